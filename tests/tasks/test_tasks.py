@@ -117,14 +117,13 @@ def test_an_answer_of_a_reader_ends_with_its_last_token():
 @pytest.mark.parametrize("outputs", [1, 5])
 @pytest.mark.parametrize("kind", ["SequenceClassification", "TokenClassification"])
 def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs):
-    model = tiny.model("bert", kind, num_labels=3)
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert", kind, num_labels=3)
     assert explainer("a cat").target.name
-    model.classifier = torch.nn.Linear(32, outputs)
+    explainer.model.classifier = torch.nn.Linear(32, outputs)
     for call in ({}, {"target": 0}):
         with pytest.raises(UnsupportedModelError, match=f"answers with {outputs} numbers and .* names 3 labels"):
             explainer("a cat", **call)
-    model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
+    explainer.model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
     assert explainer("a cat", target=outputs - 1).target.name == f"kind {outputs - 1}"
 
 

@@ -1,4 +1,4 @@
-"""What the app does: from what was typed to a page and a JSON document. It knows nothing of the browser."""
+"""The work of the app: from typed values to a page and a JSON document, without the browser."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ from .limits import LIMITS, Limits
 from .models import LoadedModels
 
 QUICK = 0.5
-"""Seconds up to which a method is run again for its time: the first run may also take the model apart."""
+"""A method is timed again if it takes at most this many seconds, as the first run includes preparations."""
 
 ROUNDS = 3
-"""Runs of which the fastest counts: other people's requests slow the others down."""
+"""Runs of a method; the fastest one counts, as other users' requests may slow down some."""
 
 VERIFIED = 5
-"""Words that are removed to test an explanation by one method."""
+"""Words that are removed to verify an explanation by one method."""
 
 DIVIDER = "---"
-"""A line of it stands between two documents."""
+"""The line between two documents."""
 
 
 T = TypeVar("T")
@@ -265,7 +265,7 @@ class App:
 
 
 def split_documents(text: str) -> list[str]:
-    """Split what was typed into documents at lines of "---"; empty ones do not count."""
+    """Split a text into documents at lines of "---", without empty ones."""
     documents: list[list[str]] = [[]]
     for line in text.replace("\r\n", "\n").split("\n"):
         if line.strip() == DIVIDER:
@@ -284,7 +284,7 @@ def _task(explainer: Explainer) -> str:
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Do some work up to `ROUNDS` times; return its result and the seconds of the fastest."""
+    """Run a function up to `ROUNDS` times; return its result and the seconds of the fastest run."""
     times: list[float] = []
     while True:
         synchronise()
@@ -297,7 +297,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def _forward_seconds(explainer: Explainer, model_input: Any) -> float:
-    """Return what a plain forward pass over the text takes."""
+    """Return the seconds of a plain forward pass over the text."""
     model = explainer._model
     batch = model.batch(explainer.encode([model_input]), [0])
     model.prepare(batch)
@@ -311,7 +311,7 @@ def _short(seconds: float) -> str:
 
 
 def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:
-    """Measure how faithful a result is; of several labels the first, of several layers the last that has scores."""
+    """Return the deletion curve of a result, for the first label and the last layer with scores."""
     if result.has_target_axis:
         result = result[0]
     plain = ~np.array(result.units.special)

@@ -273,7 +273,7 @@ def attribute(
 
 
 def _job_with(given: Iterable[str]) -> "type[Job]":
-    """Return the one job that has all settings that were given, predictions where there are none.
+    """Return the only job that has all given settings; predictions if none are given.
 
     Raises:
         InputError: If no job has them all, or several do.
@@ -312,7 +312,7 @@ def _stoppable(output: str) -> Iterator[None]:
 
 
 class _Stopped(BaseException):
-    """A signal asks to stop."""
+    """Raised when a signal asks the process to stop."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -104,7 +104,7 @@ def cite(
 
 
 def _written_answers(given: list[str], questions: int, typed_documents: bool) -> list[str]:
-    """Return the answers that were written elsewhere, one for each question."""
+    """Return the given answers, one for each question."""
     if len(given) not in (0, questions):
         raise InputError(f"--answer is given {len(given)} times and --question {questions}: give one for each")
     if given.count("-") + typed_documents > 1:
@@ -113,7 +113,7 @@ def _written_answers(given: list[str], questions: int, typed_documents: bool) ->
 
 
 def _written_answer(text_or_file: str) -> str:
-    """Return an answer that was given as a file, as "-" for standard input, or as a text of several words."""
+    """Return an answer from a file, from standard input ("-"), or typed as several words."""
     if text_or_file == "-":
         return decoded(sys.stdin.buffer.read(), "standard input")
     if is_existing_path(text_or_file):
@@ -127,11 +127,11 @@ def _written_answer(text_or_file: str) -> str:
 
 
 def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str | Path], list[str]]:
-    """Read documents, by their names; files of a folder that cannot be read are left out.
+    """Read documents by name; unreadable files of a folder are left out.
 
     Args:
         places: Files, folders (of which every text, Markdown, HTML and PDF file is read) or "-" for standard input.
-        output: Where the answer will be written; none of them.
+        output: The output file, which must not be one of the documents.
 
     Returns:
         The documents, pictures as their files, and a note of each file of a folder that was left out.

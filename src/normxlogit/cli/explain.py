@@ -13,7 +13,7 @@ from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.document_files import is_file_name
 from ..inputs.text_files import encoding_of
-from .console import Kind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
+from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 VERIFIED = 5
-"""Words that are removed one at a time where a person looks at an explanation."""
+"""The default number of words that are removed one at a time, in formats for people."""
 
 WIDEST = 110
-"""Columns beyond which a list is hard to read."""
+"""Most columns of a list, as wider ones are hard to read."""
 
 MANY = 64
-"""Texts from which on progress is shown."""
+"""Progress is shown for at least this many texts."""
 
 
 def explain(
@@ -152,7 +152,7 @@ def methods() -> None:
 
 
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
-    """Return the texts of the arguments and the file; without either, of standard input unless it is a terminal."""
+    """Return the texts of the arguments and the file, or of standard input if there are neither."""
     if file is not None:
         try:
             texts = [*texts, *_lines(file.read_bytes(), str(file))]
@@ -192,7 +192,7 @@ def _explain(
     calls: "Sequence[Method | None]",
     common: "Explain",
 ) -> "Attributions[Attribution]":
-    """Explain every text by every method; the methods of one text stand together."""
+    """Explain every text by every method; results of one text are adjacent."""
     from ..results.collection import Attributions
 
     if len(inputs) > MANY:  # said outright, for `quiet` keeps bars off otherwise
@@ -204,8 +204,8 @@ def _explain(
     return Attributions(result for row in zip(*columns, strict=True) for result in row)
 
 
-def _verify(verify: str | None, kind: Kind, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
-    """Return how many words are removed to test an explanation: by default where a person looks at it."""
+def _verify(verify: str | None, kind: OutputKind, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
+    """Return how many words are removed to verify an explanation; by default only in formats for people."""
     if verify is None:
         return VERIFIED if kind in ("terminal", "html") and len(calls) == 1 and len(inputs) <= MANY else 0
     return options.verify_count(verify)
@@ -213,7 +213,7 @@ def _verify(verify: str | None, kind: Kind, calls: "Sequence[Method | None]", in
 
 def _render(
     results: "Attributions[Attribution]",
-    kind: Kind,
+    kind: OutputKind,
     words: bool | None,
     output: Path | None,
 ) -> str:

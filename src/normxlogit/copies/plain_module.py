@@ -1,4 +1,4 @@
-"""Any module that maps token ids to logits, with the interface of a transformers model."""
+"""Plain modules that map token ids to logits, given the interface of a transformers model."""
 
 import functools
 import inspect
@@ -54,7 +54,7 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 def logits_of(output: Any) -> Tensor:
-    """Return the logits in a module's output: a tensor, a tuple, or what an object or mapping has as `logits`.
+    """Return the logits in a module's output: a tensor, the first of a tuple, or an attribute or key `logits`.
 
     A mapping without them has the logits as its only tensor of floats, a loss, which has no axes, left out.
 
@@ -96,7 +96,7 @@ def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
 
 
 def _check_arguments(model: nn.Module) -> None:
-    """Refuse a module whose forward needs more than token ids and what a tokenizer returns with them."""
+    """Refuse a module whose forward needs arguments other than a tokenizer's outputs."""
     names, _ = forward_arguments(model)
     parameters = inspect.signature(model.forward).parameters
     needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
@@ -110,7 +110,7 @@ def _check_arguments(model: nn.Module) -> None:
 
 
 def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
-    """Return the path of the table that the ids are looked up in, None if there is none, and the logits for them."""
+    """Return the path of the embedding table, None if there is none, and the logits for some ids."""
     lookup_paths: list[str] = []
 
     def note_lookup(path: str, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ def _define_part_getter(model: nn.Module, name: str, path: str | None) -> None:
 
 
 def _describe_output(output: Any) -> str:
-    """Return the type of a module's output in words, with a tensor's shape."""
+    """Return a description of the type of a module's output, with the shape of a tensor."""
     if isinstance(output, Tensor):
         return f"a tensor of shape {tuple(output.shape)} and type {str(output.dtype).removeprefix('torch.')}"
     return f"a {type(output).__name__}"

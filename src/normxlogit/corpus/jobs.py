@@ -10,7 +10,7 @@ from ..errors import DataError, InputError
 from ..inputs.chat import Prompt
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.encoder import LongText
-from ..inputs.texts import counted
+from ..inputs.texts import positive_integer
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_methods
 from ..pipeline.citations.cite import Answered, ask, ask_in, cite_answered
@@ -244,7 +244,7 @@ class Completions(CompletionJob[Completed]):
         _check_choice("sources", self.sources, get_args(SourceKind), optional=False)
         _check_choice("parts", self.parts, get_args(PartKind))
         if self.max_new_tokens is not None:
-            counted(self.max_new_tokens, "max_new_tokens")
+            positive_integer(self.max_new_tokens, "max_new_tokens")
             if self.completion_column is not None:
                 raise InputError("completions come from a column or from the model: give one of the two, not both")
 

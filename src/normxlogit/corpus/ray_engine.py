@@ -14,10 +14,10 @@ from ..results.storage.tables import optional_module
 from .folder import Folder, Manifest
 from .local import bound_kernels
 from .rows.formats import arrow_module
-from .rows.reading import Source
+from .rows.reading import InputSource
 from .rows.shards import WrittenShard, left_shards
 from .settings import Settings
-from .workers import worker_for, write
+from .workers import worker_for, write_shard
 
 RESULT = "result"
 
@@ -37,7 +37,7 @@ class Cluster:
 
 
 def run_ray(
-    explainer: Explainer, settings: Settings, folder: Folder, manifest: Manifest, source: Source, cluster: Cluster
+    explainer: Explainer, settings: Settings, folder: Folder, manifest: Manifest, source: InputSource, cluster: Cluster
 ) -> Iterator[tuple[WrittenShard, float]]:
     """Explain shards on a Ray cluster.
 
@@ -101,7 +101,7 @@ def _alone(cluster: Cluster) -> bool:
     return cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ
 
 
-def _datasource(ray: Any, source: Source, settings: Settings, manifest: Manifest) -> Any:
+def _datasource(ray: Any, source: InputSource, settings: Settings, manifest: Manifest) -> Any:
     """Return a Ray Data source with a row for each remaining shard."""
 
     def read() -> Iterator[Any]:
@@ -139,7 +139,7 @@ class _Actor:
         for content in batch["shard"]:
             shard = pickle.loads(content)  # noqa: S301  # written by the read task above
             explained = self.worker.explain(self.worker.prepare(shard))
-            shard_written = write(self.worker, self.folder, self.run, explained)
+            shard_written = write_shard(self.worker, self.folder, self.run, explained)
             written.append(json.dumps({"done": asdict(shard_written), "fraction": shard.fraction}))
         return {RESULT: written}
 

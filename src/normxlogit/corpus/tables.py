@@ -26,7 +26,7 @@ from .settings import Settings
 from .shard_worker import ExplainedShard
 
 
-def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard, metadata: dict[str, Any]) -> Any:
+def shard_table(model: TaskModel, settings: Settings, explained: ExplainedShard, metadata: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows.
 
     Results are computed in another order than that of the rows: batches of texts of similar lengths first, then what is

@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..model.masking import masks
-from ..pipeline.verification import AnswersWithout, removable_of
+from ..pipeline.verification import AnswersWithout, removable_for_task
 from ..results.attribution import Attribution
 
 __all__ = ["DeletionCurve", "deletion_curve"]
@@ -67,7 +67,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
     (encoding,) = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])
     if tuple(encoding.ids) != a.token_ids:
         raise DataError("the tokens of the result are not those that this model reads in its text")
-    parts = removable_of(model, a).parts
+    parts = removable_for_task(model, a).parts
     if not parts:
         raise DataError("the text has only special tokens, and nothing to delete")
     order = sorted(parts, key=lambda part: -part.score)  # stable: ties go to the earlier one

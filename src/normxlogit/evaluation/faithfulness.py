@@ -55,7 +55,7 @@ CHUNK = 64
 
 Floats = npt.NDArray[np.float64]
 
-Scores = Sequence[npt.NDArray[np.floating[Any]]]
+TokenScores = Sequence[npt.NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
@@ -292,7 +292,7 @@ class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
 def measure(
     answers: PredictionsWithout,
     encodings: Sequence[Encoding],
-    scores: Scores,
+    scores: TokenScores,
     labels: Sequence[float],
     *,
     protocol: Protocol = "default",

@@ -16,7 +16,7 @@ from ..inputs.encoding import Encoding
 from ..methods import Method, method_named
 from .datasets import Example
 from .faithfulness import Faithfulness, encode
-from .runs import Progress, Refused, ResultCache, run_methods
+from .runs import OnProgress, Refused, ResultCache, run_methods
 from .timing import environment, in_turn, ratio, ratios
 
 TIMED = 16
@@ -115,7 +115,7 @@ def run_frontier(
     folder: Path | None = None,
     seed: int = 0,
     rounds: int = ROUNDS,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[Point]:
     """Measure faithfulness and cost of each method; finished results are read from the folder.
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from .report import markdown_table
 from .statistics import Interval, interval_text, mean_interval, rank_correlation
 
-Column = tuple[str, str, int]
+FigureColumn = tuple[str, str, int]
 """Title of a table's column, the figure in it, and its decimal places."""
 
 
@@ -56,7 +56,7 @@ def agreement(
     }
 
 
-def summarise(
+def summarise_ranking(
     method: str,
     texts: Sequence[Mapping[str, float]],
     passes: float | str | None,
@@ -86,7 +86,7 @@ def summarise(
     return RankingResult(method, count, means, shares, passes, tuple(figures["first"] for figures in texts))
 
 
-def ranking_table(results: Sequence[RankingResult], columns: Sequence[Column], by: str) -> str:
+def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColumn], by: str) -> str:
     """Return a Markdown table: the first result, which is leave-one-out, then the others by a figure."""
     leave_one_out, ranked = results[0], sorted(results[1:], key=lambda r: -r.means[by][0])
 

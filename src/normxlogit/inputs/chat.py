@@ -12,7 +12,7 @@ from .documents.traces import message_of
 from .media.items import MEDIA_TYPES
 from .media.pictures import PICTURE_KEYS, Picture, is_opened_picture
 from .media.sounds import Sound, feature_extractor_of
-from .message_parts import with_media
+from .message_parts import typed_messages
 from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -179,7 +179,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
     rate = getattr(feature_extractor_of(tokenizer), "sampling_rate", None)
-    messages, media = with_media(messages, images if isinstance(images, list | tuple) else (), rate)
+    messages, media = typed_messages(messages, images if isinstance(images, list | tuple) else (), rate)
     if not getattr(tokenizer, "chat_template", None):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or goes on with the last.

@@ -16,7 +16,7 @@ from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBas
 from ..errors import InputError
 from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
-from .texts import Text, begins_with_text, collected, counted, read_texts
+from .texts import Text, begins_with_text, collected, positive_integer, read_texts
 from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_beside
 
 LongText = Literal["truncate", "window", "error"]
@@ -264,7 +264,7 @@ class Encoder:
         if long_text not in (None, *get_args(LongText)):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         if max_length is not None:
-            max_length = counted(max_length, "max_length")
+            max_length = positive_integer(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
         # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
         for pairs in (False, True):

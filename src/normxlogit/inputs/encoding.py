@@ -33,6 +33,7 @@ class EncodedSignal:
         times: The seconds of each token, start and end; () where it has none.
         sound: The sound, if it is what words rest on; None for pictures, and for sounds that are classified.
         picture: The places of its patches, if it is a picture that is compared.
+        padding: The last of an encoder's states of a sound that are padding, which a decoder does not look at.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -41,6 +42,7 @@ class EncodedSignal:
     times: tuple[tuple[float, float], ...] = ()
     sound: "Sound | None" = None
     picture: "EncodedMedium | None" = None
+    padding: int = 0
 
 
 class ScoreSpread(NamedTuple):

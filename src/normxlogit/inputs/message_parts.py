@@ -15,7 +15,7 @@ UNREADABLE_TYPES = frozenset(("video", "video_url"))
 """Types of parts that templates may silently leave out."""
 
 
-def with_media(
+def typed_messages(
     messages: Sequence[dict[str, Any]], images: Sequence[Any], rate: int | None
 ) -> tuple[list[dict[str, Any]], tuple[Picture | Sound, ...]]:
     """Return messages whose parts have the types of chat templates, and their pictures and sounds.

@@ -86,7 +86,7 @@ def _transformed_columns(values: Any) -> dict[Any, Any] | None:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else None
 
 
-def counted(number: Any, name: str) -> int:
+def positive_integer(number: Any, name: str) -> int:
     """Return a positive whole number that a caller gave, of any integer type, as an int."""
     try:
         count = 0 if isinstance(number, bool) else operator.index(number)

@@ -17,7 +17,7 @@ from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch, TokenBudget, collate
 from ..inputs.encoder import Encoder
-from ..inputs.texts import counted
+from ..inputs.texts import positive_integer
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
@@ -67,7 +67,7 @@ class TaskModel:
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
         task_class.check_reader(tokenizer, class_name)
-        self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
+        self.budget = TokenBudget(positive_integer(batch_tokens, "batch_tokens"))
         self.pipeline = pipeline or PipelineSettings()
         self._read_version = partial(
             read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline
@@ -461,10 +461,11 @@ class TaskModel:
                 raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
             numbers.append(operator.index(layer))
         count = self.layer_count()
+        numbers = [number + count + 1 if -count <= number < 0 else number for number in numbers]  # -1 is the last
         for number in numbers:
-            if not (1 <= number <= count or -count <= number <= -1):
+            if not 1 <= number <= count:
                 raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
-        return tuple(number + count + 1 if number < 0 else number for number in numbers)
+        return tuple(numbers)
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read."""

@@ -1,4 +1,4 @@
-"""The word embeddings of a model: read them, and replace them in a forward pass."""
+"""The word embeddings of a model, to look up or to replace in a forward pass."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -86,11 +86,11 @@ class Lookup:
     once: bool = True
 
     def replacement(self, output: Tensor, indices: Tensor) -> Tensor | None:
-        """Return the output of a lookup with its rows changed; None if it is of other ids.
+        """Return the output of a lookup with its rows changed; None if other ids were looked up.
 
         Args:
             output: What the table returned.
-            indices: The ids that it was given, which may be transposed, or padded on either side.
+            indices: The ids that were looked up, which may be transposed, or padded on either side.
         """
         ids, width = self.ids.to(indices.device), self.ids.shape[1]
         if self.placeholder_mask is not None and indices.shape == ids.shape:
@@ -106,7 +106,7 @@ class Lookup:
         return None
 
     def _checked_change(self, rows: Tensor) -> Tensor:
-        """Return what takes the place of rows, (B, T, H), of the same shape."""
+        """Return the replacement of rows, (B, T, H), after checking its shape."""
         vectors = self.change(rows)
         if vectors.shape != rows.shape:
             raise UnsupportedModelError(
@@ -161,7 +161,7 @@ def table_of(side: nn.Module) -> nn.Module | None:
 
 
 def _word_embedding_table(model: nn.Module) -> nn.Module | None:
-    """Return the module that looks up the word embeddings, of an encoder-decoder model the encoder's; None if none."""
+    """Return the word embedding table, in an encoder-decoder model that of the encoder; None if there is none."""
     try:
         table = model.get_input_embeddings()  # type: ignore[operator]
         config = getattr(model, "config", None)

@@ -1,4 +1,4 @@
-"""The module, and which of its calls, that returns the output of each layer."""
+"""The module and the call that returns the output of each layer."""
 
 from dataclasses import dataclass
 
@@ -88,7 +88,7 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
 
 
 def _tokens_first(state: Tensor, text_state: Tensor | None) -> Axes | None:
-    """Return the order of a state's axes that begins with texts and tokens, None if it is ambiguous.
+    """Return an order of a state's axes that puts texts and tokens first, None if it is ambiguous.
 
     Args:
         state: What a layer returned, (B, T, H), or with an axis of streams before or after the first two.

@@ -1,4 +1,4 @@
-"""Where the parts of a model are: paths, axes and counts, which can be printed and pickled."""
+"""`Parts`: the paths of a model's parts with their axes and counts, as plain data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ class EmbeddingTap:
         return Site(self.path, is_input=self.is_input)
 
     def embedded(self, recorded: Tensor, length: int) -> Tensor:
-        """Return the embedding layer's output, (B, T, H), T being `length`."""
+        """Return the embedding layer's output, (B, T, H), with T = `length`."""
         states = recorded.permute(self.axes)[:, :length]  # (B, T, H)
         if states.shape[1] != length:
             raise UnsupportedModelError(
@@ -46,7 +46,7 @@ class EmbeddingTap:
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a model are, as module paths.
+    """The parts of a model, as module paths.
 
     Attributes:
         headpiece: The proved head; None where none reproduces the model's logits.
@@ -98,7 +98,7 @@ class Parts:
 
     @property
     def head_mismatch(self) -> HeadMismatchError:
-        """The error of a model without a proved head, new each time because an error keeps its traceback."""
+        """A new error for a model without a proved head; errors are not reused, as they keep their traceback."""
         return HeadMismatchError(self.head_error)
 
     @property
@@ -107,7 +107,7 @@ class Parts:
         return None if self.trunk is None else Site(self.trunk, call=0)
 
     def hidden(self, model: nn.Module, returned: Any) -> Tensor:
-        """Return the hidden states in what the trunk returned, (B, T, H)."""
+        """Return the hidden states in the trunk's output, (B, T, H)."""
         if (hidden := hidden_of(returned)) is None:
             raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
         return self.head.swap_if_time_first(hidden)

@@ -1,4 +1,4 @@
-"""The progress display of calls, corpora and commands: a bar on a terminal, lines in a log."""
+"""Progress of calls, corpora and commands: a bar on a terminal, lines in a log."""
 
 import sys
 import threading
@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 PATIENCE = 1.0
-"""Seconds without a bar: a call that is done by then needs none."""
+"""Seconds before a bar appears, so that short calls show none."""
 
 LOG_EVERY = 10.0
-"""Seconds between two lines where standard error is not a terminal."""
+"""Seconds between two lines if standard error is not a terminal."""
 
 _silent = threading.local()
 
@@ -30,7 +30,7 @@ class Update(Protocol):
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Show no bar inside the block unless one is requested: the caller shows its own."""
+    """Show no bar inside the block unless one is requested, as the caller shows its own."""
     before = getattr(_silent, "on", False)
     _silent.on = True
     try:

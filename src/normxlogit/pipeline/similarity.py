@@ -24,7 +24,7 @@ from ..results.units.units import Units
 from ..tasks.base import units_of_tokens
 from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
-from .media import Placed, appended, with_media
+from .media import Placed, appended, split_media_scores
 from .options import Verify, provenance
 from .verification import Answer, MeasuredQuantity, Tokens, removable, run_searches
 
@@ -153,7 +153,7 @@ def _verified(
         return [next(shortened).vector if removed else text.vector for text, removed in texts]
 
     def cosines_without(removals: list[tuple[int, Tokens]]) -> list[Answer]:
-        """Return the cosine of each document and the query, without some units of either."""
+        """Return the cosines of documents with the query, without some units of either."""
         from_query, from_document = [], []
         for place, units in removals:
             removed = [origins[place][unit] for unit in units]
@@ -292,7 +292,7 @@ def _half_result(side: Side, shares: Shares, sequence: int) -> Half:
     encoding = side.encoding
     bias = None if shares.bias is None else shares.bias.reshape(-1)[:1, None].cpu()  # (1, 1)
     scores = Scores(shares.scores.reshape(-1, 1, len(encoding))[:1].cpu(), bias=bias)  # (1, 1, T)
-    scores, placed = with_media(encoding, scores)
+    scores, placed = split_media_scores(encoding, scores)
     # Patches have no characters, and no vocabulary.
     units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
     units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine

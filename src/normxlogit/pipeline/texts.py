@@ -1,4 +1,4 @@
-"""From inputs, or a forward pass over them, to attributions: read from the top, the story of one call."""
+"""From inputs, or a forward pass over them, to attributions, in the order of a call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
-from .long_texts import merged, spread, window_around, windows
+from .long_texts import merge_windows, spread, window_around, windows
 from .options import Options, provenance
 from .progress import progress_bar
 from .verification import with_verifications
@@ -62,7 +62,7 @@ def explain_by_default(
 
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-    """Explain whatever the model's task reads.
+    """Explain inputs of any kind that the model's task reads.
 
     Returns:
         One result for a single input, otherwise a list in the order of the inputs.
@@ -85,7 +85,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
 
 
 def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain encodings in batches, those beyond the model's length in windows.
+    """Explain encodings in batches, and those beyond the model's length in windows.
 
     Raises:
         InputError: If one is too long.
@@ -289,7 +289,7 @@ def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | Non
 
 @enough_memory("explain this text in windows")
 def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
-    """Explain a text that is longer than the model reads.
+    """Explain a text beyond the model's length.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
     score the mean over the windows that hold it, or its share of the mean logits where scores add up. A head that
@@ -316,7 +316,7 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     if options.target is None:
         options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
-    return replace(merged(encoding, kept_windows, results, limit), predictions=(prediction,))
+    return replace(merge_windows(encoding, kept_windows, results, limit), predictions=(prediction,))
 
 
 # --- several texts for an input ----------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ def explain_outputs(
 
 @torch.inference_mode(False)
 def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
-    """Add up what a text and each module's constants contribute to an answer."""
+    """Return the contributions of a text and of each module's constants to an output, with their sum."""
     model.refresh()
     model.task.check_explains_inputs(model)
     if not model.task.reads_one_text:

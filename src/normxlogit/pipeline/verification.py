@@ -1,4 +1,4 @@
-"""Verify explanations: run the model again without what has the highest scores.
+"""Verify explanations: run the model again without the units of the highest scores.
 
 Deletion of one part at a time says what the model answers without it (Li et al. 2016, "Understanding Neural Networks
 through Representation Erasure"); the smallest set whose removal changes the prediction is found by bisection over the
@@ -21,7 +21,7 @@ from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from ..results.units.media import Medium
 from ..results.units.words import UnitScore
-from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
+from ..results.verification import Quantity, Removal, RemovedBy, RemovedUnit, Verification
 
 NOT_VERIFIED = "not verified: it was read in several windows"
 
@@ -29,10 +29,10 @@ HOLDS = 0.5
 """The probability from which on a label holds, where labels do not exclude each other."""
 
 REGIONS = 8
-"""Most regions of a picture in a row or a column: a single patch of many seldom matters."""
+"""Most regions of a picture in a row or a column, as a single small patch seldom has an effect."""
 
 MOMENT = 0.25
-"""Seconds of a sound that are silenced at a time, at least."""
+"""Least duration, in seconds, of a part of a sound that is silenced."""
 
 SHOWN = 5
 """How many units `verify="auto"` removes one at a time; the command line and the app ask for as many."""
@@ -41,19 +41,19 @@ Tokens = tuple[int, ...]
 
 
 class MeasuredQuantity(NamedTuple):
-    """What a verification measures, as in its result."""
+    """The quantity that a verification measures, with the kind of removed units."""
 
     target: str
     quantity: Quantity
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
 
 
 class Removable(NamedTuple):
-    """The parts of an input that can be removed, what they are, and what happens to them."""
+    """The removable parts of an input, their kind, and how they are removed."""
 
     parts: list[UnitScore]
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
 
 
@@ -77,7 +77,7 @@ Search = Generator[list[Tokens], list[Answer], Verification]
 def with_verifications(
     model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], verify: int | Literal["auto"]
 ) -> list[Attribution]:
-    """Return results with what the model answers without the units of the highest scores.
+    """Return results with the model's answers without the units of the highest scores.
 
     Args:
         model: The model that was explained.
@@ -90,7 +90,7 @@ def with_verifications(
     for place, (encoding, result) in enumerate(zip(encodings, results, strict=True)):
         if limit is not None and len(encoding) > limit:
             verified[place] = _with_note(result, NOT_VERIFIED)
-        elif not removable_of(model, result).parts:
+        elif not removable_for_task(model, result).parts:
             verified[place] = _with_note(result, "not verified: there is nothing that could be removed")
         else:
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
@@ -101,8 +101,8 @@ def with_verifications(
     return verified
 
 
-def removable_of(model: TaskModel, a: Attribution) -> Removable:
-    """Return what can be removed from an input.
+def removable_for_task(model: TaskModel, a: Attribution) -> Removable:
+    """Return the removable parts of an input.
 
     The token whose label or prediction is explained is kept, and so is the one at which an answer is read, unless there
     is nothing else to remove.
@@ -112,7 +112,7 @@ def removable_of(model: TaskModel, a: Attribution) -> Removable:
 
 
 def ranked_scores(a: Attribution) -> Attribution:
-    """Return the scores that rank the units: of several labels the predicted one's, of several layers the last's."""
+    """Return the scores that rank the units: those of the predicted label and the last layer."""
     if a.has_target_axis:
         predicted = None if not a.predictions else a.predictions[0].id
         a = a[next((k for k, target in enumerate(a.targets) if target.id == predicted), 0)]
@@ -191,11 +191,11 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
 
 
 def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
-    """Test several explanations with the answers of their model."""
+    """Verify several explanations."""
     model = answers.model
     questions = []
     for a in results:
-        candidates, target = removable_of(model, a), ranked_scores(a).target
+        candidates, target = removable_for_task(model, a), ranked_scores(a).target
         measured = MeasuredQuantity(target.name, model.task.measured, candidates.unit, candidates.removed_by)
         questions.append((candidates.parts, measured))
     return run_searches(questions, verify, answers)
@@ -275,7 +275,7 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
 def _smallest(
     parts: Sequence[UnitScore], ranked: Sequence[int], original: Answer, first: tuple[int, Answer]
 ) -> Generator[list[Tokens], list[Answer], tuple[list[int], Answer] | None]:
-    """Find a set of parts whose removal changes the prediction, and of which none can be put back.
+    """Find a set of parts whose removal changes the prediction, and no part of which can be put back.
 
     The shortest beginning of a ranking is found by bisection, as if longer ones changed the prediction too; then parts
     are put back one at a time while the prediction stays changed.
@@ -326,7 +326,7 @@ def _with_note(result: Attribution, note: str) -> Attribution:
 
 
 def removable(a: Attribution, fixed: int | None = None) -> Removable:
-    """Return what can be removed from an input: words, or tokens where words are not known; regions; moments.
+    """Return the removable parts of an input: words, or tokens if words are not known; regions; moments.
 
     Args:
         a: The explanation, with one score for each unit.
@@ -413,7 +413,7 @@ def _regions(image: Medium) -> list[UnitScore]:
 
 
 def removable_moments(sound: Medium) -> list[UnitScore]:
-    """Return moments of `MOMENT` seconds, or of a frame where frames are longer.
+    """Return moments of `MOMENT` seconds, or of one frame if frames are longer.
 
     Args:
         sound: A sound with scores of its frames; of several answers their sum counts.

@@ -12,7 +12,7 @@ from .charts import Grid, Legend
 from .describe import UNKNOWN, meanings, prediction_text, score_label
 from .verification import WITHOUT, without_text
 
-Span = tuple[int, int, Piece]
+PlacedPiece = tuple[int, int, Piece]
 """A piece with its start and end in the text; both are equal for a piece with a text of its own."""
 
 Group = tuple[tuple[int, ...], int, int]
@@ -35,7 +35,9 @@ SUMMARY, LEVEL = 4, 0.5
 """Words that the slider names; share of the largest score from which the smallest is mentioned where signs agree."""
 
 
-def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None, between: str = "") -> list[Piece]:
+def cut(
+    text: str, spans: Iterable[PlacedPiece], start: int = 0, end: int | None = None, between: str = ""
+) -> list[Piece]:
     """Cut a text at the spans of pieces.
 
     White space around a piece is text like any other. Special tokens without characters are set apart by spaces.
@@ -156,7 +158,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     }
     special, sinks = a.special_tokens_mask, set(a.sinks)
     unknown = {i for i, token in enumerate(a.tokens) if token in UNKNOWN}
-    spans: list[list[Span]] = [[] for _ in texts]
+    spans: list[list[PlacedPiece]] = [[] for _ in texts]
     names: list[str] = []
     kinds, details, current = [], [], 0
     for i, (group, start, end) in enumerate(groups):

@@ -11,8 +11,8 @@ from .targets import Prediction
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
 """The measured quantity: the probability of the explained answer, a regression value, a cosine, or nats."""
 
-Unit = Literal["word", "token", "source", "region", "moment", "part"]
-"""The kind of part that is removed; "part" where words, regions of pictures and moments of sounds are."""
+RemovedUnit = Literal["word", "token", "source", "region", "moment", "part"]
+"""The kind of part that is removed; "part" if words are removed beside regions of pictures or moments of sounds."""
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 """How a part is removed."""
@@ -99,7 +99,7 @@ class Verification:
 
     target: str
     quantity: Quantity
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
     original: Removal
     single: tuple[Removal, ...]

@@ -20,8 +20,8 @@ from ...results.storage.tables import optional_module
 from .formats import (
     BLOCK,
     FORMATS,
+    InputRow,
     Reader,
-    Row,
     RowBlock,
     arrow_module,
     check_columns,
@@ -56,7 +56,7 @@ ENDS = 1 << 20
 """Bytes at each end of a file that its fingerprint reads; shards have digests of their rows too."""
 
 
-class Source(Protocol):
+class InputSource(Protocol):
     """Where rows come from."""
 
     def names(self) -> list[str]:
@@ -72,7 +72,7 @@ class Source(Protocol):
         ...
 
 
-def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> Source:
+def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> InputSource:
     """Return the source that a corpus is read from.
 
     Args:
@@ -91,7 +91,7 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     return _source_in_memory(inputs)
 
 
-def _source_in_memory(inputs: Any) -> Source:
+def _source_in_memory(inputs: Any) -> InputSource:
     """Return the source of a data set, a table, a column or rows."""
     inputs = collected(inputs)
     if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
@@ -110,7 +110,7 @@ def _source_in_memory(inputs: Any) -> Source:
     return RowSource(map(_mapping, inputs), {"name": "rows in memory"})
 
 
-def _named_source(names: Sequence[str], kind: str | None, files: bool) -> Source:
+def _named_source(names: Sequence[str], kind: str | None, files: bool) -> InputSource:
     """Return the source of files, data sets or standard input; the arguments are as for `open_source`."""
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
@@ -394,7 +394,7 @@ class RowSource:
         metadata: What is known of them before they are read; the rows themselves are compared as they come.
     """
 
-    def __init__(self, rows: Iterable[Row], metadata: dict[str, Any]) -> None:
+    def __init__(self, rows: Iterable[InputRow], metadata: dict[str, Any]) -> None:
         self._rows, self._metadata = iter(rows), metadata
         self._first = list(islice(self._rows, BLOCK))
 

@@ -13,7 +13,7 @@ from ...errors import DataError
 from ...results.storage.schema import Index
 from .formats import RowBlock, arrow_module, check_columns
 from .media import media_columns
-from .reading import Source
+from .reading import InputSource
 
 KEPT = "kept "
 """Prefix of kept columns in a shard, which has columns of its own with the same names."""
@@ -117,7 +117,7 @@ class Shard:
     fraction: float
 
 
-def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
+def read_shards(source: InputSource, columns: InputColumns, size: int) -> Iterator[Shard]:
     """Read a source shard by shard."""
     arrow = arrow_module()
     waiting: list[Any] = []
@@ -139,7 +139,7 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
 
 
 def left_shards(
-    source: Source,
+    source: InputSource,
     columns: InputColumns,
     size: int,
     written: Mapping[int, WrittenShard],

@@ -82,14 +82,14 @@ class Section(NamedTuple):
     texts: Sequence[str] = ()
 
 
-def page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
+def summary_page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
     """Return a summary as a self-contained HTML page."""
     of_answers = isinstance(summary, AnswerSummary | ConversationSummary)
     what = "What the answers rest on" if of_answers else "What the model looks at"
-    return drawn_page(cards(summary), f"{what}: {summary.folder}")
+    return drawn_page(summary_cards(summary), f"{what}: {summary.folder}")
 
 
-def cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
+def summary_cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
     """Return the cards of a summary: the accuracy first, the limits of the figures last."""
     if isinstance(summary, AnswerSummary | ConversationSummary):
         return _answer_cards(summary)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import DataError, InputError
-from ...inputs.texts import counted
+from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
 from ...render.builders.text import last_visible
 from ...render.layout import layout
@@ -136,7 +136,7 @@ def summarize(
     """
     if (verify is None) != (explainer is None):
         raise InputError("verify= is how often each word is deleted, and explainer= the model that is asked: give both")
-    count = None if verify is None else counted(verify, "verify")
+    count = None if verify is None else positive_integer(verify, "verify")
     with closing(_Run(folder)) as run:
         if run.of_answers:
             if gold is not None or against is not None:

@@ -14,7 +14,7 @@ from ...explainer import Explainer
 from ...methods import Method
 from ...methods.defaults import named_or_default
 from ..report import markdown_table
-from ..runs import Progress, ResultCache, counted
+from ..runs import OnProgress, ResultCache, with_progress
 from ..statistics import Interval, bootstrap_interval, interval_text
 from .cases import Case, answers_from_evidence, swap_evidence
 from .signals import LENS, PASSES, SHARE, Figures, SignalReader
@@ -87,7 +87,7 @@ def evaluate_grounding(
     max_new_tokens: int = 16,
     seed: int = 0,
     folder: Path | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[MeasuredAnswer]:
     """Measure the signals of answers whose documents hold the evidence, lack it, or have it swapped.
 
@@ -123,7 +123,7 @@ def evaluate_grounding(
             answers.append(MeasuredAnswer(case, evidence, figures))
         return figures
 
-    for number, case in counted("cases", cases, on_progress):
+    for number, case in with_progress("cases", cases, on_progress):
         ablations = samples if ablated is None or number < ablated else 0
         figures = measure(case, "there" if case.supported else "missing", ablations)
         if case.supported and case.evidence and figures.values:

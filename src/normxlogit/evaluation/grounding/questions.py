@@ -16,7 +16,7 @@ SENTENCES = 7
 """Sentences of a document made from QNLI: the one that answers and others."""
 
 
-Line = TypeVar("Line")
+ParsedLine = TypeVar("ParsedLine")
 """The type that a line of a file is parsed to."""
 
 
@@ -57,8 +57,8 @@ def _asked(row: Mapping[str, Any]) -> Asked:
 
 
 def read_questions(
-    path: str | Path, parse: Callable[[Mapping[str, Any]], Line]
-) -> tuple[list[Line], list[Mapping[str, Any]]]:
+    path: str | Path, parse: Callable[[Mapping[str, Any]], ParsedLine]
+) -> tuple[list[ParsedLine], list[Mapping[str, Any]]]:
     """Read a JSONL file of questions with documents, or of QNLI's rows.
 
     Args:
@@ -73,7 +73,7 @@ def read_questions(
     """
     pairs: list[Mapping[str, Any]] = []
 
-    def parse_line(row: Mapping[str, Any]) -> list[Line]:
+    def parse_line(row: Mapping[str, Any]) -> list[ParsedLine]:
         if "documents" not in row and {"question", "sentence", "label"} <= set(row):
             pairs.append(row)
             return []
@@ -86,8 +86,8 @@ def read_questions(
 
 
 def read_lines(
-    path: str | Path, parse: Callable[[Mapping[str, Any]], Line], wrong: str, limit: int | None = None
-) -> list[Line]:
+    path: str | Path, parse: Callable[[Mapping[str, Any]], ParsedLine], wrong: str, limit: int | None = None
+) -> list[ParsedLine]:
     """Read a JSONL file.
 
     Args:
@@ -103,7 +103,7 @@ def read_lines(
         lines = Path(path).read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
-    parsed: list[Line] = []
+    parsed: list[ParsedLine] = []
     for number, line in islice(((i, line) for i, line in enumerate(lines, start=1) if line.strip()), limit):
         try:
             parsed.append(parse(json.loads(line)))

@@ -80,7 +80,7 @@ def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
     return np.concatenate([low, high], -1).reshape(-1, 4)
 
 
-def layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
+def grid_layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
     """Return a grid of places in a picture, and how the score of each patch is spread over it.
 
     Patches that form one grid are its places. Where a picture is read as a whole and in tiles, the smallest patches

@@ -22,7 +22,7 @@ from .encoder_layers import (
     TINY,
     EncoderLayer,
     HeadPaths,
-    activation,
+    activation_function,
     encoder_layers,
     head_paths,
     is_floating,
@@ -270,7 +270,7 @@ class _HeadOnShares:
         self.weight, self.bias = linear_weights(module(paths.out))  # (C, H), (C,)
         self.centred = model.task.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`
         self.dense = linear_weights(module(paths.dense)) if paths.dense else None
-        self.act = activation(model.module, paths.activation) if paths.activation else None
+        self.act = activation_function(model.module, paths.activation) if paths.activation else None
         self.norm = module(paths.norm) if paths.norm else None
 
         out, dense = module(paths.out), paths.dense and module(paths.dense)

@@ -37,7 +37,7 @@ from .windows import read_in_windows
 Spans = dict[str, tuple[int, ...]]
 
 LONGEST = 3
-"""Messages that are named where a conversation is too long."""
+"""Most messages that the error for a long conversation names."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Answered:
 
 
 TEXT_FIELDS = ("content", "text", "response")
-"""Where objects that other libraries return for an answer have its text."""
+"""Fields with the text of an answer, in objects of other libraries."""
 
 
 def cite(
@@ -106,7 +106,7 @@ def cite(
 def cite_answered(
     model: TaskModel, answered: Answered, options: Options, parts: Literal["sentence"] | tuple[int, int] = "sentence"
 ) -> Citations:
-    """Find the sources that each sentence of an answer rests on, and test them if the options say so.
+    """Find the sources that each sentence of an answer rests on, and verify them if the options ask for it.
 
     Args:
         model: A causal language model.
@@ -141,7 +141,7 @@ def cite_answered(
 
 
 def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:
-    """Return the attribution of the sentences alone, and what the sources contribute to the values of each, (K, S)."""
+    """Return the attribution of the sentences, and the sources' contributions to the values of each, (K, S)."""
     count = len(sentences)
     if len(explained.targets) == count:  # there are no values, or the method has no contrasts
         return explained, None
@@ -270,7 +270,7 @@ def cite_each(
 
 
 def _documents_of_each(documents: Any, count: int) -> list[Any]:
-    """Return the documents of each of several questions: those of a list with a list for each, or the same for all."""
+    """Return the documents of each question: those of a list of lists, or the same documents for all."""
     if isinstance(documents, Iterable) and not isinstance(documents, str | Mapping) and not is_table(documents):
         rows = [plain_cell(part) for part in documents]  # what can be read once is read for each question
         if rows and all(isinstance(row, list) for row in rows):
@@ -284,7 +284,7 @@ def _documents_of_each(documents: Any, count: int) -> list[Any]:
 def ask_in(
     model: TaskModel, messages: Any, turn: int | None = None, *, answer: str | None = None, max_new_tokens: int = 200
 ) -> Answered:
-    """Read a conversation up to an answer; what is said before it are the named sources.
+    """Read a conversation up to an answer; the messages before it are the named sources.
 
     Args:
         model: A causal language model.
@@ -320,7 +320,7 @@ def with_media_messages(messages: Sequence[MessageSpan], encoding: Encoding) -> 
 
 
 def _naming_messages(error: TooLongError, messages: Sequence[MessageSpan]) -> InputError:
-    """Return the error of a conversation that is too long, with the names of its longest messages."""
+    """Return the error for a conversation that is too long, with the names of its longest messages."""
     characters = sum(message.end - message.start for message in messages)
     longest = sorted(messages, key=lambda message: message.start - message.end)[:LONGEST]
     shares = [(message.name, (message.end - message.start) / characters) for message in longest]
@@ -342,7 +342,7 @@ def ask(
     max_new_tokens: int = 200,
     longer: bool = False,
 ) -> Completed:
-    """Put a question with its documents to a model; the documents' sentences are the named sources.
+    """Ask a model a question with documents, whose sentences are the named sources.
 
     Args:
         model: A causal language model.
@@ -382,7 +382,7 @@ def ask(
 
 
 def _type_and_field(answer: object) -> str:
-    """Return what was given in the place of an answer's text, and where the text is, if it has one."""
+    """Return a description of an object that is not an answer's text, and of the field that holds the text, if any."""
     field = next((name for name in TEXT_FIELDS if isinstance(getattr(answer, name, None), str)), None)
     where = f": pass its {field}" if field else ""
     return f", not {type(answer).__name__}{where}"
@@ -421,7 +421,7 @@ def _read_answer(
 
 
 def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
-    """Return the span of each sentence of documents that stand in a prompt, by names such as "notes.txt:3".
+    """Return the span of each sentence of the documents in a prompt, by names such as "notes.txt:3".
 
     Args:
         prompt: A text, or messages.
@@ -481,7 +481,7 @@ def question_prompt(
 
 
 def _without_ending(completed: Completed) -> Completed | None:
-    """Remove the special tokens that end an answer; None if nothing else is left of it."""
+    """Remove the special tokens at the end of an answer; None if it has no others."""
     encoding, count = completed.encoding, len(completed.encoding)
     while count > completed.prompt_tokens and encoding.special[count - 1]:
         count -= 1
@@ -497,7 +497,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 def _tested(
     model: TaskModel, values: SwappedValues, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
 ) -> Verification:
-    """Measure what each sentence loses without the first sources and without all, and swap the values of both.
+    """Measure the loss of each sentence without its first sources and without all, and swap its values.
 
     Args:
         model: The model.

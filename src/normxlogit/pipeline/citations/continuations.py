@@ -16,7 +16,7 @@ from ...model.task_model import TaskModel
 from ..completions.ablations import log_probabilities
 
 TOLERANCE = 0.05
-"""Nats by which the first continuation may differ when keys and values are read from a cache."""
+"""Most nats by which a log-probability computed with a cache may differ."""
 
 
 class Continuation(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which values of an answer are contrasted with others of the sources: why 30 days, and not 5?
+"""Contrasts of an answer's values with other values of the sources: why 30 days, and not 5?
 
 The words of an answer are mostly those of the question and of whatever is written alike; what tells its source is the
 value, such as a number or a name. So the sources are scored for the logit of each value's tokens less that of the other
@@ -13,7 +13,7 @@ import numpy as np
 from ...inputs.documents.values import occurs_in
 from ..completions.completed import Completed
 from ..completions.sources import Contrasts
-from .swaps import Question, SwappedValues
+from .swaps import ReplaceableValue, SwappedValues
 
 
 def value_contrasts(values: SwappedValues) -> Contrasts | None:
@@ -45,8 +45,8 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
     return Contrasts([parts[k] for k in differences], ids, places, weights)
 
 
-def _differences(values: SwappedValues, question: Question) -> list[tuple[int, int]]:
-    """Return where a value's tokens begin to differ from each other's, and the other token there.
+def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tuple[int, int]]:
+    """Return where a value's tokens first differ from those of each other value, and the other token there.
 
     Places are counted in the answer.
     """
@@ -64,14 +64,14 @@ def _differences(values: SwappedValues, question: Question) -> list[tuple[int, i
 
 
 def _shared(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return how many tokens two texts have in common at their beginnings."""
+    """Return the length of the common prefix of two token sequences."""
     return next(
         (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
     )
 
 
 def _without_sources(completed: Completed) -> str:
-    """Return what of the prompt is in no source: the question, and what the template writes."""
+    """Return the text of the prompt outside its sources: the question, and the words of the template."""
     sequence, spans = completed.sequenced(), completed.named_sources.values()
     of_sources = {token for span in spans for token in sequence.tokens_in(*span, of_answer=False)}
     text, position = "", 0

@@ -1,4 +1,4 @@
-"""From a conversation to a prompt of the reader's, with the spans of what each message says as sources.
+"""Conversations as prompts, with the sentences of each message as sources.
 
 The question is no source: as with documents, sources are what an answer could be taken from.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, read_prompt
-from ...inputs.documents.conversations import Conversation, Kind, Message
+from ...inputs.documents.conversations import Conversation, Message, MessageKind
 from ...inputs.documents.json_fields import json_fields
 from ...model.task_model import TaskModel
 from ...results.units.sentences import sentence_spans
@@ -18,7 +18,7 @@ from ...results.units.spans import MessageSpan
 
 Spans = dict[str, tuple[int, ...]]
 
-AS_TEXT: dict[Kind, str] = {
+AS_TEXT: dict[MessageKind, str] = {
     "tool call": "tool calls",
     "tool result": "results of tools",
     "system": "system messages",
@@ -27,13 +27,13 @@ AS_TEXT: dict[Kind, str] = {
 """Kinds of messages that chat templates may not render, in the order in which they are rendered as text instead."""
 
 DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
-"""What else is changed for templates that refuse it: left out, joined, and as vision-language models want it."""
+"""Further changes for templates: definitions of tools left out, roles joined, contents as lists of parts."""
 
 QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
-"""What a question ends with."""
+"""Characters at the end of a question."""
 
 CLOSING = "\"'”’»)]"
-"""What may follow the mark that ends a sentence."""
+"""Characters that may follow the punctuation at the end of a sentence."""
 
 TITLES: dict[str, str] = {
     "system": "System",
@@ -122,7 +122,7 @@ def conversation_prompt(
     spans: Spans = {}
     question_sources: Spans = {}
     contents, source_messages = [], []
-    for place, name in enumerate(names_of(messages)):
+    for place, name in enumerate(message_names(messages)):
         if messages[place].part is not None:
             continue
         if (start := rendering.starts.get(place)) is None:
@@ -162,7 +162,7 @@ def question_spans(text: str) -> list[tuple[int, int]]:
     return marked or (sentences if len(sentences) == 1 else [])
 
 
-def names_of(messages: Sequence[Message]) -> list[str]:
+def message_names(messages: Sequence[Message]) -> list[str]:
     """Return the name of each message: its kind and tool, with a number if the name stood before."""
     counts: dict[str, int] = {}
     names = []
@@ -375,7 +375,7 @@ def _ends_with_reasoning(last: ChatMessage, messages: Sequence[Message]) -> bool
 
 
 def _wrapping(message: Message, *, plain: bool) -> tuple[str, str]:
-    """Return what is written before and after a message of the assistant in its content."""
+    """Return the text before and after a message of the assistant in a content."""
     if message.kind == "tool call":
         return f"{message.name}(", ")"
     if message.kind == "reasoning":
@@ -411,7 +411,7 @@ def _may_join(previous: ChatMessage, current: ChatMessage, messages: Sequence[Me
 
 
 def _arguments(text: str) -> Any:
-    """Return the arguments of a tool call as templates want them: an object, if they are one."""
+    """Return the arguments of a tool call for templates: parsed JSON, or the text if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -419,13 +419,13 @@ def _arguments(text: str) -> Any:
 
 
 def _call_id(message: Message, messages: Sequence[Message]) -> str:
-    """Return an id of nine letters and digits, as the strictest templates want it, one for each call."""
+    """Return an id for a tool call, of nine letters and digits, which the strictest templates demand."""
     calls = list(dict.fromkeys(m.call for m in messages if m.call))
     return f"call{calls.index(message.call) if message.call else len(calls):05d}"
 
 
 def _as_one_text(conversation: Conversation) -> Rendering:
-    """Write a conversation as one text, for readers without a chat template."""
+    """Write a conversation as one text, for models without a chat template."""
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
         title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"

@@ -24,13 +24,13 @@ from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..media import appended, check_reads_media, with_media
+from ..media import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed import Completed
 
 LOGITS_AT_ONCE = 2**27
-"""Vocabulary logits that are backpropagated together, of all places of the texts of a batch."""
+"""Most vocabulary logits in one backward pass, over all positions of a batch."""
 
 
 NO_SOURCE = (
@@ -57,7 +57,7 @@ class CompletionRequest(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The first generated token."""
+        """The index of the first generated token."""
         return self.completed.prompt_tokens
 
     @property
@@ -66,7 +66,7 @@ class CompletionRequest(NamedTuple):
         return self.completed.encoding.ids[self.start :]
 
     def part(self, first: int, stop: int) -> "CompletionRequest":
-        """Return the generated tokens from `first` to before `stop` as a completion of all tokens before them."""
+        """Return the generated tokens from `first` to `stop`, exclusive, as a completion of all tokens before them."""
         encoding, end = self.completed.encoding, self.start + stop
         completed = replace(self.completed, encoding=encoding.take(range(end)), prompt_tokens=self.start + first)
         context = encoding.take(range(end - 1))  # nothing is predicted from the last token
@@ -184,7 +184,7 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
 
 
 def _explain_with_source(model: TaskModel, completion: CompletionRequest) -> Attribution:
-    """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both."""
+    """Explain a completion of an encoder-decoder model, by its source too if the method can do that."""
     method = completion.options.method
     if isinstance(method, FrozenGradient):
         return _explain_both_stacks(model, completion, method)
@@ -301,7 +301,7 @@ def _result(
 ) -> Attribution:
     completed, options, start = completion.completed, completion.options, completion.start
     sequence, text = completed.encoding, completed.encoding.text
-    row_scores, placed = with_media(completion.context, row_scores)
+    row_scores, placed = split_media_scores(completion.context, row_scores)
     places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
     is_read = places < start + torch.arange(len(completion.ids))[:, None]  # (G, T - 1)
     token_scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
@@ -389,7 +389,7 @@ def _score_tokenwise(
 
 
 def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
-    """Score by a method that reads texts as a whole, each generated token explained on the tokens before it."""
+    """Score each generated token by a pass of the method over the tokens before it."""
     rows: list[Scores] = []
     for g, index in enumerate(completion.ids):
         batch = model.batch([completion.context.take(range(completion.start + g))], [g])

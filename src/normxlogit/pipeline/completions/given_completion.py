@@ -1,4 +1,4 @@
-"""Explain completions from the hidden states that the caller's own `generate` returned, without another pass."""
+"""Explain completions from the hidden states of the caller's own `generate`, without another pass."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -92,7 +92,7 @@ def _checked(
 
 
 def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every: Sequence[CompletionRequest]) -> Batch:
-    """Return the tokens that the model read: all but each row's last."""
+    """Return the tokens that the model read: all but the last of each row."""
     generated_ids = [completion.generated_ids for completion in every]
     longest = max(map(len, generated_ids)) - 1
     mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)

@@ -1,4 +1,4 @@
-"""Explain which sources the parts of an answer rest on, with as few passes as the method allows."""
+"""Explain the parts of an answer by sources, with as few passes as the method allows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ from .completion import explain_completion
 
 
 class Contrasts(NamedTuple):
-    """Differences between the logits of an answer's own tokens and of others in their places.
+    """Contrasts of an answer's tokens with other tokens at their positions.
 
     Attributes:
         parts: The parts of the answer that the J differences are of.
@@ -126,7 +126,7 @@ def explain_sources(
 def _of_parts(
     model: TaskModel, completed: Completed, method: Method, parts: list[NamedSpan], scores: FloatArray, units: Units
 ) -> Attribution:
-    """Return the scores of the parts of an answer, (K, U), as a result."""
+    """Return a result with the scores of the parts of an answer, (K, U)."""
     sequence, encoding = completed.sequenced(), completed.joined().encoding
     return Attribution(
         scores=scores,
@@ -144,7 +144,7 @@ def _of_parts(
 def sources_and_parts(
     completed: Completed, sources: SourceSpec | None, parts: PartSpec
 ) -> tuple[list[NamedSpan], list[NamedSpan]]:
-    """Return the sources of a prompt, none where it is not divided, and the parts of its answer."""
+    """Return the sources of a prompt, none if it is not divided, and the parts of its answer."""
     sequence = completed.sequenced()
     part_pieces = answer_parts(sequence, parts)
     if sources is None:
@@ -189,7 +189,7 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
 
 
 def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:
-    """Return which generated tokens are of which part, (K, G)."""
+    """Return a matrix of which generated tokens belong to each part, (K, G)."""
     start = completed.joined().prompt_tokens
     weights = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
     for k, part in enumerate(parts):

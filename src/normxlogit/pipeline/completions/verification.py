@@ -1,4 +1,4 @@
-"""Verify completions and transcripts: what one loses without the words, sources or moments of the highest scores."""
+"""Verify completions and transcripts: the loss without the words, sources or moments of the highest scores."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -140,7 +140,7 @@ def _words(g: Attribution) -> list[UnitScore]:
 
 
 def _totals(g: Attribution) -> FloatArray:
-    """Return the scores summed over the completion, (U,); of several layers the last."""
+    """Return the scores summed over the completion, (U,), at the last layer if there are several."""
     g = g if g.layers is None else g.layer(g.layers[-1])
     totals: FloatArray = g.scores.sum(0)
     return totals
@@ -150,7 +150,7 @@ def _totals(g: Attribution) -> FloatArray:
 
 
 def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, verify: Verify) -> Attribution:
-    """Return a result with the log-probability of its transcript without moments of the sound, which are silenced.
+    """Return a result with the log-probability of its transcript when moments of the sound are silenced.
 
     Args:
         model: The model of speech.
@@ -179,7 +179,7 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
 
 
 def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
-    """Return what measures the log-probability of a decoder's transcript, of the caller's model as it is."""
+    """Return a function that measures the log-probability of a decoder's transcript."""
     ids = torch.tensor([g.token_ids], device=model.device)  # (1, T)
     start = g.prompt_tokens or 0
 
@@ -194,7 +194,7 @@ def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], floa
 
 
 def _frames_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
-    """Return what measures the log-probability of a transcript by all ways to emit it (Graves et al., 2006)."""
+    """Return a function that measures the CTC log-probability of a transcript (Graves et al., 2006)."""
     task = cast(Any, model.task)
     emitted = torch.tensor([g.token_ids[g.prompt_tokens or 0 :]])  # (1, G)
 

@@ -15,7 +15,7 @@ from ...inputs.append_tokens import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...inputs.texts import counted
+from ...inputs.texts import positive_integer
 from ...inputs.token_ids import check_ids
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
@@ -23,11 +23,11 @@ from ...tasks.seq2seq import with_first_token
 from .completed import Completed
 
 MOST = 40
-"""Tokens that are generated at most, where nothing else is said."""
+"""The default of `max_new_tokens`."""
 
 
 class TooLongError(InputError):
-    """A prompt, or prompt and completion, are longer than the model reads.
+    """A prompt, alone or with its completion, exceeds the model's length.
 
     Attributes:
         tokens: Their tokens.
@@ -42,7 +42,7 @@ class TooLongError(InputError):
 def generate(
     model: TaskModel, prompt: Prompt | ReadPrompt, max_new_tokens: int, options: Mapping[str, Any]
 ) -> Completed:
-    """Let the model continue a prompt; see `generate_each`."""
+    """Generate a completion of a prompt; see `generate_each`."""
     return generate_each(model, [prompt], {**options, "max_new_tokens": max_new_tokens})[0]
 
 
@@ -50,7 +50,7 @@ def generate(
 def generate_each(
     model: TaskModel, prompts: Sequence[Prompt | ReadPrompt | Encoding], options: Mapping[str, Any]
 ) -> list[Completed]:
-    """Let the model continue prompts, in batches where that gives the same tokens.
+    """Generate completions of prompts, in batches if that gives the same tokens.
 
     Args:
         model: The model.
@@ -103,7 +103,7 @@ def _completed(
 
 
 def _given_to_decoder(options: Mapping[str, Any], ids: list[int]) -> int:
-    """Return how many of a decoder's tokens after its first are the caller's `decoder_input_ids`, not generated ones.
+    """Return how many decoder tokens after the first one are the caller's `decoder_input_ids`.
 
     The caller may have given the first token too; `generate` puts it there if not.
     """
@@ -113,7 +113,7 @@ def _given_to_decoder(options: Mapping[str, Any], ids: list[int]) -> int:
 
 
 def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
-    """Return how many tokens may be generated after a prompt.
+    """Return the maximal number of generated tokens after a prompt.
 
     Args:
         options: Of the model's `generate`: `max_new_tokens` goes before `max_length`, as in transformers, and both
@@ -126,9 +126,9 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
     config = options.get("generation_config")
     for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
         if settings.get("max_new_tokens") is not None:
-            return counted(settings["max_new_tokens"], "max_new_tokens")
+            return positive_integer(settings["max_new_tokens"], "max_new_tokens")
         if settings.get("max_length") is not None:
-            length = counted(settings["max_length"], "max_length")
+            length = positive_integer(settings["max_length"], "max_length")
             if length <= before:
                 raise InputError(
                     f"max_length={length} leaves no room: {before} tokens stand before the answer; max_new_tokens= "

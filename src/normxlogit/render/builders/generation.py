@@ -7,7 +7,7 @@ import numpy as np
 from ...results.attribution import Attribution
 from ...results.units.characters import quoted, visible
 from ...results.units.media import Medium
-from ...results.units.words import merged
+from ...results.units.words import merge_scores
 from ..blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import answer_number, header, meanings
@@ -131,13 +131,15 @@ def _strongest(g: Attribution, negative: str) -> Table:
     groups: list[tuple[int, ...]] = [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
     if g.has_words:
         groups = [word.tokens for word in g.words()]
-    merges = [merged(g.scores[:, list(tokens)], g.merge).tolist() for tokens in groups]  # (words, G)
+    merges = [merge_scores(g.scores[:, list(tokens)], g.merge).tolist() for tokens in groups]  # (words, G)
     prompt_tokens, rows = g.prompt_tokens or 0, []
     for part, generated in enumerate(g.generated):
         scored = []
         for tokens, scores in zip(groups, merges, strict=True):
             seen = tuple(i for i in tokens if i < prompt_tokens + part)
-            if seen and (score := scores[part] if seen == tokens else merged(g.scores[part, list(seen)], g.merge)):
+            if seen and (
+                score := scores[part] if seen == tokens else merge_scores(g.scores[part, list(seen)], g.merge)
+            ):
                 scored.append((score, seen))
         scored = sorted(scored, key=lambda pair: -abs(pair[0]))[:STRONGEST]
         grid = Grid([""], [_name(g, *seen) for _, seen in scored], np.array([[s for s, _ in scored]]), signed=g.signed)

@@ -34,7 +34,7 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionEr
 """Errors that reading a damaged or unrelated file may raise."""
 
 
-class Contradiction(NamedTuple):
+class ContradictionCell(NamedTuple):
     """A contradiction: the sentence's value, the likelier value, and the source and document that has it."""
 
     value: str
@@ -112,7 +112,7 @@ CONVERSATION: Mapping[str, Any] = {
 TESTED: Mapping[str, Any] = {
     "sentence_nats": tuple[Number, ...],
     "sentence_losses": FloatArray,
-    "sentence_contradictions": tuple[Contradiction, ...],
+    "sentence_contradictions": tuple[ContradictionCell, ...],
     "source_losses": FloatArray,
     "swaps": tuple[Swap, ...],
     "message_losses": FloatArray,

@@ -14,7 +14,7 @@ from ..targets import Target
 from .regions import regions_of, share_inside
 from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .units import APART, UnitKind, Units
-from .words import merged
+from .words import merge_scores
 
 Merging = Literal["sum", "max", "mean", "first", "excess"]
 """How token scores are combined to the score of a coarser unit."""
@@ -186,4 +186,4 @@ def _merged(scores: FloatArray, group: NamedSpan, merge: Merging) -> Floats:
     if merge in ("sum", "excess") or group.kind in APART:
         sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
         return sums
-    return np.asarray(values.max(-1) if merge == "max" and group.kind != "word" else merged(values, merge))
+    return np.asarray(values.max(-1) if merge == "max" and group.kind != "word" else merge_scores(values, merge))

@@ -75,7 +75,7 @@ def merge_words(
     for sequence, text in enumerate(texts):
         tokens = [i for i, s in enumerate(sequences) if s == sequence]
         for start, end, members in word_groups(text, [(i, *offsets[i]) for i in tokens]):
-            score = merged(scores[..., members], merge)
+            score = merge_scores(scores[..., members], merge)
             words.append(UnitScore(text[start:end], tuple(members), score, start, end, sequence))
     return words
 
@@ -111,7 +111,7 @@ def word_groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int
     return [(start, end, sorted(members)) for start, end, members in groups]
 
 
-def merged(scores: Any, merge: str) -> Any:
+def merge_scores(scores: Any, merge: str) -> Any:
     """Reduce the last axis to one score; "max" takes the largest magnitude with its sign."""
     if merge == "sum":
         score = scores.sum(-1)

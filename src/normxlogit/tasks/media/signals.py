@@ -45,7 +45,7 @@ NAMED = 60
 
 TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
 
-Grid = tuple[int, int, int]
+PatchGrid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
 
 
@@ -223,7 +223,7 @@ class SignalTask(Classification):
         return replace(self._encoding_of(model, inputs, seconds), notes=notes)
 
     def _times(
-        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
         """Return the seconds of each token, () where it has none."""
         return ()
@@ -247,7 +247,7 @@ class SignalTask(Classification):
         times = self._times(model, inputs, grid, len(template), seconds)
         return replace(template, signal=EncodedSignal(shapes, inputs, grid, times))
 
-    def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, Grid]:
+    def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
         """Return T, the number of tokens of a signal in the model, and their grid.
 
         Models with convolutions over a waveform have a method for T; any other is run once for each shape. The tokens
@@ -338,7 +338,7 @@ def _as_tensor(values: Any) -> Tensor:
     return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
 
 
-def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> Grid:
+def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> PatchGrid:
     """Return the grid of the patches of a signal of `count` tokens."""
     config: Any = getattr(model.config, "vision_config", model.config)
     patch: Any = getattr(config, "patch_size", None)

@@ -10,7 +10,7 @@ from transformers.utils.hub import cached_file
 from ...errors import InputError
 
 
-def read_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
+def read_model_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
     """Return the contents of a JSON file of a model, None if there is no such file."""
     file = find_file(source, name, options)
     if file is None:
