@@ -131,15 +131,10 @@ def test_names_of_labels_methods_and_layers_as_people_have_them(bert, explainer)
     names = [f"name {i}" for i in range(bert[0].config.num_labels)]
     id2label = dict(enumerate(names))
     backwards = dict(reversed(id2label.items()))
-    for labels in (
-        id2label,
-        backwards,
-        {str(i): name for i, name in id2label.items()},
-        datasets.ClassLabel(names=names),
-    ):
-        assert Explainer(*bert, labels=labels)(TEXTS[0], target=ALL).labels == tuple(names)
-    label2id = {name: i for i, name in backwards.items()}
-    assert Explainer(*bert, labels=label2id)(TEXTS[0], target=ALL).labels == tuple(names)
+    as_text, label2id = {str(i): name for i, name in id2label.items()}, {name: i for i, name in backwards.items()}
+    for labels in (id2label, backwards, as_text, label2id, datasets.ClassLabel(names=names)):
+        targets = Explainer(*bert, labels=labels)(TEXTS[0], target=ALL).targets
+        assert [target.name for target in targets] == names
     for labels in ({1: "a", 2: "b"}, {"a": "b"}, {}):
         with pytest.raises(InputError, match="labels are a list of names"):
             Explainer(*bert, labels=labels)

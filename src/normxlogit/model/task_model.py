@@ -461,10 +461,11 @@ class TaskModel:
                 raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
             numbers.append(operator.index(layer))
         count = self.layer_count()
+        numbers = [number + count + 1 if -count <= number < 0 else number for number in numbers]  # -1 is the last
         for number in numbers:
-            if not (1 <= number <= count or -count <= number <= -1):
+            if not 1 <= number <= count:
                 raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
-        return tuple(number + count + 1 if number < 0 else number for number in numbers)
+        return tuple(numbers)
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read."""
