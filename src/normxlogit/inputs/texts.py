@@ -157,8 +157,9 @@ def collected(inputs: Any) -> Any:
     """
     if is_lazy(inputs):
         return inputs.collect()
-    if isinstance(inputs, Mapping) and len(inputs) == 1 and hasattr(split := next(iter(inputs.values())), "info"):
-        return split if hasattr(split, "column_names") else inputs
+    if isinstance(inputs, Mapping):
+        split = next(iter(inputs.values()), None)
+        return split if len(inputs) == 1 and hasattr(split, "info") and hasattr(split, "column_names") else inputs
     if hasattr(inputs, "_asdict") and not all(map(_is_text, inputs)):
         return inputs._asdict()
     names = getattr(inputs, "index", None) if getattr(inputs, "ndim", 0) == 1 and hasattr(inputs, "to_dict") else None

@@ -98,8 +98,8 @@ def _source_in_memory(inputs: Any) -> InputSource:
         inputs = arrow_module().table(dict(inputs))
     if hasattr(inputs, "with_format"):
         return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
-    if hasattr(inputs, "to_frame"):  # a column of pandas or Polars
-        inputs = inputs.to_frame(inputs.name or "text")
+    if to_frame := getattr(inputs, "to_frame", None):  # a column of pandas or Polars
+        inputs = to_frame(getattr(inputs, "name", None) or "text")
     if hasattr(inputs, "__arrow_c_stream__"):
         return _table_source(inputs)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):

@@ -135,7 +135,7 @@ def _names(text: str, known_names: frozenset[str]) -> Iterator[Value]:
 
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _YEAR = r"(?<![\d.,:/])(?:1[89]|20)\d\d"  # has no unit: "1974 by"
-_UNIT = re.compile(rf"(?!{_YEAR}\s)(?<!\d)\d+[\s\N{{NO-BREAK SPACE}}-]?([^\W\d_]+|[%°€$£])")
+_UNIT = re.compile(rf"(?!{_YEAR}\s)(?<!\d)\d+[\s-]?([^\W\d_]+|[%°€$£])")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _JOINTS = (" ", "-", "\N{NO-BREAK SPACE}")
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|[.!?:\"“(]|\d+")
