@@ -8,7 +8,7 @@ of a copy, as its biases are.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +97,7 @@ class VirtualTokens:
     def _keys_and_values(self, count: int) -> Any:
         """Return the keys and values for a batch, which stay what they are when others are put behind them."""
         cache = self._adapter.get_prompt(batch_size=1)
-        layers: Sequence[Any] = cache.layers if isinstance(cache, Cache) else ()
+        layers = cast(Sequence[Any], cache.layers if isinstance(cache, Cache) else ())
         if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
             raise UnsupportedModelError(
                 f"PEFT does not give every layer of {type(self._adapter.get_base_model()).__name__} keys and values in "

@@ -159,11 +159,12 @@ def collected(inputs: Any) -> Any:
         return inputs.collect()
     if isinstance(inputs, Mapping) and len(inputs) == 1 and hasattr(split := next(iter(inputs.values())), "info"):
         return split if hasattr(split, "column_names") else inputs
-    if hasattr(inputs, "_asdict") and not all(map(_is_text, inputs)):
-        return inputs._asdict()
+    row: Any = inputs
+    if hasattr(row, "_asdict") and not all(map(_is_text, row)):
+        return row._asdict()
     names = getattr(inputs, "index", None) if getattr(inputs, "ndim", 0) == 1 and hasattr(inputs, "to_dict") else None
     is_row = names is not None and len(names) > 0 and all(isinstance(name, str) for name in names)
-    return inputs.to_dict() if is_row and not all(_is_text(value) or is_missing(value) for value in inputs) else inputs
+    return row.to_dict() if is_row and not all(_is_text(value) or is_missing(value) for value in inputs) else inputs
 
 
 def is_column(value: Any) -> bool:
