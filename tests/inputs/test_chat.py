@@ -23,7 +23,7 @@ def read(template, messages):
 @pytest.mark.parametrize("template", [PLAIN, TRIMMED, LATE_SYSTEM])
 def test_what_the_messages_say_is_told_from_what_the_template_writes(template):
     prompt = read(template, MESSAGES)
-    found = [(c.role, prompt.text[c.start : c.end], c.message, c.trimmed) for c in prompt.contents]
+    found = [(c.role, prompt.text[c.start : c.end], c.message, c.first) for c in prompt.contents]
     assert sorted(found) == [("system", "good", 0, 0), ("user", "is it good ?", 1, 1)]
 
 
@@ -39,7 +39,7 @@ def test_an_empty_message_does_not_shift_the_others(empty):
     for template in (PLAIN, "{% if messages[0]['content'] %}once {% endif %}" + PLAIN):
         prompt = read(template, messages)
         (only,) = prompt.contents
-        assert (only.role, prompt.text[only.start : only.end], only.message, only.trimmed) == ("user", "user", 1, 0)
+        assert (only.role, prompt.text[only.start : only.end], only.message, only.first) == ("user", "user", 1, 0)
         assert prompt.text[: only.start].endswith(f"<user>{empty}</><user>")
 
 
@@ -70,14 +70,13 @@ def test_a_content_that_a_template_changes_is_not_found_in_another_one(template,
 PARTS = PLAIN.replace("{{ m['content'] }}", "{% for part in m['content'] %}{{ part['text'] }}{% endfor %}")
 
 
-def test_a_message_of_several_texts_is_no_source_and_said_so():
-    parts = [{"type": "text", "text": "ok"}]
+def test_each_text_of_a_message_is_found():
+    parts = [{"type": "text", "text": " ok "}, {"type": "text", "text": "ok"}]
     other = {"role": "system", "content": [{"type": "text", "text": "good"}]}
     prompt = read(PARTS, [{"role": "user", "content": parts}, other])
-    assert [prompt.text[c.start : c.end] for c in prompt.contents] == ["ok", "good"]
-    prompt = read(PARTS, [{"role": "user", "content": 2 * parts}, other])
-    assert [c.message for c in prompt.contents] == [1]
-    assert prompt.notes == ("message 0 is not a plain text, so it is not among the sources",)
+    assert prompt.text == "<user> ok ok</><system>good</><a>"
+    assert [(c.message, c.start, c.first) for c in prompt.contents] == [(0, 7, 1), (0, 10, 5), (1, 23, 0)]
+    assert prompt.notes == ()
 
 
 @pytest.mark.parametrize("text", ["text", "input_text", None])

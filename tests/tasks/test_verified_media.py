@@ -1,5 +1,6 @@
 """What a completion loses without words, regions of pictures and moments of sounds, by the caller's own model."""
 
+import copy
 from functools import cache
 
 import numpy as np
@@ -219,6 +220,56 @@ def test_pictures_of_a_conversation_are_sources_of_its_answer(name):
     np.testing.assert_allclose(streamed.attribution.scores, cited.attribution.scores, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["llava", "qwen2_vl", "gemma3"])
+def test_texts_around_a_picture_are_sources_with_words_that_can_be_left_out(name):
+    picture, said = vlm.picture(), "the cat is red .\n\nyes ?"
+    parts = [{"type": "text", "text": said}, *vlm.question(picture)[0]["content"]]
+    messages = [{"role": "user", "content": parts}]
+
+    def answered(said, text=QUESTION, picture=picture):
+        parts = [{"type": "text", "text": said}, *vlm.question(picture, text=text)[0]["content"]]
+        return vlm.log_probability(made(name), [{"role": "user", "content": parts}], list(g.token_ids[-2:]))
+
+    g = explainer(name).explain_completion(messages, " the cat", verify=99)
+    lost = {r.units[0].strip(): r.value for r in g.verified.single}
+    expected = {"left": answered(said, "what is on the ?"), "red": answered("the cat is . yes ?")}
+    assert {word: lost[word] for word in expected} == pytest.approx(expected, abs=1e-3)
+    sources = {"said": (0, 0, 16), "asked": (0, 24, 24 + len(QUESTION))}
+    by_name = explainer(name).explain_completion(messages, " the cat", sources=sources, method="occlusion")
+    whole = answered(said)
+    expected = [whole - answered("yes ?"), whole - answered(said, "")]
+    assert by_name.scores[0, :2].tolist() == pytest.approx(expected, abs=1e-3)
+    assert g.sources("message").units.names[:3] == ("user", "user", "picture 1")
+    cited = explainer(name).cite(messages=messages, answer="the cat", verify=9)
+    assert cited.names == ("user:1", "picture 1")  # neither question is a source
+    assert cited.question == f"{said}\n\n{QUESTION}"
+    assert cited.losses["user:1"] == pytest.approx(expected[0], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["llava", "qwen2_vl", "idefics3", "gemma3", "qwen2_audio"])
+def test_neighbours_of_one_name_are_told_apart(name, tmp_path):
+    model, processor = made(name)
+    template = processor.chat_template.replace(" {% endfor %}", "{% endfor %}")  # no space between pictures
+    joined = Explainer(model, copy.deepcopy(processor))
+    joined.tokenizer.chat_template = template
+    if name == "qwen2_audio":
+        kind, paths = "audio", [audio_lm.sound(), audio_lm.sound(1.7, seed=1)]
+    else:
+        kind, paths = "image", [tmp_path / "a" / "page.png", tmp_path / "b" / "page.png"]
+        for seed, path in enumerate(paths):
+            path.parent.mkdir()
+            vlm.picture(seed=seed).save(path)
+    messages = vlm.question(*paths, text="The tree is red. " + QUESTION, kind=kind)
+    cited = joined.cite(messages=messages, answer="the cat .", verify=9)
+    names = ("sound 1", "sound 2") if kind == "audio" else ("page.png", "page.png (2)")
+    assert cited.names == cited.documents == names
+    assert [message.name for message in cited.messages] == [*names, "user"]
+    places = [cited.text[message.start : message.end] for message in cited.messages]
+    assert places[0] == places[1] != ""
+    assert len(cited.losses) == 2
+    assert normxlogit.Citations.from_dict(cited.to_dict()) == cited
+
+
 def test_a_question_about_a_picture_is_no_source_of_its_answer():
     cited = explainer("llava").cite(messages=vlm.question(vlm.picture()), answer="the cat .", verify=0)
     assert cited.names == ("picture 1",)
@@ -253,8 +304,14 @@ def test_pictures_among_documents_are_sources(tmp_path):
     assert by_name.names == ("scan", "page")
     streamed = list(explainer("llava").cite_stream(["the tree ."], QUESTION, documents))
     np.testing.assert_allclose(streamed[0].attribution.scores, cited.attribution.scores, atol=1e-5)
-    alone = explainer("llava").cite(QUESTION, first, answer="the tree .", verify=0)
-    assert alone.names == ("picture 1",)
+    part = {"type": "image", "image": first}
+    for one in (first, iter([first]), [part], {"documents": [first]}, [{"image": first}]):
+        alone = explainer("llava").cite(QUESTION, one, answer="the tree .", verify=0)
+        assert alone.names == ("picture 1",)
+    named = explainer("llava").cite(QUESTION, {"page:1": first, "notes": "The cat is red."}, answer="the tree .")
+    assert named.documents == ("notes", "page:1")
+    with pytest.raises(InputError, match="document 1 is the name of a file; pathlib"):
+        explainer("llava").cite(QUESTION, [str(tmp_path / "page.png")], answer="the tree .")
 
 
 def test_pictures_among_documents_of_a_model_of_texts_are_refused():

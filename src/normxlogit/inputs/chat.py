@@ -9,10 +9,10 @@ from jinja2 import TemplateError
 
 from ..errors import InputError
 from .documents.traces import message_of
-from .media.items import MEDIA_TYPES
-from .media.pictures import PICTURE_KEYS, Picture, is_opened_picture
+from .media.items import PICTURE_TYPES, SOUND_TYPES, is_opened_picture
+from .media.pictures import PICTURE_KEYS, Picture
 from .media.sounds import Sound, feature_extractor_of
-from .message_parts import typed_messages
+from .message_parts import text_of_part, typed_messages
 from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -38,18 +38,27 @@ class ChatTemplateError(InputError):
 
 @dataclass(frozen=True)
 class Content:
-    """The span of a message's content in the rendered prompt.
+    """The span of a text of a message in the rendered prompt.
 
     Attributes:
         message: Which message it is of.
-        trimmed: Characters at its beginning, white space, that are not among them.
+        first: Which character of the message's texts, as `texts_of` joins them, it begins with: white space at the
+            beginning of a text is left out.
     """
 
     role: str
     start: int
     end: int
     message: int = 0
-    trimmed: int = 0
+    first: int = 0
+
+    def holds(self, message: int, first: int, last: int) -> bool:
+        """Return whether characters of a message's texts, from the first to before the last, are in this one."""
+        return message == self.message and 0 <= first - self.first < last - self.first <= self.end - self.start
+
+    def place_of(self, character: int) -> int:
+        """Return where a character of the message's texts is in the prompt."""
+        return self.start + character - self.first
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ def _text_of_row(row: Mapping[str, Any]) -> Any:
     Raises:
         InputError: If it has no text or several, or a picture or a sound, which stand in messages.
     """
-    if any(key in row for key in ("images", *MEDIA_TYPES)):
+    if any(key in row for key in ("images", *PICTURE_TYPES, *SOUND_TYPES)):
         raise InputError(f"a row with {', '.join(map(str, row))} was given as a prompt; {MEDIA_HINT}")
     return text_column(row)
 
@@ -198,13 +207,11 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     return ReadPrompt(text, tuple(contents), tuple(notes), messages, media, options)
 
 
-def content_text(message: Mapping[str, Any]) -> Any:
-    """Return the text of a message: its content, or the only text of its parts; None for several texts."""
+def texts_of(message: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a message: its content, or those of its parts. Characters count as in lines of them."""
     content = message.get("content")
-    if not isinstance(content, list):
-        return content
-    texts = [part["text"] for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
-    return texts[0] if len(texts) == 1 else None
+    parts = content if isinstance(content, list | tuple) else [content]
+    return [text for part in parts if (text := text_of_part(part)) is not None]
 
 
 def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str | None:
@@ -251,52 +258,58 @@ def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str
     return str(tokenizer.apply_chat_template(messages, tokenize=False, **options))
 
 
-def _with_text(message: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return a message with its text replaced; pictures stay."""
+def _with_text(message: Mapping[str, Any], number: int, text: str) -> dict[str, Any]:
+    """Return a message with one of its texts replaced; all else stays."""
     content = message.get("content")
     if not isinstance(content, list):
         return {**message, "content": text}
-    parts = [{**part, "text": text} if part.get("type") == "text" else part for part in content]
-    return {**message, "content": parts}
+    place = [place for place, part in enumerate(content) if text_of_part(part) is not None][number]
+    return {**message, "content": [*content[:place], {**content[place], "text": text}, *content[place + 1 :]]}
 
 
 def _locate_contents(
     tokenizer: Any, messages: list[dict[str, Any]], text: str, options: Mapping[str, Any]
 ) -> tuple[list[Content], list[str]]:
-    """Return the spans of contents that are texts, and a note for each content that is not found."""
+    """Return the spans of the texts of messages, and a note for each that is not found."""
     contents, notes = [], []
     for index, message in enumerate(messages):
-        content = content_text(message)
-        if not isinstance(content, str) or not content.strip():
-            if message.get("content") and not isinstance(content, str):
-                notes.append(f"message {index} is not a plain text, so it is not among the sources")
-            continue
-        start = _locate_content(tokenizer, messages, index, text, options)
-        if start is None:
-            notes.append(
-                f"the chat template does not write message {index} ({message['role']}) once and as it is, so it is not "
-                "among the sources"
-            )
-            continue
-        trimmed = len(content) - len(content.lstrip())
-        contents.append(Content(str(message["role"]), start, start + len(content.strip()), index, trimmed))
-    return sorted(contents, key=lambda content: content.start), notes
+        first, texts = 0, texts_of(message)
+        for number, body in enumerate(texts):
+            trimmed = len(body) - len(body.lstrip())
+            start = _locate_text(tokenizer, messages, (index, number), text, options) if body.strip() else None
+            if start is not None:
+                span = start, start + len(body.strip())
+                contents.append(Content(str(message["role"]), *span, index, first + trimmed))
+            elif body.strip():
+                notes.append(
+                    f"the chat template does not write message {index} ({message['role']}) once and as it is, so it is "
+                    "not among the sources"
+                )
+            first += len(body) + 1
+    return sorted(contents, key=lambda content: content.start), list(dict.fromkeys(notes))
 
 
-def _locate_content(
-    tokenizer: Any, messages: list[dict[str, Any]], index: int, text: str, options: Mapping[str, Any]
+def _locate_text(
+    tokenizer: Any, messages: list[dict[str, Any]], place: tuple[int, int], text: str, options: Mapping[str, Any]
 ) -> int | None:
-    """Return where a content begins in the rendered text, found by rendering a marker instead; None if unknown.
+    """Return where a text begins in the rendered prompt, found by rendering a marker instead; None if unknown.
 
     A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
     and not without the message.
+
+    Args:
+        tokenizer: Renders the messages.
+        messages: The messages.
+        place: Which message the text is of, and which of its texts it is.
+        text: The rendered prompt.
+        options: What the chat template is given beside the messages.
     """
-    content = content_text(messages[index])
+    index, number = place
+    content = texts_of(messages[index])[number]
     body, mark = content.strip(), _unused_mark(text, len(content))
     try:
-        marked_messages = [
-            _with_text(message, mark) if place == index else message for place, message in enumerate(messages)
-        ]
+        marked_messages = list(messages)
+        marked_messages[index] = _with_text(messages[index], number, mark)
         marked = _render(tokenizer, marked_messages, options)
     except (TemplateError, TypeError, KeyError, ValueError):  # it refuses the mark
         return None

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
-from .media.items import PICTURE_TYPES, SOUND_TYPES
-from .media.pictures import PICTURE_KEYS, SOURCE_KEYS, Picture, is_opened_picture, read_picture
+from .media.items import is_opened_picture, medium_type
+from .media.pictures import Picture, holds_picture, read_picture
 from .media.sounds import Sound, read_sound
 
 TEXT_TYPES = ("text", "input_text", "output_text")
@@ -32,7 +32,7 @@ def typed_messages(
     """
     typed = [_with_typed_parts(message, index) for index, message in enumerate(messages)]
     parts = [part for message in typed if isinstance(message.get("content"), list) for part in message["content"]]
-    places = [part for part in parts if _is_picture(part) and not _names_picture(part)]
+    places = [part for part in parts if _is_picture(part) and not holds_picture(part)]
     if images and not places:
         first = next((index for index, message in enumerate(typed) if message["role"] == "user"), 0)
         typed[first] = _with_typed_parts({**typed[first], "images": images}, first)
@@ -45,10 +45,10 @@ def typed_messages(
         content = []
         for part in message["content"]:
             if _is_picture(part):
-                picture = read_picture(part if _names_picture(part) else next(beside, part))
+                picture = read_picture(part if holds_picture(part) else next(beside, part))
                 media.append(picture)
                 part = {"type": "image", "image": picture.image}
-            elif isinstance(part, Mapping) and part.get("type") in SOUND_TYPES:
+            elif isinstance(part, Mapping) and part.get("type") == "audio":
                 sound = read_sound(part, rate, sum(medium.kind == "sound" for medium in media))
                 media.append(sound)
                 part = {"type": "audio", "audio": sound.samples}
@@ -58,7 +58,7 @@ def typed_messages(
 
 
 def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Picture | Sound]) -> list[dict[str, Any]]:
-    """Return messages, as `with_media` returns them, with others in the places of their pictures and sounds."""
+    """Return messages, as `typed_messages` returns them, with others in the places of their pictures and sounds."""
     pictures = iter([medium for medium in media if isinstance(medium, Picture)])
     sounds = iter([medium for medium in media if isinstance(medium, Sound)])
 
@@ -75,6 +75,12 @@ def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Pict
         else dict(message)
         for message in messages
     ]
+
+
+def text_of_part(part: Any) -> str | None:
+    """Return the text of a part of a message; None if it is another part."""
+    text = part.get("text") if isinstance(part, Mapping) and part.get("type", "text") in TEXT_TYPES else part
+    return text if isinstance(text, str) else None
 
 
 def _with_typed_parts(message: dict[str, Any], index: int) -> dict[str, Any]:
@@ -112,11 +118,11 @@ def _typed_part(part: Any, index: int) -> Any:
         raise InputError(f"message {index} holds a part of type {kind!r}; texts, pictures and sounds are read")
     if kind in TEXT_TYPES:
         return {**part, "type": "text"}
+    if (medium := medium_type(part)) is not None:
+        return {**part, "type": medium}
     if kind is not None:
         return part
-    if any(part.get(key) is not None for key in SOUND_TYPES):
-        return {**part, "type": "audio"}
-    if _names_picture(part):
+    if holds_picture(part):
         return {**part, "type": "image"}
     if isinstance(part.get("text"), str):
         return {**part, "type": "text"}
@@ -129,9 +135,4 @@ def _typed_part(part: Any, index: int) -> Any:
 
 def _is_picture(part: Any) -> bool:
     """Return whether a typed part is a picture."""
-    return isinstance(part, Mapping) and part.get("type") in PICTURE_TYPES
-
-
-def _names_picture(part: Mapping[str, Any]) -> bool:
-    """Return whether a part holds a picture or its path."""
-    return any(part.get(key) is not None for key in (*PICTURE_KEYS, *SOURCE_KEYS))
+    return isinstance(part, Mapping) and part.get("type") == "image"

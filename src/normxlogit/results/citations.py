@@ -212,14 +212,18 @@ class Citations(Record):
     def documents(self) -> tuple[str, ...]:
         """The name of each source's document or message."""
         if not self.messages:
-            return tuple(name.rpartition(":")[0] or name for name in self.names)
+            kinds = [self.attribution.units.kind[i] for i in self.sources]
+            pairs = zip(self.names, kinds, strict=True)
+            return tuple(name if kind == "medium" else name.rpartition(":")[0] or name for name, kind in pairs)
         return tuple(self.messages[i].name for i in self.message_indices)
 
     @property
     def message_indices(self) -> list[int]:
         """The index of each source's message in the conversation."""
         starts = [message.start for message in self.messages]
-        return [bisect_right(starts, start) - 1 for start, _ in self.spans]
+        media = {m.name: i for i, m in enumerate(self.messages) if m.role in ("picture", "sound")}
+        pairs = zip(self.names, self.spans, strict=True)
+        return [media.get(name, bisect_right(starts, start) - 1) for name, (start, _) in pairs]
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -414,7 +418,9 @@ class Citations(Record):
                 require(swap.start <= swap.end <= len(self.text), "verified: a swap outside the text")
         place, limit = 0, len(self.text) - len(self.answer)
         for message in self.messages:
-            require(place <= message.start < message.end <= limit, "messages: not one after the other in the prompt")
+            is_shown = message.role in ("picture", "sound")  # its placeholder may have no characters that are known
+            in_order = place <= message.start < message.end + is_shown <= limit + is_shown
+            require(in_order, "messages: not one after the other in the prompt")
             place = message.end
         for index, (start, end) in zip(self.message_indices, self.spans, strict=True) if self.messages else ():
             inside = index >= 0 and start <= end <= self.messages[index].end

@@ -8,6 +8,7 @@ from ...errors import InputError
 from ...inputs.documents.conversations import read_conversation
 from ...inputs.documents.named_documents import documents_by_name
 from ...inputs.documents.traces import to_plain_data
+from ...inputs.media.items import json_value
 
 
 def text_cell(value: Any, column: str) -> str:
@@ -46,7 +47,7 @@ def prompt_cell(value: Any, column: str) -> str:
             {k: v for k, v in message.items() if v is not None} if isinstance(message, dict) else message
             for message in value
         ]
-        return json.dumps(messages, default=str)
+        return json.dumps(messages, default=json_value)
     if not isinstance(value, str):
         raise ValueError(f"no prompt: {column} holds {str(value)[:80]!r}")
     return json.dumps(text_cell(value, column))
@@ -80,7 +81,7 @@ def conversation_cell(value: Any, column: str) -> str:
         value = {name: text_cell(part, column) if isinstance(part, bytes) else part for name, part in value.items()}
     try:
         read_conversation(value)
-        return json.dumps(to_plain_data(value))
+        return json.dumps(to_plain_data(value), default=json_value)
     except RecursionError:
         raise ValueError(f"{column} is nested too deeply") from None
     except InputError as error:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError, InputError
-from ...inputs.media.items import SUFFIXES
-from ...inputs.media.pictures import is_opened_picture, opened_picture
+from ...inputs.media.items import SUFFIXES, is_opened_picture
+from ...inputs.media.pictures import opened_picture
 
 DEFAULTS = ("path", "image", "audio", "file", "text")
 """Default names of the column of pictures or sounds."""

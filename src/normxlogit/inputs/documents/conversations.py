@@ -13,7 +13,8 @@ from os import PathLike
 from typing import Any, Literal
 
 from ...errors import InputError
-from ..media.items import MEDIA_TYPES, PICTURE_TYPES
+from ..media.items import json_value, medium_type
+from ..media.pictures import holds_picture
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
 MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
@@ -130,11 +131,15 @@ def read_conversation(value: Any) -> Conversation:
             return read_conversation(read_trace(value))
         except InputError as error:
             raise InputError(f"{value}: {error}") from None
-    raw, tools = messages_in(to_plain_data(value))
-    reader = _Reader()
+    value = to_plain_data(value)
+    raw, tools = messages_in(value)
+    images = value.get("images") if isinstance(value, dict) else None
+    reader = _Reader(images if isinstance(images, list) else [])
     for number, message in enumerate(raw):
         reader.read(message, number)
-    if not any(message.part is None for message in reader.messages):
+    if reader.images:
+        raise InputError(f"the messages have no places for the last {len(reader.images)} pictures beside them")
+    if not reader.messages:
         raise InputError(f"the conversation of {len(raw)} messages has no text")
     for part in reader.messages:
         if LONE_SURROGATE.search(part.text + part.name):
@@ -148,9 +153,11 @@ class _Reader:
     Attributes:
         messages: The messages that were read so far.
         notes: What was not read.
+        images: Pictures beside the messages that no part {"type": "image"} stood for yet.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, images: list[Any]) -> None:
+        self.images = images
         self.messages: list[Message] = []
         self.notes: list[str] = []
         self._number = 0
@@ -171,16 +178,16 @@ class _Reader:
         content = _first_filled(raw, "content", "parts", "blocks", "text")
         if isinstance(content, dict) and "parts" in content:
             content = content["parts"]
+        content = [content] if medium_type(content) else content
+        if isinstance(images := raw.get("images"), list):  # of Ollama, before the text
+            content = [*({"type": "image", "image": image} for image in images), *_as_parts(content)]
         call = _first_text(raw, "tool_call_id", "id") or _first_text(additional, "tool_call_id")
         if kind == "tool result" and not _is_list_of_parts(content):
             self._read_result(
                 content, _first_text(raw, "name", "tool_name") or _first_text(additional, "name", "tool_name"), call
             )
         else:
-            parts: list[Any] = (
-                content if isinstance(content, list) and _is_list_of_parts(content) else [_as_text(content)]
-            )
-            for part in parts:
+            for part in _as_parts(content):
                 self._read_part(part, kind, name=_first_text(raw, "name") or _first_text(additional, "name"), call=call)
         for tool_call in _calls(raw) or _calls(additional):
             self._read_call(tool_call)
@@ -212,13 +219,8 @@ class _Reader:
             self._add_message(kind, str(part["source"].get("data", "")))
         elif type_.endswith("_call"):  # a built-in tool of the service, with its result
             self._read_service_call(part, type_.removesuffix("_call"))
-        elif type_ in MEDIA_TYPES and kind in ("system", "user", "assistant"):
-            is_picture = type_ in PICTURE_TYPES
-            medium = {**part, "type": "image" if is_picture else "audio"}
-            medium_message = Message(
-                "picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind
-            )
-            self.messages.append(medium_message)
+        elif medium_type(part):
+            self._read_medium(part, "user" if kind == "tool result" else kind)
         elif type_ != "redacted_thinking":
             self.notes.append(UNREAD.format(self._number, type_))
 
@@ -250,9 +252,12 @@ class _Reader:
 
     def _read_result(self, content: Any, name: str, call: str) -> None:
         """Read the result of a tool; several texts of one message are one result."""
+        media: list[Any] = []
+        content = [content] if medium_type(content) else content
         if _is_list_of_parts(content):
             texts = [part if isinstance(part, str) else part.get("text") or part.get("content") for part in content]
-            unread = [part for part in content if not isinstance(part, str) and _has_media(part)]
+            media = [part for part in content if medium_type(part)]
+            unread = [part for part in content if isinstance(part, dict) and _has_media(part) and not medium_type(part)]
             self.notes += [UNREAD.format(self._number, part["type"]) for part in unread]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
@@ -263,6 +268,16 @@ class _Reader:
             )
         else:
             self._add_message("tool result", text, self._tools.get(call, "") or name, call)
+        for part in media:
+            self._read_medium(part, "user")
+
+    def _read_medium(self, part: Mapping[str, Any], author: str) -> None:
+        """Read a picture or a sound; what a tool returned is shown by the user, as few templates have it in results."""
+        medium = medium_type(part)
+        if medium == "image" and self.images and not holds_picture(part):
+            part = {"image": self.images.pop(0)}
+        kind: MessageKind = "picture" if medium == "image" else "sound"
+        self.messages.append(Message(kind, "", number=self._number, part={**part, "type": medium}, author=author))
 
     def _read_text(self, kind: MessageKind, text: str) -> None:
         """Read a text, and the reasoning in an assistant's text; consecutive texts of one message are joined."""
@@ -288,7 +303,7 @@ class _Reader:
 PART_TYPES = re.compile(
     r"(input_|output_)?(text|image|audio|file|video)|image_url|audio_url|video_url|media|refusal|thinking"
     r"|redacted_thinking|reasoning|thought|document|blob|uri|.*tool_use|.*tool_call|.*tool_result|tool_call_response"
-    r"|summary_text|citable|citation|cache"
+    r"|summary_text|citable|citation|cache|computer_screenshot"
 )
 """Types of the parts of a content."""
 
@@ -296,6 +311,12 @@ PART_TYPES = re.compile(
 def _is_list_of_parts(content: Any) -> bool:
     """Return whether a content is a list of parts rather than data that a tool returned."""
     return isinstance(content, list) and bool(content) and all(map(_is_part, content))
+
+
+def _as_parts(content: Any) -> list[Any]:
+    """Return the parts of a content, which may have no types; of one that is not a list of parts its text."""
+    are_parts = isinstance(content, list) and all(_is_part(part) or medium_type(part) for part in content)
+    return content if are_parts else [_as_text(content)]
 
 
 def _is_part(part: Any) -> bool:
@@ -348,7 +369,9 @@ def _reasoning(value: Any) -> str:
 
 def _as_text(value: Any) -> str:
     """Return a text unchanged, and data as JSON."""
-    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=json_value)
 
 
 def _first_text(mapping: Mapping[str, Any], *keys: str) -> str:

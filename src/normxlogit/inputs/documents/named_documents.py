@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ..media.items import PICTURE_SUFFIXES
-from ..media.pictures import Picture, is_opened_picture, read_picture
+from ..media.items import PICTURE_SUFFIXES, is_opened_picture, medium_type
+from ..media.pictures import Picture, read_picture
 from ..texts import is_missing
 from .document_files import SUFFIXES, files_in, is_file_name, names_of_files, read_file
 
@@ -75,8 +75,11 @@ def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
     Raises:
         InputError: If a picture cannot be read.
     """
-    if isinstance(documents, Picture) or hasattr(documents, "getbands") or _is_picture_file(documents):
+    documents = _search_hits(documents)
+    if _is_picture(documents):
         documents = [documents]
+    if isinstance(documents, Iterator):
+        documents = list(documents)
     if isinstance(documents, Mapping) and not _is_document(documents):
         pictures = {name: document for name, document in documents.items() if _is_picture(document)}
         others: Any = {name: document for name, document in documents.items() if name not in pictures}
@@ -96,6 +99,8 @@ def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
 
 
 def _is_picture(document: Any) -> bool:
+    if isinstance(document, Mapping):  # a row, or a part of a message
+        return medium_type(document) == "image" and not any(isinstance(document.get(key), str) for key in TEXT_KEYS)
     return isinstance(document, Picture) or is_opened_picture(document) or _is_picture_file(document)
 
 
@@ -151,7 +156,8 @@ def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple
     if isinstance(document, PathLike):
         return list(read_file(document, next(names)).items())
     text = _text_of(document, f"{number}")
-    if isinstance(document, str) and document.lower().endswith(SUFFIXES) and is_file_name(document):
+    suffixes = *SUFFIXES, *PICTURE_SUFFIXES
+    if isinstance(document, str) and document.lower().endswith(suffixes) and is_file_name(document):
         raise InputError(f"document {number} is the name of a file; pathlib.Path({document!r}) is read")
     return [(_name_of(document) or f"document {number}", text)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, InputError
-from ..media.items import MEDIA_TYPES
+from ..media.items import medium_type
 from .document_files import decoded
 
 ROLES = {
@@ -83,17 +83,17 @@ def to_plain_data(value: Any) -> Any:
     """Convert a value of any objects to dicts, lists, texts and numbers."""
     if isinstance(value, Enum):
         return to_plain_data(value.value)
-    if value is None or isinstance(value, str | int | float | bool):
+    if value is None or isinstance(value, str | int | float | bool | bytes | bytearray):
         return value
+    if (medium := medium_type(value)) is not None:  # its picture may be an object
+        return dict(value) if isinstance(value, Mapping) else {"type": medium, medium: value}
     if isinstance(value, Mapping):
-        if (value.get("type") or value.get("block_type")) in MEDIA_TYPES:  # whose picture may be an object
-            return dict(value)
         return {str(key): to_plain_data(item) for key, item in value.items()}
     if callable(dump := getattr(value, "model_dump", None)):  # pydantic
         return to_plain_data(_model_dump(dump))
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain_data(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
+    if isinstance(value, Iterable):
         return [to_plain_data(item) for item in value]
     if hasattr(value, "__dict__") and not isinstance(value, type):
         return {key: to_plain_data(item) for key, item in vars(value).items() if not key.startswith("_")}

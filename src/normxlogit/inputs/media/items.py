@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from numbers import Number
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".
 SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"}
 """Suffixes of files of pictures and sounds."""
 
-PICTURE_TYPES = ("image", "image_url", "input_image")
+PICTURE_TYPES = ("image", "image_url", "input_image", "computer_screenshot")
 """Types of parts of messages that are pictures."""
 
 SOUND_TYPES = ("audio", "input_audio", "audio_url")
@@ -27,6 +27,9 @@ SOUND_TYPES = ("audio", "input_audio", "audio_url")
 
 MEDIA_TYPES = (*PICTURE_TYPES, *SOUND_TYPES)
 """Types of parts of messages that are pictures or sounds."""
+
+INLINE_KEYS = ("inlineData", "inline_data")
+"""Keys of a picture or a sound with its type of file in Gemini's messages."""
 
 EXPECTED = {
     "picture": "a path, a Pillow picture or an array of (height, width, 3)",
@@ -63,6 +66,31 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
                 f"input {place} is a {type(item).__name__}{shape}; expected one list of {kind}s, each {EXPECTED[kind]}"
             )
     return items, False
+
+
+def medium_type(part: Any) -> Literal["image", "audio"] | None:
+    """Return which type of medium a part of a message is, by its type, its type of file or its key; None for others."""
+    if not isinstance(part, Mapping):
+        return "image" if is_opened_picture(part) else None
+    inline = next((part[key] for key in INLINE_KEYS if isinstance(part.get(key), Mapping)), part)
+    file_type = str(inline.get("mimeType") or inline.get("mime_type")).partition("/")[0]
+    type_ = part.get("type") or part.get("block_type")
+    if type_ is None and inline is part:
+        type_ = next((key for key in MEDIA_TYPES if part.get(key) is not None), None)
+    elif type_ in (None, "media"):
+        type_ = file_type
+    return "image" if type_ in PICTURE_TYPES else "audio" if type_ in SOUND_TYPES else None
+
+
+def is_opened_picture(item: Any) -> bool:
+    """Return whether a value is a Pillow picture, or an array of one."""
+    return hasattr(item, "getbands") or number_axes(item) in (2, 3)
+
+
+def json_value(value: Any) -> str:
+    """Return what JSON has no type for as a text: bytes of a picture or a sound as a data URI."""
+    is_bytes = isinstance(value, bytes | bytearray | memoryview)
+    return f"data:;base64,{base64.b64encode(value).decode()}" if is_bytes else str(value)
 
 
 @contextmanager

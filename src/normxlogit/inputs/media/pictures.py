@@ -13,7 +13,7 @@ from urllib.request import url2pathname
 import numpy as np
 
 from ...errors import InputError
-from .items import PICTURE_SUFFIXES, decoded_base64, detached, number_axes, rewound
+from .items import INLINE_KEYS, PICTURE_SUFFIXES, decoded_base64, detached, is_opened_picture, number_axes, rewound
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,7 +27,7 @@ LOSSLESS_SIDE = 128
 PICTURE_KEYS = ("image", "bytes", "path", "url", "base64", "image_url")
 """Keys of a picture in a part of a message, a row, or a file of a data set."""
 
-SOURCE_KEYS = ("source", "inline_data", "data")
+SOURCE_KEYS = ("source", *INLINE_KEYS, "data")
 """The same keys in messages for Anthropic's and Google's clients."""
 
 BASE64_STARTS = ("data:", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
@@ -67,9 +67,9 @@ def is_picture(item: Any) -> bool:
     return is_opened_picture(item)
 
 
-def is_opened_picture(item: Any) -> bool:
-    """Return whether a value is a Pillow picture, or an array of one."""
-    return hasattr(item, "getbands") or number_axes(item) in (2, 3)
+def holds_picture(part: Mapping[str, Any]) -> bool:
+    """Return whether a part of a message holds a picture or its path, and is not a place for one beside it."""
+    return any(part.get(key) is not None for key in (*PICTURE_KEYS, *SOURCE_KEYS))
 
 
 def names_picture(text: str) -> bool:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...errors import InputError
 from ..encoding import EncodedMedium, ScoreSpread
 from ..texts import positive_integer
-from .items import RATE_KEYS, decoded_base64, detached, number_axes, rewound
+from .items import INLINE_KEYS, RATE_KEYS, SOUND_TYPES, decoded_base64, detached, number_axes, rewound
 
 LOUDNESS_POINTS = 400
 """Points of the loudness that drawings show."""
@@ -27,7 +27,7 @@ FILE_TYPES = (str, Path)
 ARRAY_KEYS = ("raw", "array", "waveform")
 """Keys of samples in mappings of pipelines, data sets and torchaudio."""
 
-SOUND_KEYS = ("audio", "input_audio", "audio_url", "bytes", "path", "url", "data", "base64")
+SOUND_KEYS = (*SOUND_TYPES, *INLINE_KEYS, "bytes", "path", "url", "data", "base64")
 """Keys of a sound in a part of a message, a row, or a file of a data set."""
 
 BASE64_KEYS = ("data", "base64")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.chat import Prompt, ReadPrompt, content_text, messages_of
+from ...inputs.chat import Prompt, ReadPrompt, messages_of, texts_of
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.named_documents import documents_by_name, separate_pictures
 from ...inputs.encoder import private_tokenizer
@@ -330,7 +330,7 @@ def with_media_messages(messages: Sequence[MessageSpan], encoding: Encoding) -> 
     for medium in encoding.media:
         kind = "picture" if "width" in medium.details else "sound"
         media_messages.append(MessageSpan(kind, *encoding.characters_of(medium), medium.name))
-    return tuple(sorted([*messages, *media_messages], key=lambda message: message.start))
+    return tuple(sorted([*media_messages, *messages], key=lambda message: message.start))
 
 
 def _naming_messages(error: TooLongError, messages: Sequence[MessageSpan]) -> InputError:
@@ -447,10 +447,8 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
     for name, span in documents.items():
         try:
             *message, start, end = map(operator.index, span)
-            content = prompt if isinstance(prompt, str) else content_text(messages_of(prompt)[message[0]])
-            if not isinstance(content, str):
-                raise TypeError
-            document = content[start:end]
+            texts = [prompt] if isinstance(prompt, str) else texts_of(messages_of(prompt)[message[0]])
+            document = "\n".join(texts)[start:end]
         except (TypeError, ValueError, IndexError, KeyError):
             raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
         for number, (first, last) in enumerate(sentence_spans(document), start=1):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import InputError
-from ...inputs.chat import Content, ReadPrompt, read_prompt
+from ...inputs.chat import Content, ReadPrompt, read_prompt, texts_of
 from ...inputs.documents.conversations import Conversation, Message, MessageKind
 from ...inputs.documents.json_fields import json_fields
 from ...model.task_model import TaskModel
@@ -116,10 +116,11 @@ def conversation_prompt(
     chat = bool(getattr(model.reader, "chat_template", None))
     conversation = conversation.with_readable_media(model.task.reads_medium if chat else lambda _: False)
     messages = conversation.messages
+    if not messages:
+        raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
     rendering = _render(model, conversation) if chat else _as_one_text(conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
-    question_place = max((place for place, message in enumerate(messages) if message.kind == "user"), default=None)
-    asked_spans = set() if question_place is None else set(question_spans(messages[question_place].text))
+    question, asked_spans = _question_of(messages)
     spans: Spans = {}
     question_sources: Spans = {}
     contents, source_messages = [], []
@@ -136,15 +137,27 @@ def conversation_prompt(
             full = f"{name}:{source}"
             while full in spans:
                 full += "'"
-            is_question = place == question_place and (first, last) in asked_spans
+            is_question = (place, first, last) in asked_spans
             target_spans = question_sources if is_question else spans
             target_spans[full] = (place, first, last) if chat else (start + first, start + last)
     prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
-    question = "" if question_place is None else messages[question_place].text
     source_messages.sort(key=lambda message: message.start)
     if not prompt.media:  # which are sources themselves
         spans = spans or question_sources
     return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
+
+
+def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
+    """Return what the user's last message says, and its sentences that are questions: (message, start, end)."""
+    number = max((message.number for message in messages if message.kind == "user"), default=None)
+    places = [place for place, message in enumerate(messages) if (message.kind, message.number) == ("user", number)]
+    question = "\n\n".join(messages[place].text for place in places)
+    spans, first = set(), 0
+    for place in places:  # several texts stand between pictures
+        last = first + len(messages[place].text)
+        spans |= {(place, a - first, b - first) for a, b in question_spans(question) if first <= a < last}
+        first = last + 2
+    return question, spans
 
 
 def question_spans(text: str) -> list[tuple[int, int]]:
@@ -286,17 +299,18 @@ def _message_starts(rendered: ReadPrompt, chat: Sequence[ChatMessage], messages:
 
     A tool call is searched for between the contents before and after it. Messages that are not found are left out.
     """
-    contents = {content.message: content for content in rendered.contents or ()}
+    contents = rendered.contents or ()
     starts: dict[int, int] = {}
     position = 0
     for number, chat_message in enumerate(chat):
-        if (content := contents.get(number)) is not None:
-            for place, offset in chat_message.places:
-                starts[place] = content.start - content.trimmed + offset
-            position = content.end
+        for place, offset in chat_message.places:
+            last = offset + len(messages[place].text)
+            if (content := next((c for c in contents if c.holds(number, offset, last)), None)) is not None:
+                starts[place] = content.place_of(offset)
+        position = max([position, *(content.end for content in contents if content.message == number)])
         for place in chat_message.calls:
             at = rendered.text.find(messages[place].text, position)
-            limit = next((contents[n].start for n in range(number + 1, len(chat)) if n in contents), len(rendered.text))
+            limit = next((content.start for content in contents if content.message > number), len(rendered.text))
             if 0 <= at < limit:
                 starts[place], position = at, at + len(messages[place].text)
     return starts
@@ -314,11 +328,13 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
         plain = AS_TEXT.get(message.kind) in as_text
         if place and _are_parts_of_one(messages[place - 1], message):
             part = message.part or {"type": "text", "text": message.text}
-            chat[-1].message["content"] = [*_as_parts(chat[-1].message["content"]), part]
             if message.part is None:
-                chat[-1] = replace(chat[-1], places=(*chat[-1].places, (place, 0)))
+                character = sum(len(text) + 1 for text in texts_of(chat[-1].message))
+                chat[-1] = replace(chat[-1], places=(*chat[-1].places, (place, character)))
+            chat[-1].message["content"] = [*_as_parts(chat[-1].message["content"]), part]
         elif message.part is not None:
-            chat.append(ChatMessage({"role": message.role, "content": [message.part]}))
+            role = "user" if message.role == "system" and AS_TEXT["system"] in as_text else message.role
+            chat.append(ChatMessage({"role": role, "content": [message.part]}))
         elif message.kind == "tool call" and not plain:
             call = {"name": message.name, "arguments": _arguments(message.text)}
             tool_call = {"type": "function", "id": _call_id(message, messages), "function": call}
@@ -392,9 +408,13 @@ def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everyth
         if previous is None or not _may_join(previous, current, messages, everything=everything):
             joined.append(current)
             continue
-        content = previous.message["content"] + "\n\n"
-        places = (*previous.places, *((place, offset + len(content)) for place, offset in current.places))
-        content += current.message["content"]
+        content = current.message["content"]
+        if _is_text(previous) and isinstance(content, str):
+            content = f"{previous.message['content']}\n\n{content}"
+        else:
+            content = [*_as_parts(previous.message["content"]), *_as_parts(content)]
+        shift = sum(len(text) + 1 for text in texts_of(previous.message)) + isinstance(content, str)
+        places = (*previous.places, *((place, offset + shift) for place, offset in current.places))
         joined[-1] = ChatMessage({**previous.message, **current.message, "content": content}, places, current.calls)
     return joined
 
@@ -407,8 +427,8 @@ def _is_text(chat_message: ChatMessage) -> bool:
 def _may_join(previous: ChatMessage, current: ChatMessage, messages: Sequence[Message], *, everything: bool) -> bool:
     """Return whether two messages in a row are written as one."""
     same_role = previous.message["role"] == current.message["role"] != "tool"
-    both_texts = _is_text(previous) and isinstance(current.message["content"], str)
-    return same_role and both_texts and (everything or messages[previous.places[-1][0]].kind == "system")
+    system = bool(previous.places) and messages[previous.places[-1][0]].kind == "system"
+    return same_role and not previous.calls and (everything or system)
 
 
 def _arguments(text: str) -> Any:

@@ -141,10 +141,10 @@ class Completed:
         if self.contents is None or len(span) != 3:
             form = "(start, end)" if self.contents is None else "(message, start, end)"
             raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
-        content = next((c for c in self.contents if c.message == span[0]), None)
+        message, start, end = span
+        if not any(c.message == message for c in self.contents):
+            raise InputError(f"source {name!r}: the prompt holds no message {message}")
+        content = next((c for c in self.contents if c.holds(message, start, end)), None)
         if content is None:
-            raise InputError(f"source {name!r}: the prompt holds no message {span[0]}")
-        start, end = (content.start - content.trimmed + position for position in span[1:])
-        if not content.start <= start < end <= content.end:
-            raise InputError(f"source {name!r}: {span[1:]} is not a span of message {span[0]} as the prompt holds it")
-        return start, end
+            raise InputError(f"source {name!r}: {span[1:]} is not a span of message {message} as the prompt holds it")
+        return content.place_of(start), content.place_of(end)

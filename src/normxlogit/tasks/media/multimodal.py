@@ -1,8 +1,10 @@
 """Language models whose prompt may hold pictures and sounds."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from itertools import chain, count
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -107,6 +109,10 @@ class MultimodalLM(CausalLM):
             encoding = replace(encoding, notes=(*prompt.notes, *notes))
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
+        media = [replace(medium, name=name) for medium, name in zip(media, _unique_names(media), strict=True)]
+        for modality, shown in (("image", media[: len(pictures)]), ("audio", media[len(pictures) :])):
+            if shown and encoding.offsets is not None:
+                encoding = _with_placeholders(encoding, self._placeholder(model, modality), shown)
         return replace(encoding, media=tuple(media))
 
     def with_media(self, encoding: Encoding, prompt: ReadPrompt, media: Sequence[Picture | Sound]) -> Encoding:
@@ -195,6 +201,23 @@ class MultimodalLM(CausalLM):
         return self.processor.apply_chat_template(
             messages, tokenize=True, return_dict=True, return_tensors="pt", **options
         )
+
+    def _placeholder(self, model: ModelInterface, modality: str) -> str:
+        """Return what the chat template writes for a picture ("image") or a sound ("audio"), its own token if it can.
+
+        Templates may write a token that the processor replaces.
+        """
+        asked = {"type": "text", "text": "?"}
+        contents = [{"type": modality}, asked], [asked]
+        with_medium, without = (
+            str(self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False))
+            for content in contents
+        )
+        pairs = enumerate(zip(with_medium, without, strict=False))
+        start = next((place for place, (a, b) in pairs if a != b), len(without))
+        inserted = with_medium[start : start + len(with_medium) - len(without)].strip()
+        token = self.tokenizer.convert_ids_to_tokens(placeholder_token(self.processor, model.config, modality))
+        return token if token in inserted else inserted
 
     def _picture_alone(self, image: Any) -> Any:
         """Return the model's inputs for a message with one picture; an image processor alone has other defaults."""
@@ -359,6 +382,30 @@ def _align_offsets(
             place = spans[-1][1] if spans else 0
             spans += [(place, place)] * (last_id - first_id)
     return tuple(spans)
+
+
+def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[EncodedMedium]) -> Encoding:
+    """Return a prompt whose tokens for pictures or sounds have the characters of their own placeholders in the text.
+
+    Those between which nothing stands are alike, so an alignment of tokens takes the one for the next.
+    """
+    spans = [match.span() for match in re.finditer(re.escape(placeholder), encoding.text or "")]
+    if len(spans) != len(media):
+        return encoding
+    offsets = list(encoding.offsets or ())
+    for (start, end), medium in zip(spans, media, strict=True):
+        for place, token in enumerate(medium.tokens):
+            offsets[token] = (end if place else start, end)
+    return replace(encoding, offsets=tuple(offsets))
+
+
+def _unique_names(media: Sequence[EncodedMedium]) -> list[str]:
+    """Return the names of pictures and sounds, with a number if the name stood before: "page.png (2)"."""
+    names: list[str] = []
+    for medium in media:
+        numbered = (f"{medium.name} ({number})" for number in count(2))
+        names.append(next(name for name in chain([medium.name], numbered) if name not in names))
+    return names
 
 
 def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
