@@ -32,6 +32,7 @@ from .named_words import evaluate_named_words, load_prompts, named_words_table
 from .next_token import evaluate_next_token, load_beginnings, next_token_table, split_sentences
 from .pointing import evaluate_pointing, losses_table, pointing_table
 from .pointing_cases import load_pointing_cases
+from .pointing_verdicts import evaluate_verdicts, verdicts_table
 from .similarity import evaluate_similarity, similarity_table
 
 __all__ = ["contrasts", "named_words", "next_token", "pointing", "similarity"]
@@ -76,6 +77,10 @@ def pointing(
             results = evaluate_pointing(explainer, cases, chosen, seed=seed, folder=folder, on_progress=step)
         metadata = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases)}
         tables = f"{pointing_table(results, seed)}\nWould it have mattered\n\n{losses_table(results, seed)}"
+        if cases[0].is_picture:
+            with progress(1) as step:
+                answers = evaluate_verdicts(explainer, cases, step)
+            tables += f"\n\nIs it grounded: {len(answers)} right answers\n\n{verdicts_table(answers, seed)}"
         text = report(metadata, tables, output, "pointing", results=results)
     write_report(text)
 

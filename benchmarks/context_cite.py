@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.evaluation.generation import Prompt, Scored
+from normxlogit.evaluation.generation import AnsweredPrompt, Scored
 from normxlogit.results.storage.tables import optional_module
 
 __all__ = ["published_context_cite"]
@@ -18,7 +18,7 @@ __all__ = ["published_context_cite"]
 MISSING = "the package context-cite is missing: pip install context-cite"
 
 
-def published_context_cite(prompt: Prompt, samples: int) -> Scored:
+def published_context_cite(prompt: AnsweredPrompt, samples: int) -> Scored:
     """Score the sources of a prompt by the code of the package: its masks, its passes, its Lasso.
 
     The package gets the token ids of the prompt without the removed sources, and the answer's, as all methods do.

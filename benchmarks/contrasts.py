@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.evaluation.runs import Progress, counted
+from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.frozen.contributions import contributions
@@ -77,10 +77,10 @@ def mean_states(explainer: Explainer, texts: Sequence[str]) -> Tensor:
 
 
 def explain(
-    explainer: Explainer, prompts: Sequence[NamedPrompt], means: Tensor, on_progress: Progress | None = None
+    explainer: Explainer, prompts: Sequence[NamedPrompt], means: Tensor, on_progress: OnProgress | None = None
 ) -> list[Explained]:
     """Explain the next token of each prompt by several quantities at every layer, and leave out its tokens in turn."""
-    return [_explained(explainer, prompt.prompt, means) for _, prompt in counted("prompts", prompts, on_progress)]
+    return [_explained(explainer, prompt.prompt, means) for _, prompt in with_progress("prompts", prompts, on_progress)]
 
 
 def _states(explainer: Explainer, encoding: Encoding) -> Any:

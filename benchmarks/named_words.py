@@ -15,7 +15,7 @@ import numpy as np
 
 from normxlogit.errors import NormXLogitError
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.evaluation.runs import Progress, counted
+from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.methods import method_named
@@ -68,13 +68,14 @@ def load_prompts(split: str) -> list[NamedPrompt]:
 
 
 def evaluate_named_words(
-    explainer: Explainer, prompts: Sequence[NamedPrompt], methods: Sequence[str], on_progress: Progress | None = None
+    explainer: Explainer, prompts: Sequence[NamedPrompt], methods: Sequence[str], on_progress: OnProgress | None = None
 ) -> list[NamedWords]:
     """Rank the words before the last token of each prompt by each method, and by the rarest token."""
     results = []
     for method in methods:
         rankings = [
-            _ranked(_explained(explainer, prompt.prompt, method)) for _, prompt in counted(method, prompts, on_progress)
+            _ranked(_explained(explainer, prompt.prompt, method))
+            for _, prompt in with_progress(method, prompts, on_progress)
         ]
         results.append(_summary(method, prompts, rankings))
     by_rarity = []

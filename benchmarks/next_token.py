@@ -11,8 +11,8 @@ import numpy as np
 
 from normxlogit.errors import DataError, NormXLogitError
 from normxlogit.evaluation.frontier import Cost, measure_cost
-from normxlogit.evaluation.ranking import Column, RankingResult, agreement, ranking_table, summarise
-from normxlogit.evaluation.runs import Progress, Refused, ResultCache, counted
+from normxlogit.evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
+from normxlogit.evaluation.runs import OnProgress, Refused, ResultCache, with_progress
 from normxlogit.evaluation.statistics import Candidate, recommendations
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
@@ -38,7 +38,7 @@ COUNTED = 8
 """Texts that a method is timed on."""
 
 
-COLUMNS: tuple[Column, ...] = (
+COLUMNS: tuple[FigureColumn, ...] = (
     ("first token as leave-one-out's ↑", "agrees", 2),
     ("its nats ↑", "nats", 2),
     *((f"drop, top {k} ↑", f"top {k}", 2) for k in TOP),
@@ -122,7 +122,7 @@ def evaluate_next_token(
     rounds: int = 3,
     seed: int = 0,
     folder: Path | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[RankingResult]:
     """Compare methods with leave-one-out on the token that a language model finds most likely after each text.
 
@@ -150,7 +150,7 @@ def evaluate_next_token(
     rows: dict[str, list[dict[str, float]]] = {}
     random = np.random.default_rng(seed)
     read = []
-    for number, text in counted("texts", texts, on_progress):
+    for number, text in with_progress("texts", texts, on_progress):
         first = explainer(text, method="input-norm")  # the prediction, for the least
         completed = read_completion(model, text, [first.prediction.id])
         players = [i for i, special in enumerate(first.special_tokens_mask) if not special]
@@ -179,7 +179,7 @@ def evaluate_next_token(
     costs = {m.spec: timed.cached(partial(cost, m), f"cost-{m.info.name}", m.settings) for m in working}
     passes = {spec: cost.passes for spec, cost in costs.items()}
     order = dict.fromkeys(["leave-one-out", *passes, *POSITIONS])  # "random" may be both
-    return [summarise(name, rows[name], passes.get(name), seed) for name in order]
+    return [summarise_ranking(name, rows[name], passes.get(name), seed) for name in order]
 
 
 def next_token_table(results: Sequence[RankingResult], seed: int = 0) -> str:

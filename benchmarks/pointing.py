@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from normxlogit.errors import DataError, NormXLogitError
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.evaluation.runs import Progress, ResultCache, counted
+from normxlogit.evaluation.runs import OnProgress, ResultCache, with_progress
 from normxlogit.evaluation.statistics import Interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.methods import FrozenGradient, Method, method_named
@@ -118,7 +118,7 @@ def evaluate_pointing(
     *,
     seed: int = 0,
     folder: Path | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[Pointing]:
     """Measure how well methods point at the evidence of right answers.
 
@@ -141,7 +141,7 @@ def evaluate_pointing(
     names = [name if method is None else method.spec for name, method in chosen.items()]
     cache = ResultCache[_Answered](folder, explainer._model, [names, REMOVED, seed], _Answered)
     answered = []
-    for number, case in counted("cases", cases, on_progress):
+    for number, case in with_progress("cases", cases, on_progress):
         about = (hashlib.sha256(case.path.read_bytes()).hexdigest(), case.question, case.answer, case.evidence)
         measure = partial(_measure, explainer, case, dict(zip(names, chosen.values(), strict=True)), seed + number)
         answered.append(cache.cached(measure, "case", str(case.path.name), *about))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from normxlogit.errors import DataError
 from normxlogit.evaluation.flips import COUNTS, delete_words
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.evaluation.runs import Progress, counted
+from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.pipeline.verification import AnswersWithout
@@ -66,7 +66,7 @@ def measure(
     explainer: Explainer,
     texts: Sequence[str | tuple[str, str]],
     method: str | None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[Removed]:
     """Remove words by deletion and by masks.
 
@@ -78,7 +78,7 @@ def measure(
     """
     groups = [list(texts[start : start + TEXTS_AT_ONCE]) for start in range(0, len(texts), TEXTS_AT_ONCE)]
     changes: dict[tuple[bool, bool], list[Array]] = {}
-    for _, group in counted("texts", groups, on_progress):
+    for _, group in with_progress("texts", groups, on_progress):
         encodings = explainer.encode(group)
         for at_random in (False, True):
             results = list(explainer(group, method="random" if at_random else method))

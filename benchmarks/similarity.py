@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.ranking import Column, RankingResult, agreement, ranking_table, summarise
-from normxlogit.evaluation.runs import Progress, counted
+from normxlogit.evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
+from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
 from normxlogit.results.attribution import Attribution
@@ -15,7 +15,7 @@ LEAST = 3
 REFERENCE = "occlusion"
 
 
-COLUMNS: tuple[Column, ...] = (
+COLUMNS: tuple[FigureColumn, ...] = (
     ("Spearman ↑", "spearman", 2),
     ("first token as leave-one-out's ↑", "agrees", 2),
     ("its drop ↑", "first", 2),
@@ -28,7 +28,7 @@ def evaluate_similarity(
     methods: Sequence[str | Method],
     *,
     seed: int = 0,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[RankingResult]:
     """Compare methods with leave-one-out on the tokens of both texts of each pair.
 
@@ -38,7 +38,7 @@ def evaluate_similarity(
     chosen = [method_named(method) for method in dict.fromkeys([REFERENCE, *methods])]
     rows: dict[str, list[dict[str, float]]] = {method.spec: [] for method in chosen}
     counts = []  # of texts; the bootstrap draws pairs, whose texts belong together
-    for _, (first, second) in counted("pairs", pairs, on_progress):
+    for _, (first, second) in with_progress("pairs", pairs, on_progress):
         removed = explainer.similarity(first, second, method=REFERENCE)
         texts = [tokens for text in (0, 1) if len(tokens := _tokens(removed, text)) >= LEAST]
         counts += [len(texts)] if texts else []
@@ -48,7 +48,7 @@ def evaluate_similarity(
             rows[method.spec].append({name: sum(f[name] for f in figures) for name in figures[0]})
     if not counts:
         raise DataError(f"no text has {LEAST} tokens")
-    return [summarise(method.spec, rows[method.spec], method.info.passes, seed, counts) for method in chosen]
+    return [summarise_ranking(method.spec, rows[method.spec], method.info.passes, seed, counts) for method in chosen]
 
 
 def similarity_table(results: Sequence[RankingResult]) -> str:

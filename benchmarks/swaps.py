@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.evaluation.runs import Progress, ResultCache, counted
+from normxlogit.evaluation.runs import OnProgress, ResultCache, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.model.task_model import TaskModel
@@ -87,7 +87,7 @@ class Outcome(NamedTuple):
 
 
 def measure(
-    explainer: Explainer, pairs: Sequence[Pair], folder: Path | None = None, on_progress: Progress | None = None
+    explainer: Explainer, pairs: Sequence[Pair], folder: Path | None = None, on_progress: OnProgress | None = None
 ) -> list[Outcome]:
     """Cite the documents for the two sentences of each pair.
 
@@ -100,7 +100,7 @@ def measure(
     model = explainer._language_model
     cache = ResultCache[Measured](folder, model, [], Measured)
     outcomes = []
-    for _, pair in counted("pairs", pairs, on_progress):
+    for _, pair in with_progress("pairs", pairs, on_progress):
         both = [
             cache.cached(
                 partial(_measured, explainer, model, pair, text), "sentence", pair.question, pair.documents, text

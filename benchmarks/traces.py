@@ -15,7 +15,7 @@ import numpy as np
 
 from normxlogit.evaluation.grounding.cases import holds
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.evaluation.runs import Progress, counted
+from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.explainer import Explainer
 
 Kind = Literal[
@@ -170,10 +170,10 @@ def _calls(results: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": None, "tool_calls": calls}, *returned] if calls else []
 
 
-def read(explainer: Explainer, traces: Sequence[Trace], on_progress: Progress | None = None) -> list[Found]:
+def read(explainer: Explainer, traces: Sequence[Trace], on_progress: OnProgress | None = None) -> list[Found]:
     """Cite each trace, and compare the first source with the one that holds the fact."""
     results = []
-    for _, trace in counted("traces", traces, on_progress):
+    for _, trace in with_progress("traces", traces, on_progress):
         cited = explainer.cite(messages=trace.messages)
         swaps = [] if cited.verified is None else cited.verified.swaps
         right = bool(swaps) and all(swap.margin > 0 for swap in swaps if swap.value in trace.value)

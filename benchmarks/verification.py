@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.evaluation.runs import Progress, counted
+from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.timing import in_turn, ratio
 from normxlogit.explainer import Explainer
-from normxlogit.pipeline.verification import AnswersWithout, removable_of
+from normxlogit.pipeline.verification import AnswersWithout, removable_for_task
 
 WORDS = 8
 """Words of the highest scores among which all sets are tried."""
@@ -56,12 +56,12 @@ def _forward(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> Non
             module(**inputs)
 
 
-def set_sizes(explainer: Explainer, texts: Sequence[str], on_progress: Progress | None = None) -> list[SetSizes]:
+def set_sizes(explainer: Explainer, texts: Sequence[str], on_progress: OnProgress | None = None) -> list[SetSizes]:
     """Compare the sets that `verify` finds among the first words with the smallest of all their sets."""
     sizes = []
-    for _, text in counted("texts", texts, on_progress):
+    for _, text in with_progress("texts", texts, on_progress):
         a = explainer(text, verify=WORDS)
-        parts = sorted(removable_of(explainer._model, a).parts, key=lambda part: -part.score)[:WORDS]
+        parts = sorted(removable_for_task(explainer._model, a).parts, key=lambda part: -part.score)[:WORDS]
         sets = [s for size in range(len(parts) + 1) for s in itertools.combinations(parts, size)]
         answers = AnswersWithout(explainer._model, explainer.encode(text), [a])
         keys = [(0, tuple(sorted(token for part in s for token in part.tokens))) for s in sets]

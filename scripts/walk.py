@@ -16,7 +16,9 @@ from normxlogit import Explainer
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "normxlogit"
+sys.path.insert(0, str(ROOT))  # for the tiny language model of the tests
 TEXT = "The movie is mediocre, maybe even bad."
+QUESTION, DOCUMENTS = "Is it good?", ["The movie was good in 1974. The plot was bad.", "It was never awful."]
 
 
 def heights() -> dict[str, int]:
@@ -59,15 +61,18 @@ def walk(call: Callable[[], Any]) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def main() -> None:
-    """Print the numbers of three calls, each after one of its kind."""
+    """Print the numbers of four calls, each after one of its kind."""
+    from tests import tiny
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", action="store_true", help="name the files, in the order in which they are entered")
     listed = parser.parse_args().list
-    explainer = Explainer.from_pretrained()
+    explainer, reader = Explainer.from_pretrained(), tiny.writer()
     calls: dict[str, Callable[[], Any]] = {
         "explainer(text, method='normxlogit')": lambda: explainer(TEXT, method="normxlogit"),
         "explainer(text)": lambda: explainer(TEXT),
         "explainer(text, verify=5)": lambda: explainer(TEXT, verify=5),
+        "explainer.cite(question, documents)": lambda: reader.cite(QUESTION, DOCUMENTS, answer="It was good in 1980."),
     }
     for name, call in calls.items():
         call()

@@ -39,42 +39,28 @@ def make_attribution(
         special_score: Their score.
         changes: Fields to set to something else.
     """
-    tokens: list[str] = []
-    offsets: list[tuple[int, int]] = []
-    sequence_ids: list[int | None] = []
     array = np.asarray(scores, dtype=np.float32)
-    parts = []
-
-    def add_special(name: str) -> None:
-        if special:
-            tokens.append(name)
-            offsets.append((0, 0))
-            sequence_ids.append(None)
-            parts.append(np.full((*array.shape[:-1], 1), special_score, dtype=np.float32))
-
-    used = 0
-    add_special("[CLS]")
+    rows: list[tuple[str, tuple[int, int], int | None]] = [("[CLS]", (0, 0), None)] if special else []
     for sequence, (source, group) in enumerate([(text, pieces), (text_pair, pair_pieces)]):
         if sequence == 1 and not group:
             break
-        source = MOVIE if source is None else source
-        position = 0
+        source, end = MOVIE if source is None else source, 0
         for piece in group:
-            start = source.index(piece, position)
+            start = source.index(piece, end)
+            joined = start > 0 and source[start - 1].isalnum() and piece[:1].isalnum() and start == end
             end = start + len(piece)
-            joined = start > 0 and source[start - 1].isalnum() and piece[:1].isalnum() and start == position
-            tokens.append(piece if not joined else f"##{piece}")
-            offsets.append((start, end))
-            sequence_ids.append(sequence)
-            parts.append(array[..., used : used + 1])
-            used, position = used + 1, end
-        add_special("[SEP]")
-    assert used == array.shape[-1]
+            rows.append((piece if not joined else f"##{piece}", (start, end), sequence))
+        rows += [("[SEP]", (0, 0), None)] if special else []
+    tokens, offsets, sequence_ids = zip(*rows, strict=True)
+    is_special = np.array([s is None for s in sequence_ids])
+    every = np.full((*array.shape[:-1], len(rows)), special_score, np.float32)
+    assert (~is_special).sum() == array.shape[-1]
+    every[..., ~is_special] = array
     values: dict[str, Any] = {
-        "scores": np.concatenate(parts, -1),
+        "scores": every,
         "units": Units.of_tokens(
             tokens,
-            special=[s is None for s in sequence_ids],
+            special=is_special.tolist(),
             sequence=sequence_ids,
             spans=offsets,
             ids=range(100, 100 + len(tokens)),
@@ -139,26 +125,37 @@ def pair() -> Attribution:
     )
 
 
-def make_generation(**changes: Any) -> Attribution:
-    """Build a result of three tokens generated after a prompt of four."""
-    text, pieces = "<s>the cat's mat is red.", ("<s>", "the", " cat", "'s", " mat", " is", " red.")
+GENERATED = ("<s>", "the", " cat", "'s", " mat", " is", " red.")
+
+
+def make_generation(pieces: Sequence[str] = GENERATED, prompt: int = 4, **changes: Any) -> Attribution:
+    """Build a result of the tokens generated after a prompt: three after four, unless others are given.
+
+    Args:
+        pieces: All tokens, the first of them a special one.
+        prompt: How many of them are the prompt's.
+        changes: Fields to set to something else: scores and diagnostics with other pieces.
+    """
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     spans = list(zip([0, *ends[:-1]], ends, strict=True))
-    prompt = 4
     scores = np.array([[9, 0.5, -1, 2, 0, 0, 0], [9, 0.25, 1, 0, -3, 0, 0], [9, 0, 0, 0, 0, 1, 0]], np.float32)
-    generated = tuple(Prediction(piece.strip(), 104 + g, 2.0, 0.5) for g, piece in enumerate(pieces[prompt:]))
+    generated = tuple(Prediction(piece.strip(), 100 + i, 2.0, 0.5) for i, piece in enumerate(pieces) if i >= prompt)
     values: dict[str, Any] = {
         "scores": scores,
         "units": Units.of_tokens(
-            pieces, special=[piece == "<s>" for piece in pieces], spans=spans, ids=range(100, 100 + len(pieces))
+            pieces,
+            special=[place == 0 for place in range(len(pieces))],
+            spans=spans,
+            ids=range(100, 100 + len(pieces)),
         ),
-        "text": text,
-        "completion": " mat is red.",
+        "text": "".join(pieces),
+        "completion": "".join(pieces[prompt:]),
         "prompt_tokens": prompt,
         "predictions": generated,
         "generated": generated,
         "targets": tuple(
-            Target("token", p.label, p.id, position=3 + g, span=spans[prompt + g]) for g, p in enumerate(generated)
+            Target("token", p.label, p.id, position=prompt - 1 + g, span=spans[prompt + g])
+            for g, p in enumerate(generated)
         ),
         "method": "normxlogit",
         "settings": {},

@@ -268,3 +268,17 @@ def test_methods_that_commands_name_exist(page):
     for spec in " ".join(listed).split():
         if spec not in ("all", "default", "$METHODS"):
             method_named(spec)
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "words"),
+    [
+        ("The movie is mediocre, maybe even bad.", "negative", {"mediocre", "bad"}),
+        ("A warm, funny and deeply moving film.", "positive", {"warm", "funny", "moving"}),
+    ],
+)
+def test_the_default_model_points_where_a_reader_would(text, label, words):
+    result = normxlogit.Explainer.from_pretrained()(text)
+    assert result.prediction.label == label
+    ranked = sorted(result.words("max"), key=lambda word: -word.score)
+    assert words <= {word.text for word in ranked[: len(words) + 1]}

@@ -1,4 +1,4 @@
-"""The errors of the library: every message says what was wrong, where, and what to do; names that may have been meant.
+"""The errors of the library: every message says what was wrong, where, and what to do.
 
 A message may quote what a user or a file said, so it is made safe to print and bounded in length here.
 """
@@ -19,10 +19,10 @@ __all__ = [
 
 
 LONGEST = 1000
-"""Characters of a message; what is longer was quoted, and loses its middle."""
+"""Most characters of a message; the middle of a longer one, which quotes something, is left out."""
 
 CLOSE = 0.75
-"""Least share of letters that a misspelt name has in common with the one that was meant, in their order."""
+"""Least similarity of a misspelt name and a suggestion, as `difflib` measures it."""
 
 PREFIX = 3
 """Least letters of a prefix that matches a name."""
@@ -77,8 +77,13 @@ def _bounded(message: str) -> str:
     return f"{message[: LONGEST - end - 5]} ... {message[-end:]}"
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, "" if it has none."""
+    return (str(error).strip().splitlines() or [""])[0]
+
+
 def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
-    """Return the names most like a misspelt one, then those of which one is a prefix of the other, short ones first."""
+    """Return the names most similar to a misspelt one, then those that share its prefix, short ones first."""
     typed = _spelled(name)
     spelled = {_spelled(candidate): candidate for candidate in names}
     near = get_close_matches(typed, spelled, most, CLOSE)

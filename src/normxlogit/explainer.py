@@ -1,4 +1,4 @@
-"""The front door: texts in, attributions out."""
+"""`Explainer`, the entry point of the library."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -53,10 +53,10 @@ class Explainer:
         model: A `transformers` task model, plain, compiled or wrapped by PEFT; a `transformers` pipeline; or any
             module that maps token ids to logits, with `task`. The module is the attribute `model`, the caller's own.
         tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
-        task: What the model is for, where its class does not say.
+        task: The task of the model, if its class does not tell it.
         labels: Names of its outputs instead of those in its configuration; of a zero-shot pipeline the candidates.
         pooling: How an embedding model pools its hidden states: "mean", "first" or "last"; by default as its files say.
-        name: What to call the model in results.
+        name: The name of the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
     Raises:
@@ -196,15 +196,15 @@ class Explainer:
             TargetError: If the target does not exist, or is a list.
             MethodError: If there is no method, or one does not exist; `UnsupportedModelError` where one does not work.
         """
-        chosen = compared_methods(methods, options.get("target"))
+        method_list = compared_methods(methods, options.get("target"))
         inputs = repeatable(inputs)  # each method reads them
-        results = [self(inputs, method=method, **options) for method in chosen]
+        results = [self(inputs, method=method, **options) for method in method_list]
         if isinstance(results[0], Attribution):
             return Attributions(results)
-        return [Attributions(each) for each in zip(*results, strict=True)]
+        return [Attributions(input_results) for input_results in zip(*results, strict=True)]
 
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
-        """Encode texts once, to explain them with several methods: a call takes the result.
+        """Encode texts once, to explain the encodings with several methods.
 
         Args:
             texts: A text, a pair, or several in any container.
@@ -217,7 +217,7 @@ class Explainer:
         return self._model.encoder(texts, max_length=max_length)
 
     def frozen_report(self, text: Text, target: Choice | None = None) -> Balance:
-        """Add up what a text and the constants of each module contribute to its answer, by the frozen network.
+        """Return the contributions of a text and of each module's constants to the output, by the frozen network.
 
         Args:
             text: A text, or a pair.
@@ -236,7 +236,7 @@ class Explainer:
     def from_outputs(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromOutputs]
     ) -> Attributions[Attribution]:
-        """Explain what your own call of the model, or of its `generate`, returned with its hidden states.
+        """Explain the outputs of your own call of the model, or of its `generate`, with hidden states.
 
         The default method is `normxlogit`. Of `generate`, called without beams and with `return_dict_in_generate=True,
         output_hidden_states=True, output_logits=True`, every generated token is explained, by a method that reads each
@@ -247,8 +247,8 @@ class Explainer:
         the `attention_mask` are trusted. Layers whose `hidden_states` do not fit the head take a pass each.
 
         Args:
-            inputs: What the model was given, with `input_ids` (B, T), padded on the left or not.
-            outputs: What it returned, with its hidden states and logits.
+            inputs: The model's inputs, with `input_ids` (B, T), padded on the left or not.
+            outputs: The model's outputs, with its hidden states and logits.
             **options: What is explained and how, see `keywords.FromOutputs`.
 
         Raises:
@@ -257,10 +257,10 @@ class Explainer:
             MethodError: If the method does not exist, or needs a pass of its own over a completion.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
-        chosen = named_or_default(options.get("method"), "recorded")
+        chosen_method = named_or_default(options.get("method"), "recorded")
         if isinstance(outputs, Mapping) and outputs.get("sequences") is not None:
-            return explain_generation(self._language_model, inputs, outputs, Options.of(options, method=chosen))
-        return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen))
+            return explain_generation(self._language_model, inputs, outputs, Options.of(options, method=chosen_method))
+        return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen_method))
 
     @overload
     def generate(self, prompt: Prompt | Recording, **options: Any) -> Attribution: ...
@@ -269,7 +269,7 @@ class Explainer:
     def generate(
         self, prompt: Any, *, max_new_tokens: int | None = None, **options: Annotated[Any, keywords.Generate]
     ) -> Attribution | Attributions[Attribution]:
-        """Let a language model continue prompts, and explain every token that it generated.
+        """Generate completions of prompts, and explain every generated token.
 
         Args:
             prompt: A text, chat messages for the tokenizer's template, or several in a list; or their token ids. Of
@@ -302,7 +302,7 @@ class Explainer:
     def explain_completion(
         self, prompt: Prompt | Iterable[Prompt], completion: Any, **options: Unpack[keywords.ExplainCompletion]
     ) -> Attribution | Attributions[Attribution]:
-        """Explain a completion, whoever wrote it: every token by all tokens before it, or parts of it by sources.
+        """Explain a given completion: every token by all tokens before it, or parts of it by sources.
 
         One forward pass over the whole sequence; `sources` and `parts` take the least cost that the method allows.
 
@@ -353,7 +353,7 @@ class Explainer:
         verify: int | Literal["auto"] = "auto",
         **options: Unpack[keywords.Cite],
     ) -> Citations | Attributions[Citations]:
-        """Cite the sentences of documents that an answer rests on: the model's own answer, or one written elsewhere.
+        """Cite the sentences of documents that an answer rests on: the model's own answer, or a given one.
 
         Of a conversation (`messages`) the last answer is cited, and what was said before it are the sources, but the
         question. The default method takes one forward pass over the answer and a backward pass for each of its
@@ -420,8 +420,8 @@ class Explainer:
             MethodError: If the method does not exist or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        chosen, model = named_or_default(method, "completions"), self._language_model
-        options: dict[str, Any] = {"method": chosen, "verify": verify, "messages": messages, "system": system}
+        chosen_method, model = named_or_default(method, "completions"), self._language_model
+        options: dict[str, Any] = {"method": chosen_method, "verify": verify, "messages": messages, "system": system}
         return cite_stream(model, pieces, question, documents, **options)
 
     @overload
@@ -433,7 +433,7 @@ class Explainer:
     def similarity(
         self, first: Any, second: Any, **options: Unpack[keywords.Similarity]
     ) -> Attribution | Attributions[Attribution]:
-        """Explain the cosine of two texts, or of a query with each of many documents; or of a text and a picture.
+        """Explain the cosine of two texts, of a query with each of many documents, or of a text and a picture.
 
         With the frozen gradient the scores of either text's tokens and its bias sum to the cosine.
 
@@ -450,9 +450,9 @@ class Explainer:
             MethodError: If the method does not exist, or `matrix` is for another than `frozen-gradient`.
             UnsupportedModelError: If the model does not embed, or the method does not work on it.
         """
-        chosen, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
+        chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
         verify = checked_verify(options.get("verify"))
-        return explain_similarity(self._model, first, second, chosen, matrix=matrix, verify=verify)
+        return explain_similarity(self._model, first, second, chosen_method, matrix=matrix, verify=verify)
 
     @cached_property
     def _language_model(self) -> TaskModel:

@@ -77,12 +77,12 @@ def test_the_data_are_of_this_version_and_name_every_family(task):
 MEDIA_PART = {
     "image-text-to-text": "blip-2 internvl llava llava_next",
     "audio-text-to-text": "qwen3_asr",
-    "speech-seq2seq": "moonshine",
+    "speech-seq2seq": "cohere_asr moonshine seamless_m4t",
     "ctc": "lasr_ctc",
     "zero-shot-image": "chinese_clip siglip2",
 }
-"""Families with tiles and padding, with a Q-former, and that read waveforms or windows of spectra, of which no other
-test has a model."""
+"""Families with tiles and padding, with a Q-former, and that read waveforms, windows of spectra or masked frames, of
+which no other test has a model."""
 
 
 @of_each(MEDIA_PART)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.context_cite import published_context_cite
 from normxlogit import Explainer
-from normxlogit.evaluation.generation import AnswerProtocol, Prompt
+from normxlogit.evaluation.generation import AnsweredPrompt, AnswerProtocol
 from normxlogit.evaluation.grounding.questions import Asked
 from tests import tiny
 
@@ -54,7 +54,7 @@ def room():
 
 def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_returned(package, capsys):
     inner = Explainer(tiny.model("llama", "CausalLM"), room())._language_model
-    prompt = Prompt(inner, Asked("is this good?", {"text": DOCUMENT}), AnswerProtocol(5), 4)
+    prompt = AnsweredPrompt(inner, Asked("is this good?", {"text": DOCUMENT}), AnswerProtocol(5), 4)
     ids = prompt.completed.encoding.ids
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -9,6 +9,7 @@ import torch
 from benchmarks.pointing import evaluate_pointing
 from benchmarks.pointing_cases import PointingCase
 from benchmarks.pointing_peers import signal_answer
+from benchmarks.pointing_verdicts import evaluate_verdicts, verdicts_table
 from normxlogit import Explainer
 from tests import vlm
 from tests.pipeline import test_speech as speech
@@ -148,6 +149,20 @@ def test_answers_lose_what_the_own_model_says_without_the_strongest_parts(case):
         pytest.approx(whole - tested.control.value, abs=1e-3),
     )
     assert strongest != pytest.approx(others, abs=1e-3)
+
+
+def test_answers_are_cited_with_their_own_picture_and_with_another(case, tmp_path):
+    vlm.picture(seed=3).save(tmp_path / "two.png")
+    cases = [case, case._replace(path=tmp_path / "two.png", answer="cat dog"), case._replace(question="is it red ?")]
+    answers = evaluate_verdicts(explainer(), cases)
+    assert len(answers) == 2
+    for answer, (asked, shown) in zip(answers, [(cases[0], cases[1]), (cases[1], cases[0])], strict=True):
+        for support, picture in ((answer.own, asked), (answer.other, shown)):
+            cited = explainer().cite(messages=picture.prompt, answer=asked.answer, verify=1)
+            assert support == cited.support[0]
+    own, other = ([getattr(answer, side).loss for answer in answers] for side in ("own", "other"))
+    above = np.mean([(a > b) + (a == b) / 2 for a in own for b in other])
+    assert f"| the nats lost without it alone | {above:.2f} |" in verdicts_table(answers)
 
 
 def test_removing_what_occlusion_ranks_first_costs_more_than_removing_it_last(case):

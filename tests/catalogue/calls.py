@@ -231,7 +231,7 @@ METHODS = [
     Call("settings nan", lambda: FrozenGradient(points=float("nan")), MethodError, "points must be"),
     Call("compare with a number", lambda: explainer("bert").compare(["a", 3]), InputError, "input 1"),
     Call("compare nothing", lambda: explainer("bert").compare("a", methods=[]), MethodError, "a list of one method"),
-    Call("compare letters", lambda: explainer("bert").compare("a", methods="lime"), MethodError, "takes a list"),
+    Call("compare a number", lambda: explainer("bert").compare("a", methods=3), MethodError, "takes a list"),
     Call("compare targets", lambda: explainer("bert").compare("a", target=[0, 1]), TargetError, "on one target"),
 ]
 
@@ -246,7 +246,6 @@ IDS = [
     ids("of a place beyond", "cannot read a text of 3 tokens", input_ids=[[2, 5, 3]], position_ids=[[0, 1, 999]]),
     ids("of vectors", "'input_ids'", inputs_embeds=torch.zeros(1, 2, 32)),
     ids("beside a strange field", "holds 'foo', which the model does not read", input_ids=[[2, 5, 3]], foo=[[1, 1, 1]]),
-    ids("beside a column of words", "holds 'text', which", input_ids=[[2, 5, 3]], text=["the"]),
     ids(
         "beside a shorter field", "'token_type_ids' is of shape (1, 2)", input_ids=[[2, 5, 3]], token_type_ids=[[0, 0]]
     ),
@@ -277,7 +276,7 @@ WRITING = [
     completion("bytes", "not bytes", "the", b" cat"),
     completion("words for ids", "a completion is a text or a row", "the", ["cat"]),
     completion("fractions for ids", "a completion is a text or a row", "the", [1.5]),
-    completion("rows of ids", "not Tensor", "the", torch.tensor([[5, 6]])),
+    completion("rows of ids", "not Tensor", "the", torch.tensor([[5, 6], [6, 5]])),
     completion("an id beyond", "holds token id 1000000000", "the", [10**9]),
     completion("an id below", "holds token id -1", "the", [-1]),
     completion("half a character", "half a character", "the", HALF),
@@ -401,7 +400,7 @@ FILES = [
     corpus("with a setting of a job", InputError, "Predictions(words=...)", "rows.jsonl", words=True),
     corpus("by a job that is none", InputError, "job= is one of Predictions", "rows.jsonl", job="words"),
     corpus("on Spark", InputError, "engine must be", "rows.jsonl", engine="spark"),
-    corpus("keeping letters", InputError, "takes a list of columns", "rows.jsonl", keep="text"),
+    corpus("keeping nothing that is there", DataError, "no column 'nope'", "rows.jsonl", keep="nope"),
     corpus("of XML", DataError, "xml", "rows.jsonl", input_format="xml"),
     Call("summarize nowhere", lambda: summarize("nowhere"), DataError, "no corpus run there"),
     Call("summarize nothing", lambda: summarize(""), DataError, "is not a folder or URL"),

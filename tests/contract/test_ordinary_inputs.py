@@ -5,8 +5,10 @@ import pandas as pd
 import pytest
 import torch
 
-from normxlogit import Explainer, InputError, UnsupportedModelError
+from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, attribute
+from normxlogit.methods.registry import method_named
 from tests import tiny
+from tests.corpus.corpora import results
 from tests.pipeline.test_signals import PROCESSOR, picture, pixels, vit
 
 TEXTS = ["the cat is on the mat", "a dog"]
@@ -65,8 +67,111 @@ def test_what_could_mean_several_things_is_refused_with_the_line_to_write(explai
 
 def test_splits_of_a_data_set_are_refused(explainer):
     datasets = pytest.importorskip("datasets")
-    with pytest.raises(InputError, match="splits train"):
-        explainer(datasets.DatasetDict({"train": datasets.Dataset.from_dict({"text": TEXTS})}))
+    part = datasets.Dataset.from_dict({"text": TEXTS})
+    with pytest.raises(InputError, match="splits train, test"):
+        explainer(datasets.DatasetDict({"train": part, "test": part}))
+    for only, text in zip(explainer(datasets.DatasetDict({"train": part})), TEXTS, strict=True):
+        np.testing.assert_allclose(only.scores, explainer(text).scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["row", "batch", "tensors", "a row of tensors", "data set", "list", "loader", "frame"])
+def test_token_ids_with_what_a_data_set_has_beside_them(bert, explainer, kind):
+    """The text beside them is the input's if the tokenizer makes these ids of it; a name of a row is not a text."""
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"id": ["bad", "good"], "label": [0, 1], "text": TEXTS})
+    made = rows.map(lambda batch: dict(bert[1](batch["text"])), batched=True)
+    cut = rows.map(lambda batch: dict(bert[1](batch["text"], truncation=True, max_length=4)), batched=True)
+
+    def forms(data):
+        ids = data.with_format("torch").remove_columns(["id", "text"])
+        return {
+            "row": data[0],
+            "batch": data[:2],
+            "tensors": data.with_format("torch")[:1],
+            "a row of tensors": data.with_format("torch")[0],
+            "data set": data,
+            "list": list(data),
+            "loader": torch.utils.data.DataLoader(ids, batch_size=1),
+            "frame": data.to_pandas(),
+        }[kind]
+
+    whole = explainer(forms(made))
+    for a, text in zip(whole, TEXTS, strict=False):
+        np.testing.assert_allclose(a.scores, explainer(text).scores, atol=1e-5)
+    assert whole[0].text == (None if kind == "loader" else TEXTS[0])
+    named = explainer(made.remove_columns("text"))
+    assert [a.token_ids for a in named] == [tuple(ids) for ids in made["input_ids"]]
+    assert named[0].text is None
+    for a, ids in zip(explainer(forms(cut)), cut["input_ids"], strict=False):
+        assert a.token_ids == tuple(ids)
+        np.testing.assert_allclose(a.scores, explainer(torch.tensor(ids)).scores, atol=1e-5)
+        assert a.text is None or len(ids) == len(bert[1](a.text)["input_ids"])
+
+
+def test_lists_of_token_ids_are_several_texts(bert, explainer):
+    ids = bert[1](TEXTS)["input_ids"]
+    for a, text in zip(explainer(ids), TEXTS, strict=True):
+        np.testing.assert_allclose(a.scores, explainer(text).scores, atol=1e-5)
+    with pytest.raises(InputError, match="token ids are passed as"):
+        explainer(ids[0])  # which could be labels
+
+
+def test_a_row_of_a_frame_is_a_row(explainer):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"text": TEXTS, "stars": range(len(TEXTS))})
+    expected = explainer(TEXTS[0]).scores
+    for row in (frame.iloc[0], next(frame.itertuples()), next(frame.itertuples(index=False))):
+        np.testing.assert_allclose(explainer(row).scores, expected, atol=1e-6)
+    indexed = frame.assign(key=[f"k{i}" for i in range(len(TEXTS))]).set_index("key")["text"]
+    assert len(explainer(indexed)) == len(TEXTS)
+
+
+def test_names_of_labels_methods_and_layers_as_people_have_them(bert, explainer):
+    datasets = pytest.importorskip("datasets")
+    names = [f"name {i}" for i in range(bert[0].config.num_labels)]
+    id2label = dict(enumerate(names))
+    backwards = dict(reversed(id2label.items()))
+    as_text, label2id = {str(i): name for i, name in id2label.items()}, {name: i for i, name in backwards.items()}
+    for labels in (id2label, backwards, as_text, label2id, datasets.ClassLabel(names=names)):
+        targets = Explainer(*bert, labels=labels)(TEXTS[0], target=ALL).targets
+        assert [target.name for target in targets] == names
+    for labels in ({1: "a", 2: "b"}, {"a": "b"}, {}):
+        with pytest.raises(InputError, match="labels are a list of names"):
+            Explainer(*bert, labels=labels)
+    expected = explainer(TEXTS[0], method="integrated-gradients")
+    for method in ("Integrated_Gradients", "integrated gradients", type(method_named("integrated-gradients"))):
+        a = explainer(TEXTS[0], method=method)
+        assert (a.method, a.scores.tolist()) == (expected.method, expected.scores.tolist())
+    assert [a.method for a in explainer.compare(TEXTS[0], "lime")] == ["lime"]
+    last = explainer(TEXTS[0], layers=[-1, -3], method="normxlogit")
+    assert last.layers == (3, 1)
+    np.testing.assert_array_equal(last.scores, explainer(TEXTS[0], layers=[3, 1], method="normxlogit").scores)
+
+
+def test_prompts_and_completions_as_rows():
+    writer = tiny.explainer("llama", "CausalLM")
+    expected = writer.explain_completion(TEXTS[0], [5, 6])
+    rows = writer.generate([{"prompt": TEXTS[0], "n": 1}], max_new_tokens=2)
+    single = writer.generate({"prompt": TEXTS[0], "url": None}, max_new_tokens=2)
+    assert single.completion == rows[0].completion == writer.generate(TEXTS[0], max_new_tokens=2).completion
+    a = writer.explain_completion(TEXTS[0], torch.tensor([[5, 6]]))
+    np.testing.assert_array_equal(a.scores, expected.scores)
+    for row in ({"image": "cat.jpg", "text": "what is it"}, {"audio": "dog.wav", "prompt": "what is it"}):
+        for given in (row, [row]):
+            with pytest.raises(InputError, match="a picture or a sound stands in a message"):
+                writer.generate(given, max_new_tokens=1)
+
+
+def test_a_corpus_of_columns_of_the_only_split_and_of_one_kept_column(explainer, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    columns = {"text": TEXTS, "stars": list(range(len(TEXTS)))}
+    only_split = datasets.DatasetDict({"train": datasets.Dataset.from_dict(columns)})
+    for number, given in enumerate((columns, only_split)):
+        attribute(explainer, given, tmp_path / str(number), keep="stars")
+        rows = results(tmp_path / str(number)).to_pylist()
+        assert [row["stars"] for row in rows] == columns["stars"]
+        for row, text in zip(rows, TEXTS, strict=True):
+            assert row["scores"] == pytest.approx(explainer(text).scores.tolist(), rel=1e-4, abs=1e-5)
 
 
 def test_token_ids_in_a_tensor(bert, explainer):

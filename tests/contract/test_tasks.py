@@ -82,7 +82,8 @@ def test_models_without_classes_take_no_labels():
 
 def test_labels_come_in_any_container_that_has_an_order():
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    for labels in (["no", "yes"], ("no", "yes"), np.array(["no", "yes"]), iter(["no", "yes"])):
+    numbered = {0: "no", 1: "yes"}, {"yes": 1, "no": 0}  # as configurations have them
+    for labels in (["no", "yes"], ("no", "yes"), np.array(["no", "yes"]), iter(["no", "yes"]), *numbered):
         explainer = Explainer(model, tokenizer, labels=labels)
         before = explainer(TEXT)
         model.classifier.bias.data += 1e-3
@@ -93,7 +94,7 @@ def test_labels_come_in_any_container_that_has_an_order():
         assert before.prediction.label == after.prediction.label == ["no", "yes"][before.prediction.id]
         assert type(after.prediction.label) is str
         del model.other
-    for labels in ({"no", "yes"}, {"yes": 1, "no": 0}, "no", 2, [0, 1], ["no", "yes", "maybe"]):
+    for labels in ({"no", "yes"}, {"yes": 1, "no": 1}, "no", 2, [0, 1], ["no", "yes", "maybe"]):
         with pytest.raises(InputError, match="labels"):
             Explainer(model, tokenizer, labels=labels)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from normxlogit import ALL, Explainer, Predictions, attribute, summarize
-from normxlogit.corpus.summaries.page import page
+from normxlogit.corpus.summaries.page import summary_page
 from normxlogit.errors import DataError, InputError
 from tests import tiny
 from tests.commands import run as command
@@ -42,10 +42,10 @@ def test_notes_of_results_are_counted_by_what_they_say(tmp_path):
     summary = summarize(tmp_path / "out")
     noted = [(note.text.partition("tokens")[0], note.rows, note.examples) for note in summary.notes]
     assert noted == [("4 of 4 ", 2, ["1", "3"]), ("the text has 92 ", 2, ["2", "4"])]
-    shown = page(summary)
+    shown = summary_page(summary)
     assert "4 of 4 tokens are unknown to the tokenizer" in shown
     assert "Notes on results" in shown
-    assert "Notes on results" not in page(summarize_one("good", tmp_path / "none"))
+    assert "Notes on results" not in summary_page(summarize_one("good", tmp_path / "none"))
 
 
 def summarize_one(text, folder):
@@ -104,7 +104,7 @@ def test_words_of_wrong_answers_are_told_from_chance(tmp_path):
     attribute(one, rows, tmp_path / "random", keep=["right"])
     summary = summarize(tmp_path / "random", gold="right")
     assert summary.mistakes == []
-    assert "is more often in wrong answers than chance would have it" in page(summary)
+    assert "is more often in wrong answers than chance would have it" in summary_page(summary)
 
 
 @pytest.mark.parametrize("keep_text", [True, False])
@@ -149,14 +149,14 @@ def test_examples_whose_rows_share_an_id_show_their_own_texts(tmp_path):
 def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, capsys):
     rows = [{"text": None if i % 4 == 0 else t} for i, t in enumerate(texts(24))]
     attribute(explainer(), rows, tmp_path, shard_rows=8)
-    assert "not finished" not in page(summarize(tmp_path))
+    assert "not finished" not in summary_page(summarize(tmp_path))
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     manifest["shards"], manifest["complete"] = manifest["shards"][:1], False  # the others were written, not noted
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     (tmp_path / "shards/00000002.parquet").unlink()
     summary = summarize(tmp_path)
     assert (summary.rows, summary.errors, summary.complete) == (12, 4, False)
-    assert "the run is not finished" in page(summary)
+    assert "the run is not finished" in summary_page(summary)
     assert "the run is not finished" in command(capsys, "summarize", tmp_path)[1]
 
 
@@ -205,8 +205,8 @@ def test_what_deleting_a_word_changes_is_what_the_callers_own_model_says(tmp_pat
         assert unit.effect.high - unit.effect.mean == pytest.approx(half, abs=1e-4)
     few = summarize(tmp_path / "run", verify=2, explainer=one)
     assert {unit.effect.places for unit in few.highest} == {2}
-    assert "deleting it takes" in page(few)
-    assert "deleting it takes" not in page(plain)
+    assert "deleting it takes" in summary_page(few)
+    assert "deleting it takes" not in summary_page(plain)
 
 
 @pytest.mark.parametrize("words", [False, True])
@@ -247,7 +247,7 @@ def test_of_several_layers_the_last_that_can_be_seen_counts(tmp_path, words):
     assert {(unit.label, unit.text): unit.mean for unit in summary.highest} == {
         key: pytest.approx(mean, abs=1e-4) for key, mean in means.items() if mean > 0
     }
-    assert f'layer</span> <span class="nxl-value" dir="auto">{summary.layer}<' in page(summary)
+    assert f'layer</span> <span class="nxl-value" dir="auto">{summary.layer}<' in summary_page(summary)
 
 
 def test_no_word_is_deleted_from_texts_that_were_read_in_windows(tmp_path):
@@ -262,7 +262,7 @@ def test_no_word_is_deleted_from_texts_that_were_read_in_windows(tmp_path):
         )
         assert (effect.places if effect else 0) == places
     assert not all(deleted.values())
-    assert "deleting it takes" in page(summary)
+    assert "deleting it takes" in summary_page(summary)
 
 
 def test_deleting_needs_the_runs_own_model_and_its_texts(tmp_path):

@@ -1,7 +1,6 @@
 """Reading labelled texts, and saying what is wrong with a file."""
 
 import csv
-import json
 import sys
 
 import pytest
@@ -9,17 +8,13 @@ import pytest
 from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
 from normxlogit.evaluation.faithfulness import checked_labels, evaluate
+from tests.corpus.corpora import jsonl
 
 datasets = pytest.importorskip("datasets")
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def test_a_missing_reader_is_named_with_the_line_that_installs_it(tmp_path, monkeypatch):
-    file = write(tmp_path / "mine.jsonl", [{"text": "fine", "label": 1}])
+    file = jsonl(tmp_path / "mine.jsonl", [{"text": "fine", "label": 1}])
     assert load_examples(file) == [Example("fine", 1)]
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DataError, match=r"pip install 'normxlogit\[eval\]'"):
@@ -28,14 +23,14 @@ def test_a_missing_reader_is_named_with_the_line_that_installs_it(tmp_path, monk
 
 
 def test_glue_columns_by_task(tmp_path):
-    write(tmp_path / "validation.jsonl", [{"sentence": "fine", "label": 1}, {"sentence": "bad", "label": 0}])
+    jsonl(tmp_path / "validation.jsonl", [{"sentence": "fine", "label": 1}, {"sentence": "bad", "label": 0}])
     assert load_examples("sst2", data_dir=tmp_path) == [Example("fine", 1), Example("bad", 0)]
     assert load_examples("sst2", data_dir=tmp_path, limit=1) == [Example("fine", 1)]
     folder = tmp_path / "stsb"
     folder.mkdir()
-    write(folder / "train.jsonl", [{"sentence1": "a", "sentence2": "b", "label": 2.5}])
+    jsonl(folder / "train.jsonl", [{"sentence1": "a", "sentence2": "b", "label": 2.5}])
     assert load_examples("stsb", split="train", data_dir=tmp_path) == [Example(("a", "b"), 2.5)]
-    write(tmp_path / "train.jsonl", [{"sentence1": "c", "sentence2": "d", "label": 0}])
+    jsonl(tmp_path / "train.jsonl", [{"sentence1": "c", "sentence2": "d", "label": 0}])
     assert load_examples("stsb", split="train", data_dir=tmp_path)[0].text == ("a", "b"), "a task's folder comes first"
 
 
@@ -72,7 +67,7 @@ def test_tasks_are_those_of_glue_on_the_hub(hub):
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_reading_a_file_is_silent_and_leaves_the_callers_settings(tmp_path, shown, capfd):
-    path = write(tmp_path / "rows.jsonl", [{"sentence": "fine", "label": 1}])
+    path = jsonl(tmp_path / "rows.jsonl", [{"sentence": "fine", "label": 1}])
     (tmp_path / "broken.jsonl").write_text("{this is not JSON\n")
     was = datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     try:
@@ -133,7 +128,7 @@ def test_texts_of_tables_that_look_like_something_else_are_texts(tmp_path, kind)
 def test_gold_labels_are_read_as_in_summaries(tmp_path, labels, kind):
     texts, path = ["fine", "bad"], tmp_path / f"mine.{kind}"
     if kind == "jsonl":
-        write(path, [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)])
+        jsonl(path, [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)])
     else:
         path.write_text("text,label\n" + "".join(f"{t},{gold}\n" for t, gold in zip(texts, labels, strict=True)))
     model = Explainer.from_pretrained()._model
@@ -165,16 +160,16 @@ def test_rows_in_memory_and_labels_by_name():
 
 def test_what_is_wrong_is_said(tmp_path):
     good = {"sentence": "fine", "label": 1}
-    path = write(tmp_path / "validation.jsonl", [good, {"sentence": "  ", "label": 1}])
+    path = jsonl(tmp_path / "validation.jsonl", [good, {"sentence": "  ", "label": 1}])
     with pytest.raises(DataError, match=r"validation.jsonl, row 1, column 'sentence'"):
         load_examples(path, columns=["sentence"])
-    path = write(tmp_path / "labels.jsonl", [good, {"sentence": "x", "label": None}])
+    path = jsonl(tmp_path / "labels.jsonl", [good, {"sentence": "x", "label": None}])
     with pytest.raises(DataError, match=r"labels.jsonl, row 1, column 'label'"):
         load_examples(path, columns=["sentence"])
     with pytest.raises(DataError, match="no column 'premise', 'hypothesis'; it has sentence, label"):
         load_examples("mnli", data_dir=tmp_path)
     with pytest.raises(DataError, match="says which column holds the text"):
-        load_examples(write(tmp_path / "odd.jsonl", [{"body": "x", "label": 1}]))
+        load_examples(jsonl(tmp_path / "odd.jsonl", [{"body": "x", "label": 1}]))
     (tmp_path / "broken.jsonl").write_text("{this is not JSON\n")
     with pytest.raises(DataError, match=r"broken.jsonl: cannot be read as json"):
         load_examples(tmp_path / "broken.jsonl")

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from normxlogit import DataError, Explainer
 from normxlogit.evaluation import generation
-from normxlogit.evaluation.generation import AnswerProtocol, Prompt, evaluate_sources
+from normxlogit.evaluation.generation import AnsweredPrompt, AnswerProtocol, evaluate_sources
 from normxlogit.evaluation.grounding.questions import Asked
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
@@ -33,7 +33,7 @@ WORTH = generation.MATTERS, generation.TOKEN_MATTERS
 
 def measured(model, question, methods, protocol, seed):
     """What is kept of a prompt."""
-    prompt = Prompt(model, question, AnswerProtocol(*protocol), seed)
+    prompt = AnsweredPrompt(model, question, AnswerProtocol(*protocol), seed)
     state = prompt.baselines()
     for method in methods:
         state["methods"] |= prompt.of_method(method_named(method))
@@ -174,9 +174,7 @@ def test_a_source_must_be_worth_two_nats_and_a_word_one(explainer, monkeypatch, 
 
 
 def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
-    model, tokenizer = made(chat=False)
-    model.save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    tiny.save(tmp_path / "model", "llama", "CausalLM", length=200)
     data, written = tmp_path / "q.jsonl", tmp_path / "out"
     data.write_text(json.dumps({"question": "is this good?", "documents": [DOCUMENT]}))
     words = ["evaluate", "generation", "--data", data, "--model", tmp_path / "model", "--max-new-tokens", 5]
@@ -220,8 +218,8 @@ def test_finished_prompts_are_read_and_further_methods_measured_alone(explainer,
     assert len(loaded) == 2
     assert evaluate_sources(explainer, QUESTIONS, ["logat"], **options) == first
     assert len(loaded) == 2, "read from the folder"
-    scored, of_method = [], Prompt.of_method
-    monkeypatch.setattr(Prompt, "of_method", lambda self, m: scored.append(m.spec) or of_method(self, m))
+    scored, of_method = [], AnsweredPrompt.of_method
+    monkeypatch.setattr(AnsweredPrompt, "of_method", lambda self, m: scored.append(m.spec) or of_method(self, m))
     methods = ["logat", "context-cite:samples=8"]
     more = evaluate_sources(explainer, QUESTIONS, methods, **options)
     assert scored == ["context-cite:samples=8"] * 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from normxlogit.evaluation.ranking import RankingResult, agreement, ranking_table, summarise
+from normxlogit.evaluation.ranking import RankingResult, agreement, ranking_table, summarise_ranking
 from normxlogit.evaluation.statistics import Candidate, mean_interval, rank_correlation, recommendations
 from normxlogit.results.storage.schema import plain
 
@@ -22,7 +22,7 @@ def test_a_ranking_is_compared_with_what_is_lost():
 def test_means_have_the_percentiles_of_resampled_texts(seed):
     rng = np.random.default_rng(0)
     rows = [dict(zip(("agrees", "first", "best"), rng.random(3).tolist(), strict=True)) for _ in range(20)]
-    found = summarise("m", rows, 2.0, seed)
+    found = summarise_ranking("m", rows, 2.0, seed)
     draws = np.random.default_rng(seed).integers(0, 20, (2000, 20))
     for name, interval in found.means.items():
         values = np.array([row[name] for row in rows])
@@ -35,7 +35,7 @@ def test_means_have_the_percentiles_of_resampled_texts(seed):
 def test_texts_that_belong_together_are_drawn_together():
     pairs = [np.random.default_rng(i).random(count) for i, count in enumerate((1, 2, 2, 1, 2, 2))]
     rows = [{"first": float(pair.sum()), "best": 1.0} for pair in pairs]
-    found = summarise("m", rows, "1", 3, [len(pair) for pair in pairs])
+    found = summarise_ranking("m", rows, "1", 3, [len(pair) for pair in pairs])
     draws = np.random.default_rng(3).integers(0, 6, (2000, 6))
     means = [np.concatenate([pairs[i] for i in row]).mean() for row in draws]
     mean, *ends = found.means["first"]
@@ -44,7 +44,7 @@ def test_texts_that_belong_together_are_drawn_together():
 
 
 def test_a_figure_that_some_texts_lack_is_of_the_others():
-    found = summarise("m", [{"first": 1.0, "best": 1.0, "top 3": 2.0}, {"first": 0.0, "best": 1.0}], None)
+    found = summarise_ranking("m", [{"first": 1.0, "best": 1.0, "top 3": 2.0}, {"first": 0.0, "best": 1.0}], None)
     assert found.means["top 3"] == (2.0, 2.0, 2.0)
 
 

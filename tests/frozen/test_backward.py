@@ -214,11 +214,10 @@ def test_the_report_says_what_each_module_contributes(family, kind):
 
 
 def test_a_bias_that_is_moved_moves_its_modules_part_of_the_report():
-    model = tiny.model("bert")
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert")
     before = explainer.frozen_report(TEXT, 1)
     with torch.no_grad():
-        model.classifier.bias.add_(0.5)
+        explainer.model.classifier.bias.add_(0.5)
     after = explainer.frozen_report(TEXT, 1)
     moved = {path: after.bias[path] - before.bias[path] for path in before.bias}
     assert moved.pop("classifier") == pytest.approx(0.5, abs=1e-5)

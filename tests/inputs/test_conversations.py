@@ -44,15 +44,8 @@ ITEMS = [
     {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "get_weather", "arguments": ARGUMENTS},
     {"type": "function_call_output", "call_id": "call_1", "output": RESULT},
 ]
-OUTPUT = [
-    {
-        "type": "message",
-        "id": "msg_1",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": SAYS, "annotations": []}],
-    }
-]
+ANSWER = [{"type": "output_text", "text": SAYS, "annotations": []}]
+OUTPUT = [{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": ANSWER}]
 ANTHROPIC = [
     {"role": "user", "content": ASKED},
     {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": ARGS}]},
@@ -81,26 +74,14 @@ DUMPED = [
     {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", CLASSES[m["type"]]], "kwargs": m}
     for m in LANGCHAIN
 ]
+TOOL_OF_CALL = {"name": "get_weather", "tool_call_id": "call_9pw1"}
+CALL_BLOCK = {"block_type": "tool_call", "tool_call_id": "call_9pw1", "tool_name": "get_weather", "tool_kwargs": ARGS}
 LLAMA_INDEX = [
     {"role": "system", "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": ORDER}]},
     {"role": "user", "blocks": [{"block_type": "text", "text": ASKED}]},
     {"role": "assistant", "additional_kwargs": {"tool_calls": [OPENAI_CALL]}, "blocks": []},
-    {
-        "role": "tool",
-        "additional_kwargs": {"name": "get_weather", "tool_call_id": "call_9pw1"},
-        "blocks": [{"block_type": "text", "text": RESULT}],
-    },
+    {"role": "tool", "additional_kwargs": TOOL_OF_CALL, "blocks": [{"block_type": "text", "text": RESULT}]},
     {"role": "assistant", "blocks": [{"block_type": "text", "text": SAYS}]},
-]
-LLAMA_INDEX_BLOCKS = [
-    *LLAMA_INDEX[:2],
-    {
-        "role": "assistant",
-        "blocks": [
-            {"block_type": "tool_call", "tool_call_id": "call_9pw1", "tool_name": "get_weather", "tool_kwargs": ARGS}
-        ],
-    },
-    *LLAMA_INDEX[3:],
 ]
 TRANSFORMERS = [
     {"role": "system", "content": ORDER},
@@ -210,7 +191,7 @@ FORMATS = {
     "LangChain messages_to_dict": [{"type": m["type"], "data": m} for m in LANGCHAIN],
     "LangGraph state": {"messages": LANGCHAIN},
     "LlamaIndex": LLAMA_INDEX,
-    "LlamaIndex blocks": LLAMA_INDEX_BLOCKS,
+    "LlamaIndex blocks": [*LLAMA_INDEX[:2], {"role": "assistant", "blocks": [CALL_BLOCK]}, *LLAMA_INDEX[3:]],
     "transformers": TRANSFORMERS,
     "OpenTelemetry": {"name": "chat", "attributes": OTEL},
     "OpenTelemetry as data": {"attributes": {key: json.loads(v) if v[0] in "[{" else v for key, v in OTEL.items()}},
@@ -364,10 +345,7 @@ def test_the_longest_call_of_a_trace_is_read(tmp_path):
     path = tmp_path / "trace.jsonl"
     path.write_text("\n".join(map(json.dumps, spans)) + "\n", encoding="utf-8")
     assert read(path) == SAID[1:]
-    other = {**spans[0], "traceId": "6"}
-    other["attributes"] = otlp({"gen_ai.input.messages": json.dumps([{"role": "user", "content": "Else?"}])})[
-        "attributes"
-    ]
+    other = otlp({"gen_ai.input.messages": json.dumps([{"role": "user", "content": "Else?"}])}) | {"traceId": "6"}
     with pytest.raises(InputError, match="expected one conversation, got 2"):
         read([*spans, other])
 
@@ -537,9 +515,7 @@ def test_messages_of_llama_index():
         llms.ChatMessage(role="system", content=ORDER),
         llms.ChatMessage(role="user", content=ASKED),
         llms.ChatMessage(role="assistant", additional_kwargs={"tool_calls": [OPENAI_CALL]}),
-        llms.ChatMessage(
-            role="tool", content=RESULT, additional_kwargs={"tool_call_id": "call_9pw1", "name": "get_weather"}
-        ),
+        llms.ChatMessage(role="tool", content=RESULT, additional_kwargs=TOOL_OF_CALL),
         llms.ChatMessage(role="assistant", content=SAYS),
     ]
     assert read(conversation) == SAID

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from normxlogit import InputError
-from normxlogit.inputs.texts import counted, read_texts
+from normxlogit.inputs.texts import positive_integer, read_texts
 
 
 def test_a_count_is_a_whole_number_from_one():
-    assert [counted(number, "max_length") for number in (1, np.int8(3), torch.tensor(7))] == [1, 3, 7]
+    assert [positive_integer(number, "max_length") for number in (1, np.int8(3), torch.tensor(7))] == [1, 3, 7]
     for given in (0, -1, True, 2.5, "3", None, torch.tensor([1, 2])):
         with pytest.raises(InputError, match=r"^max_length must be a positive whole number, not "):
-            counted(given, "max_length")
+            positive_integer(given, "max_length")
 
 
 def test_text_and_text_pair_are_a_pair_as_in_pipelines():

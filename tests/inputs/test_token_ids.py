@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import BatchEncoding
 
-from normxlogit import Explainer, InputError
+from normxlogit import InputError
 from normxlogit.inputs.token_ids import read_token_ids
 from tests import tiny
 
@@ -61,12 +61,11 @@ def test_what_the_answer_does_not_depend_on_is_left_out_and_the_rest_is_read():
 
 
 def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    explainer = Explainer(model, tokenizer)
-    inputs = tokenizer(["the cat sat"], return_tensors="pt")
+    explainer = tiny.explainer("bert")
+    inputs = explainer.tokenizer(["the cat sat"], return_tensors="pt")
     inputs["attention_mask"][0, 2] = 0
     with torch.no_grad():
-        outputs = model(**inputs, output_hidden_states=True)
+        outputs = explainer.model(**inputs, output_hidden_states=True)
     for call in (lambda: explainer(inputs), lambda: explainer.from_outputs(inputs, outputs)):
         with pytest.raises(InputError, match="has a hole at token 2"):
             call()

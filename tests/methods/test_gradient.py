@@ -8,8 +8,7 @@ from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.methods import IntegratedGradients
 from tests import tiny
 
-from .spell import spelled
-from .test_perturbation import close
+from .test_perturbation import bert, close
 
 NORMS = {"l1": lambda g: g.abs().sum(-1), "l2": lambda g: g.pow(2).sum(-1).sqrt(), "sum": lambda g: g.sum(-1)}
 
@@ -38,26 +37,18 @@ def integrated(model, inputs, read, steps, baseline, start=None):
     return (total * (words - baseline))[0]
 
 
-def classifier(family="bert", **options):
-    return tiny.model(family, **options), tiny.tokenizer_for(family)
-
-
 @pytest.mark.parametrize("aggregate", NORMS)
 def test_gradient_norm_and_gradient_x_input_equal_autograd(aggregate):
-    model, made = classifier(num_labels=3)
-    inputs = made(*tiny.PAIR, return_tensors="pt")
-    label = int(model(**inputs).logits.argmax())
-    words, gradient = by_hand(model, inputs, lambda logits: logits[0, label])
-    e = Explainer(model, made)
+    e, inputs = bert(tiny.PAIR, num_labels=3)
+    label = int(e.model(**inputs).logits.argmax())
+    words, gradient = by_hand(e.model, inputs, lambda logits: logits[0, label])
     close(e(tiny.PAIR, method=f"gradient-norm:aggregate={aggregate}").scores, NORMS[aggregate](gradient))
     close(e(tiny.PAIR, method=f"gradient-x-input:aggregate={aggregate}").scores, NORMS[aggregate](gradient * words))
 
 
 def test_integrated_gradients_equal_a_plain_loop():
-    model, made = classifier(num_labels=3)
-    inputs = made(tiny.TEXTS[2], return_tensors="pt")
-    expected = integrated(model, inputs, lambda logits: logits[0, 1], 7, 0.0)
-    e = Explainer(model, made)
+    e, inputs = bert(tiny.TEXTS[2], num_labels=3)
+    expected = integrated(e.model, inputs, lambda logits: logits[0, 1], 7, 0.0)
     result = e(tiny.TEXTS[2], target=1, method="integrated-gradients:steps=7")
     close(result.scores, expected.sum(-1))
     sizes = e(tiny.TEXTS[2], target=1, method=IntegratedGradients("l1", steps=7))
@@ -68,32 +59,30 @@ def test_integrated_gradients_equal_a_plain_loop():
 
 @pytest.mark.parametrize("baseline", ["pad", "mask"])
 def test_baselines_of_tokens_leave_special_tokens_alone(baseline):
-    model, made = classifier()
-    inputs = made(tiny.TEXTS[0], return_tensors="pt")
+    e, inputs = bert(tiny.TEXTS[0])
     ids = inputs["input_ids"].clone()
     ids[0, 1:-1] = tiny.VOCABULARY["[PAD]" if baseline == "pad" else "[MASK]"]
-    start = model.get_input_embeddings()(ids).detach()
-    expected = integrated(model, inputs, lambda logits: logits[0, 0], 5, start).sum(-1)
-    result = Explainer(model, made)(tiny.TEXTS[0], target=0, method=f"integrated-gradients:steps=5,baseline={baseline}")
+    start = e.model.get_input_embeddings()(ids).detach()
+    expected = integrated(e.model, inputs, lambda logits: logits[0, 0], 5, start).sum(-1)
+    result = e(tiny.TEXTS[0], target=0, method=f"integrated-gradients:steps=5,baseline={baseline}")
     close(result.scores, expected)
     assert result.scores[0] == 0
     assert result.scores[-1] == 0
 
 
 def test_published_protocol_feeds_the_embedding_layers_output_back():
-    model, made = classifier()
-    inputs = made(*tiny.PAIR, return_tensors="pt")
+    e, inputs = bert(tiny.PAIR)
+    model = e.model
     twice = model(**inputs, output_hidden_states=True).hidden_states[0].detach()
     without_types = {name: value for name, value in inputs.items() if name != "token_type_ids"}
     words, gradient = by_hand(model, without_types, lambda logits: logits[0, 1], twice)
     path = integrated(model, without_types, lambda logits: logits[0, 1], 6, 0.0, twice)
-    e = Explainer(model, made)
     for name, settings, expected in (
-        ("gradient-norm", {}, gradient),
-        ("gradient-x-input", {"aggregate": "l1"}, gradient * words),
-        ("integrated-gradients", {"aggregate": "l1", "steps": 6}, path),
+        ("gradient-norm", "", gradient),
+        ("gradient-x-input", ",aggregate=l1", gradient * words),
+        ("integrated-gradients", ",aggregate=l1,steps=6", path),
     ):
-        found = e(tiny.PAIR, method=spelled(name, protocol="published", **settings), target=1)
+        found = e(tiny.PAIR, method=f"{name}:protocol=published{settings}", target=1)
         close(found.scores, expected.abs().sum(-1))
     other = e(tiny.PAIR, method="gradient-norm", target=1).scores
     assert np.abs(other - gradient.abs().sum(-1).numpy()).max() > 1e-3
@@ -122,12 +111,12 @@ def test_causal_lm_explains_the_logit_less_its_mean_at_the_last_position(family)
 
 
 def test_a_model_without_gradients_names_what_would_do():
-    model, made = classifier()
+    e = tiny.explainer("bert")
 
     class Rounding(torch.nn.Module):
         def forward(self, states, *args, **kwargs):
             return states.detach()
 
-    model.bert.encoder.layer[0] = Rounding()
+    e.model.bert.encoder.layer[0] = Rounding()
     with pytest.raises(UnsupportedModelError, match=r"differentiable .* normxlogit.* work on any model"):
-        Explainer(model, made)(tiny.TEXTS[0], method="gradient-norm")
+        e(tiny.TEXTS[0], method="gradient-norm")

@@ -22,16 +22,18 @@ def close(a, b, tolerance=1e-4):
     np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1e-3, float(np.abs(b).max())))
 
 
-def bert(**options):
-    return tiny.model("bert", **options), tiny.tokenizer_for("bert")
+def bert(text, **options):
+    """The explainer of a random BERT, and what its tokenizer makes of a text or a pair."""
+    e = tiny.explainer("bert", **options)
+    return e, e.tokenizer(*text if isinstance(text, tuple) else (text,), return_tensors="pt")
 
 
-def masked_logits(model, inputs, gone):
-    """The model's logits with tokens masked, by plain transformers."""
+def masked_logits(e, inputs, gone):
+    """The caller's model's logits with tokens masked, by plain transformers."""
     ids = inputs["input_ids"].clone()
     ids[0, list(gone)] = MASK
     with torch.no_grad():
-        return model(**{**inputs, "input_ids": ids}).logits[0]
+        return e.model(**{**inputs, "input_ids": ids}).logits[0]
 
 
 def quantity(logits, target):
@@ -40,14 +42,12 @@ def quantity(logits, target):
 
 
 def test_occlusion_equals_a_plain_loop():
-    model, made = bert(num_labels=3)
-    inputs = made(*tiny.PAIR, return_tensors="pt")
-    whole = masked_logits(model, inputs, [])
+    e, inputs = bert(tiny.PAIR, num_labels=3)
+    whole = masked_logits(e, inputs, [])
     label = int(whole.argmax())
     special = {0, 7, inputs["input_ids"].shape[1] - 1}
     count = inputs["input_ids"].shape[1]
-    loss = [0.0 if i in special else float((whole - masked_logits(model, inputs, [i]))[label]) for i in range(count)]
-    e = Explainer(model, made)
+    loss = [0.0 if i in special else float((whole - masked_logits(e, inputs, [i]))[label]) for i in range(count)]
     close(e(tiny.PAIR, method="occlusion").scores, loss)
     everything = e(tiny.PAIR, method="occlusion", target=ALL).scores
     assert everything.shape == (3, count)
@@ -55,13 +55,11 @@ def test_occlusion_equals_a_plain_loop():
 
 
 def test_a_window_takes_out_neighbours():
-    model, made = bert()
-    inputs = made(FOUR, return_tensors="pt")
-    whole = masked_logits(model, inputs, [])[0]
+    e, inputs = bert(FOUR)
+    whole = masked_logits(e, inputs, [])[0]
     windows = [(1, 2), (2, 3), (3, 4)]
-    losses = [float(whole - masked_logits(model, inputs, window)[0]) for window in windows]
+    losses = [float(whole - masked_logits(e, inputs, window)[0]) for window in windows]
     expected = [0.0] + [np.mean([x for w, x in zip(windows, losses, strict=True) if i in w]) for i in range(1, 5)] + [0]
-    e = Explainer(model, made)
     close(e(FOUR, method="occlusion:window=2", target=0).scores, expected)
     together = e([*tiny.TEXTS, FOUR], method="occlusion:window=2", target=0)[-1]
     close(together.scores, expected)
@@ -88,11 +86,10 @@ def test_occlusion_deletes_from_causal_models_and_keeps_what_begins_the_text():
 
 
 def test_shapley_values_equal_enumeration():
-    model, made = bert(scale=8.0)
-    inputs = made(FOUR, return_tensors="pt")
+    e, inputs = bert(FOUR, scale=8.0)
     players = range(1, 5)
     value = {
-        there: float(masked_logits(model, inputs, set(players) - set(there))[1])
+        there: float(masked_logits(e, inputs, set(players) - set(there))[1])
         for size in range(5)
         for there in itertools.combinations(players, size)
     }
@@ -104,16 +101,15 @@ def test_shapley_values_equal_enumeration():
                 share = math.factorial(len(there)) * math.factorial(3 - len(there)) / math.factorial(4)
                 total += share * (value[tuple(sorted((*there, i)))] - value[there])
         expected.append(total)
-    found = Explainer(model, made)(FOUR, method="kernel-shap", target=1)
+    found = e(FOUR, method="kernel-shap", target=1)
     close(found.scores[1:-1], expected, 1e-4)
     close(found.scores.sum(), value[1, 2, 3, 4] - value[()], 1e-3)
     assert (found.scores[0], found.scores[-1]) == (0, 0)
 
 
 def test_sampled_subsets_come_close_to_enumeration():
-    model, made = bert(scale=8.0)
-    e = Explainer(model, made)
     text = "the movie never was very good and awful"
+    e, _ = bert(text, scale=8.0)
     exact = e(text, method="kernel-shap:samples=256", target=1).scores
     close(e(text, method="kernel-shap:samples=300", target=1).scores, exact, 1e-6)
     sampled = e(text, method="kernel-shap:samples=180", target=1).scores
@@ -133,65 +129,62 @@ def test_context_cite_fits_a_lasso_with_presence_standardised_to_the_log_odds():
     from sklearn.linear_model import Lasso
     from sklearn.preprocessing import StandardScaler
 
-    model, made = bert(scale=8.0, num_labels=3)
-    inputs = made(FOUR, return_tensors="pt")
+    e, inputs = bert(FOUR, scale=8.0, num_labels=3)
     present = ContextCite(64, seed=3).subsets(4)
     assert 0.4 < present.mean() < 0.6
-    logits = torch.stack([masked_logits(model, inputs, 1 + np.flatnonzero(~row)) for row in present])  # (N, C)
+    logits = torch.stack([masked_logits(e, inputs, 1 + np.flatnonzero(~row)) for row in present])  # (N, C)
     odds = logits.softmax(-1)[:, 2].logit().double()
     scaler = StandardScaler().fit(present)
     expected = Lasso(alpha=0.01).fit(scaler.transform(present), odds).coef_ / scaler.scale_
-    found = Explainer(model, made)(FOUR, method="context-cite:samples=64,seed=3", target=2)
+    found = e(FOUR, method="context-cite:samples=64,seed=3", target=2)
     close(found.scores[1:-1], expected, 1e-3)
     relative = (logits[:, 2] - logits[:, 0]).double()  # the log-odds of one of two labels
     expected = Lasso(alpha=0.01).fit(scaler.transform(present), relative).coef_ / scaler.scale_
-    found = Explainer(model, made)(FOUR, method="context-cite:samples=64,seed=3", target=2, contrast=0)
+    found = e(FOUR, method="context-cite:samples=64,seed=3", target=2, contrast=0)
     close(found.scores[1:-1], expected, 1e-3)
 
 
 def test_lime_weighs_and_penalises_as_captum_does():
     from captum.attr import Lime
 
-    model, made = bert()
+    e, inputs = bert(tiny.TEXTS[0])
     with torch.no_grad():
-        model.classifier.weight.mul_(50)  # a penalty of 0.01 is of the size of these logits' changes otherwise
-    inputs = made(tiny.TEXTS[0], return_tensors="pt")
+        e.model.classifier.weight.mul_(50)  # a penalty of 0.01 is of the size of these logits' changes otherwise
 
     def ask(presence):
-        return masked_logits(model, inputs, (1 + (presence[0] == 0).nonzero()[:, 0]).tolist())[:1]
+        return masked_logits(e, inputs, (1 + (presence[0] == 0).nonzero()[:, 0]).tolist())[:1]
 
     expected = Lime(ask).attribute(torch.ones(1, 5), n_samples=400).flatten()
-    found = Explainer(model, made)(tiny.TEXTS[0], method="lime:samples=400", target=0).scores[1:-1]
+    found = e(tiny.TEXTS[0], method="lime:samples=400", target=0).scores[1:-1]
     np.testing.assert_allclose(found, expected, atol=0.1 * float(expected.abs().max()))  # samples differ, kernels not
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_mask_that_is_the_question_stays(method):
-    model, made = tiny.model("roberta", "MaskedLM"), tiny.tokenizer_for("roberta")
-    found = Explainer(model, made)(tiny.MASKED, target="are", contrast="is", method=method)
+    e = tiny.explainer("roberta", "MaskedLM")
+    found = e(tiny.MASKED, target="are", contrast="is", method=method)
     assert found.scores[found.target.position] == 0
     if method == "occlusion":
-        inputs = made(tiny.MASKED, return_tensors="pt")
+        inputs = e.tokenizer(tiny.MASKED, return_tensors="pt")
         place, are, other = found.target.position, tiny.VOCABULARY["are"], tiny.VOCABULARY["is"]
-        whole, less = masked_logits(model, inputs, [])[place], masked_logits(model, inputs, [2])[place]
+        whole, less = masked_logits(e, inputs, [])[place], masked_logits(e, inputs, [2])[place]
         close(found.scores[2], float((whole - less)[are] - (whole - less)[other]))
 
 
 def test_the_end_of_an_answer_is_asked_at_its_end():
-    model, made = tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert")
-    e = Explainer(model, made)
+    e = tiny.explainer("bert", "QuestionAnswering")
     for pair in (("is it good ?", text) for text in [tiny.PAIR[0], *tiny.TEXTS]):
         start, end = (e(pair, target=name).target.position for name in ("start", "end"))
         if start != end:
             break
     found = e(pair, target="end", method="occlusion")
-    inputs = made(*pair, return_tensors="pt")
+    inputs = e.tokenizer(*pair, return_tensors="pt")
     losses = []
     with torch.no_grad():
-        whole = model(**inputs).end_logits[0, end]
+        whole = e.model(**inputs).end_logits[0, end]
         for place, special in enumerate(found.special_tokens_mask):
             ids = inputs["input_ids"].clone()
             ids[0, place] = ids[0, place] if special else MASK
-            losses.append(float(whole - model(**{**inputs, "input_ids": ids}).end_logits[0, end]))
+            losses.append(float(whole - e.model(**{**inputs, "input_ids": ids}).end_logits[0, end]))
     assert start != end
     close(found.scores, losses)

@@ -14,26 +14,12 @@ def setting(kind, default=None):
     return Setting("s", default, kind)
 
 
-class Untyped:
-    def __init__(self, a=1) -> None: ...
-
-
-class WithoutDefault:
-    def __init__(self, a: int) -> None: ...
-
-
-class Starred:
-    def __init__(self, *a: int) -> None: ...
-
-
-class Keywords:
-    def __init__(self, **a: int) -> None: ...
-
-
-@pytest.mark.parametrize("constructor", [Untyped, WithoutDefault, Starred, Keywords])
-def test_a_setting_needs_a_type_and_a_default(constructor):
-    with pytest.raises(TypeError, match=f"{constructor.__name__}: the setting a needs a type and a default"):
-        settings_of(constructor)
+@pytest.mark.parametrize("parameter", ["a=1", "a: int", "*a: int", "**a: int"])
+def test_a_setting_needs_a_type_and_a_default(parameter):
+    names = {}
+    exec(f"class Own:\n    def __init__(self, {parameter}) -> None: ...", names)
+    with pytest.raises(TypeError, match="Own: the setting a needs a type and a default"):
+        settings_of(names["Own"])
 
 
 @pytest.mark.parametrize(

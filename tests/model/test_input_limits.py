@@ -7,7 +7,7 @@ from torch import nn
 from transformers.models.auto import modeling_auto
 
 from normxlogit import Explainer
-from normxlogit.model.input_limits import position_limit, vocabulary_limit
+from normxlogit.model.input_limits import filler_id, padding_id, position_limit, vocabulary_limit
 from tests import tiny
 from tools.survey.base import MAPPINGS, build
 
@@ -126,3 +126,23 @@ def test_tables_of_another_models_settings_bound_no_text():
     model.later = nn.Module()
     model.later.position = nn.Embedding(5, 4)
     assert position_limit(None, model) == 5, "its own modules behind them do"
+
+
+class _With:
+    def __init__(self, pad, eos):
+        self.pad_token_id, self.eos_token_id = pad, eos
+
+
+@pytest.mark.parametrize(("eos", "pad", "filler"), [(3, 0, 3), (3, 3, 0), (None, 0, 1), ([4, 5], 0, 4), ([0], 0, 1)])
+def test_the_token_of_one_token_sequences_is_no_padding(eos, pad, filler):
+    config = tiny.model("llama").config
+    config.eos_token_id = eos
+    assert filler_id(config, pad) == filler
+
+
+def test_the_first_id_is_chosen_that_there_is():
+    model = tiny.model("llama")
+    for own, pads, eos, found in [(0, 1, 3, 0), (tiny.SIZE - 1, 1, 3, tiny.SIZE - 1), (tiny.SIZE, 1, 3, 1),
+                                  (None, tiny.SIZE, 3, 3), (-1, -1, -1, 0), (None, None, None, 0)]:  # fmt: skip
+        model.config.pad_token_id = own
+        assert padding_id(model, model.config, _With(pads, eos)) == (found, found == own)

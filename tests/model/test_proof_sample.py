@@ -1,4 +1,4 @@
-"""What a model is proved on."""
+"""What a model is proved on, and on which side texts are padded."""
 
 import pytest
 import torch
@@ -41,3 +41,21 @@ def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths_an
     says = r"cannot read a text of 511 tokens: .*max_position_embeddings=512: .*set the tokenizer's model_max_length"
     with pytest.raises(InputError, match=says), input_errors(model, inputs):
         model(**inputs)
+
+
+def test_on_which_side_is_padded_and_where_padding_would_be_taken_for_text():
+    for family, kind, left in [
+        ("xlnet", "SequenceClassification", True),
+        ("xlnet", "TokenClassification", False),
+        ("electra", "MultipleChoice", False),
+    ]:
+        assert TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family)).pad_left is left
+    for family, kind, pad, together in [
+        ("llama", "SequenceClassification", None, False),
+        ("llama", "SequenceClassification", 0, True),
+        ("llama", "CausalLM", None, True),
+        ("xlnet", "SequenceClassification", None, True),
+    ]:
+        model = tiny.model(family, kind)
+        model.config.pad_token_id = pad
+        assert TaskModel(model, tiny.tokenizer_for(family)).copy.padding.refuted is not together

@@ -16,6 +16,7 @@ from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.completions.writing import read_completion
 from tests import tiny
+from tests.autograd import hold_factors, shapes_kept
 from tests.contract.compare import total
 from tests.tasks.test_seq2seq import CONFIGS, writer
 
@@ -86,27 +87,21 @@ def held_rms(self, x):
     return self.weight * (x * (x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon).rsqrt().detach())
 
 
-def held_norm(x, shape, weight, bias, eps):
-    held = (x.var(-1, correction=0, keepdim=True) + eps).rsqrt().detach()
-    return (x - x.mean(-1, keepdim=True)) * held * weight + bias
-
-
 @pytest.mark.parametrize(("contrast", "layer"), [(None, 0), ("mat", 0), (None, 1)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attention_held(
     family, contrast, layer, monkeypatch
 ):
     explainer = explainer_for(family)
-    model, softmax = explainer._model.caller_model, torch.nn.functional.softmax
+    model = explainer._model.caller_model
     for module in model.modules():
         if hasattr(module, "activation_fn"):
             module.activation_fn = torch.nn.ReLU()  # whose slope times its input is its output
     g = explainer.explain_completion(DOCUMENT, ANSWER, contrast=contrast, method=FrozenGradient(read_at=layer))
     source, written = split(g)
     model.set_attn_implementation("eager")
-    monkeypatch.setattr(torch.nn.functional, "softmax", lambda *a, **k: softmax(*a, **k).detach())
+    hold_factors(monkeypatch)
     monkeypatch.setattr(modeling_t5.T5LayerNorm, "forward", held_rms)
-    monkeypatch.setattr(torch.nn.functional, "layer_norm", held_norm)
     table = model.get_encoder().get_input_embeddings()
     given = table(torch.tensor([list(source)])).detach().requires_grad_()
     own = table(torch.tensor([written])).detach().requires_grad_()
@@ -184,20 +179,14 @@ def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch):
     explainer, kept, found = explainer_for(family), {}, {}
-
-    def pack(tensor):
-        sizes.append(tensor.numel())
-        return tensor.detach()  # an output that holds its own node is never freed
-
     explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
     for long in (10_000, 1):
         monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", long)
-        sizes = []
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        with shapes_kept() as shapes:
             encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
             batch = explainer._language_model.batch([encoding], [0], encode_sources=False)
             FrozenModel.of(explainer._language_model).run(batch, (SOURCE, WORDS), predict=False)
-        kept[long] = sum(sizes)
+        kept[long] = sum(shape.numel() for shape in shapes)
         for layer in (0, 1):
             g = explainer.explain_completion(DOCUMENT, ANSWER, method=FrozenGradient(read_at=layer))
             np.testing.assert_allclose(g.scores, found.setdefault(layer, g.scores), atol=1e-5)

@@ -13,6 +13,7 @@ from normxlogit.frozen import frozen_model, runner
 from normxlogit.frozen.runner import FrozenRunner
 from normxlogit.model.task_model import TaskModel
 from tests import tiny, vlm
+from tests.autograd import shapes_kept
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
 AFTER = " but the film was bad"
@@ -46,22 +47,14 @@ def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
 def test_only_what_layers_are_given_is_kept(monkeypatch):
     def kept(long):
         monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", long)
-        explainer, sizes = explainer_for("llama"), []
+        explainer = explainer_for("llama")
         model = explainer._model
         frozen, batch = frozen_model.FrozenModel.of(model), model.batch(explainer.encode([PROMPT]), [0])
         model.prepare(batch)
         frozen.run(batch, (0,))  # proved, which keeps everything
-
-        weights = {weight.untyped_storage().data_ptr() for weight in explainer.model.parameters()}
-
-        def pack(tensor):
-            if tensor.untyped_storage().data_ptr() not in weights:
-                sizes.append(tensor.numel())
-            return tensor.detach()  # an output that holds its own node is never freed
-
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        with shapes_kept(explainer.model.parameters()) as shapes:
             frozen.run(batch, (0,))
-        return sum(sizes)
+        return sum(shape.numel() for shape in shapes)
 
     assert kept(1) < kept(10_000) / 6
 
@@ -92,16 +85,9 @@ def test_layers_under_a_picture_run_again_and_find_no_keys_of_the_first_run(make
 
 def test_no_logits_of_all_explained_tokens_are_kept():
     explainer, tokens = explainer_for("llama"), [5, 6, 7] * 6
-    rows, weights = [], {weight.untyped_storage().data_ptr() for weight in explainer.model.parameters()}
-
-    def pack(tensor):
-        weight = tensor.untyped_storage().data_ptr() in weights
-        if tensor.shape[-1:] == (explainer.model.config.vocab_size,) and not weight:
-            rows.append(tensor.numel() // tensor.shape[-1])
-        return tensor.detach()  # an output that holds its own node is never freed
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    with shapes_kept(explainer.model.parameters()) as shapes:
         explainer.explain_completion(PROMPT, tokens)
+    rows = [shape[:-1].numel() for shape in shapes if shape[-1:] == (explainer.model.config.vocab_size,)]
     assert max(rows, default=0) <= 8
 
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 import transformers
 from scipy.signal import resample_poly
-from torch.nn import functional as F
 
 import normxlogit
 from normxlogit import Explainer, InputError
 from normxlogit.inputs.media.sounds import read_sound
 from tests import tiny
+from tests.autograd import hold_factors
 from tests.commands import run
 from tests.contract.compare import total
 from tests.pipeline.test_signals import RATE, shaken, sound
@@ -88,27 +88,10 @@ def centred(model, processor, result, samples):
     return chosen - read.mean(-1)
 
 
-@pytest.fixture
-def held(monkeypatch):
-    """Hold attention, denominators and activation ratios of any model in torch's own functions."""
-    softmax, gelu = F.softmax, F.gelu
-
-    def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
-        scale = (x.var(-1, correction=0, keepdim=True) + eps).rsqrt().detach()
-        return (x - x.mean(-1, keepdim=True)) * scale * weight + bias
-
-    def hold():
-        monkeypatch.setattr(F, "softmax", lambda *args, **options: softmax(*args, **options).detach())
-        monkeypatch.setattr(F, "layer_norm", layer_norm)
-        monkeypatch.setattr(F, "gelu", lambda x, *args: x * (gelu(x) / x).detach())
-
-    return hold
-
-
-def test_moments_and_tokens_are_gradients_of_the_own_model_with_factors_held(held):
+def test_moments_and_tokens_are_gradients_of_the_own_model_with_factors_held(monkeypatch):
     model, processor = whisper(attn_implementation="eager", activation_function="gelu")
     result = Explainer(model, processor).generate(sound(), max_new_tokens=4, method="frozen-gradient:read_at=1")
-    held()
+    hold_factors(monkeypatch)
     model, _ = whisper(attn_implementation="eager", activation_function="gelu")  # its activations are looked up anew
     kept = []
 

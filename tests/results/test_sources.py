@@ -13,35 +13,16 @@ from normxlogit.results.units.spans import MessageSpan
 from normxlogit.results.verification import CITATION_TEST, Removal, Swap, Verification
 from tests.factories import make_generation
 
-PIECES = ("<s>", "The", *" cat: sat:.: A: dog: ran:.:\n\n:Who:?: The: cat:.: It: sat:.".split(":"))  # noqa: SIM905
+PIECES = ("", "The", *" cat: sat:.: A: dog: ran:.:\n\n:Who:?: The: cat:.: It: sat:.".split(":"))  # noqa: SIM905
 PROMPT = 12
 
 
 def result(**changes):
-    text = "".join(PIECES[1:])
-    ends = np.cumsum([0, *(len(p) for p in PIECES[1:])]).tolist()
     count, written = len(PIECES), len(PIECES) - PROMPT
     scores = np.random.default_rng(0).normal(size=(written, count)).astype(np.float32)
     scores[np.arange(count) >= PROMPT + np.arange(written)[:, None]] = 0
-    offsets = list(zip([0, *ends[:-1]], ends, strict=True))
-    base = make_generation()
-    prediction, target = base.generated[0], base.targets[0]
-    values = {
-        "scores": scores,
-        "tokens": PIECES,
-        "token_ids": tuple(range(count)),
-        "special_tokens_mask": tuple(p == "<s>" for p in PIECES),
-        "offsets": tuple(offsets),
-        "text": text,
-        "completion": "".join(PIECES[PROMPT:]),
-        "prompt_tokens": PROMPT,
-        "predictions": (prediction,) * written,
-        "generated": (prediction,) * written,
-        "targets": tuple(target._replace(span=span) for span in offsets[PROMPT:]),
-        "diagnostics": {},
-        "bias": np.arange(written, dtype=np.float32),
-    }
-    return make_generation(**(values | changes))
+    values = {"scores": scores, "diagnostics": {}, "bias": np.arange(written, dtype=np.float32)}
+    return make_generation(PIECES, PROMPT, **(values | changes))
 
 
 def table(s):

@@ -18,7 +18,7 @@ from normxlogit import Explainer
 from normxlogit.copies.clone import clone
 from normxlogit.errors import InputError, MethodError
 from normxlogit.frozen.backward import frozen_backward
-from normxlogit.inputs.media.picture_places import layout, sources_of
+from normxlogit.inputs.media.picture_places import grid_layout, sources_of
 from tests import audio_lm, tiny, vlm
 from tests.contract.compare import total
 
@@ -317,7 +317,7 @@ def test_tiles_with_margins_of_padding_are_spread_over_a_grid():
         for x, wide in ((0.0, 2.0), *((2.0 + 9.5 * i, 9.5) for i in range(4)))
     ]
     boxes = np.array([*whole, *tiles, [np.nan] * 4])
-    spread = layout(boxes, (40, 40))
+    spread = grid_layout(boxes, (40, 40))
     scores = np.arange(1.0, len(boxes) + 1)[None, None]
     placed = spread(scores)
     assert placed.shape[-2:] == spread.where.shape[:2] == (5, 4)

@@ -19,15 +19,25 @@ def encodings(*texts):
 
 
 def located(position, *texts):
-    return [e.position for e in locate(encodings(*texts or (TEXT,)), position)]
+    return [e.position for e in locate(encodings(*texts), position)]
 
 
 @pytest.mark.parametrize(
-    "position", [3, -5, np.int64(3), np.int32(-5), np.array(3), torch.tensor(3), "sat", (8, 11), (np.int64(8), 9)]
+    ("text", "position", "place"),
+    [
+        *((TEXT, given, 3) for given in (3, -5, np.int64(3), np.int32(-5), np.array(3), torch.tensor(3), "sat")),
+        *((TEXT, given, 3) for given in ((8, 11), (np.int64(8), 9))),
+        (TEXT, (4, 15), 2),  # characters of cat, sat, on: the first of them
+        (TEXT, "cat sat", 2),
+        (TEXT, (6, 9), 2),  # the end of cat and the beginning of sat
+        ("the cats sat", "cats", 2),  # cat, ##s: the first piece carries the label
+        (TEXT, (7, 9), 3),  # a space is no piece of a word
+        (("a mat", TEXT), "mat", 2),  # the first text of a pair
+    ],
 )
-def test_a_token_by_index_piece_or_characters(position):
-    assert located(position) == [3]
-    assert type(located(position)[0]) is int
+def test_a_token_by_index_piece_or_characters_is_the_first_of_them(text, position, place):
+    (found,) = located(position, text)
+    assert (found, type(found)) == (place, int)
 
 
 @pytest.mark.parametrize(
@@ -38,26 +48,10 @@ def test_one_for_each_text(positions):
     assert located(positions, TEXT, "cat sat", "sat on") == [3, 1, last] if last is None else [3, 1, 3]
 
 
-def test_the_first_of_several_tokens_is_taken():
-    assert located((4, 15)) == [2], "characters of cat, sat, on: the first of them"
-    assert located("cat sat") == [2]
-    assert located((6, 9)) == [2], "the end of cat and the beginning of sat"
-    assert located("cats", "the cats sat") == [2], "cat, ##s: the first piece carries the label"
-    assert located((7, 9)) == [3], "a space is no piece of a word"
-
-
-def test_a_piece_that_stands_there_twice_or_never():
-    with pytest.raises(InputError, match="'t' once; it stands there 4 times"):
-        located("t")
-    with pytest.raises(InputError, match="'dog' once; it stands there nowhere"):
-        located("dog")
-    with pytest.raises(InputError, match="'' once; it stands there nowhere"):
-        located("")
-
-
-def test_only_the_first_text_of_a_pair_is_searched():
-    (pair,) = locate(encodings(("a mat", TEXT)), "mat")
-    assert pair.position == 2
+@pytest.mark.parametrize(("piece", "times"), [("t", "4 times"), ("dog", "nowhere"), ("", "nowhere")])
+def test_a_piece_that_stands_there_twice_or_never(piece, times):
+    with pytest.raises(InputError, match=f"'{piece}' once; it stands there {times}"):
+        located(piece, TEXT)
 
 
 def test_a_tokenizer_without_offsets_has_no_characters():

@@ -5,6 +5,8 @@ import torch
 from torch import nn
 
 from normxlogit.errors import InputError, UnsupportedModelError
+from normxlogit.model.task_model import TaskModel
+from normxlogit.tasks.similarity.embedding import Direction
 from normxlogit.tasks.similarity.sentence_embedding import (
     SentenceEmbedding,
     Steps,
@@ -106,3 +108,28 @@ def test_a_vector_has_length_1_only_where_the_last_step_says_so(last, tmp_path):
     for step in steps.dense:
         vector = step(vector)
     torch.testing.assert_close(vector, torch.tanh(torch.tensor([[5.5, -2.0, 4.0]])))
+
+
+def made(declared=10**30, **steps):
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = declared
+    return TaskModel(SentenceEmbedding(tiny.model("bert").bert, Steps(**steps)), tokenizer)
+
+
+@pytest.mark.parametrize(("max_length", "limit"), [(None, 40), (6, 6), (50, 40)])
+def test_the_least_of_the_limits_counts(max_length, limit):
+    assert made(max_length=max_length).encoder.limit == limit
+
+
+def test_a_direction_is_the_cosine_with_the_own_length_held():
+    vectors = torch.tensor([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.0, 2.0]]])  # (B, K, C)
+    target = Direction.of(made().task, vectors)
+    assert (target.ids.tolist(), target.contrast, target.positions) == ([[0, 0], [0, 0]], None, None)
+    assert (target.labelled, target.task.name) == (True, "embedding")
+    logits = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
+    cosines = target.select(logits)
+    torch.testing.assert_close(cosines.detach(), torch.tensor([[0.6, 0.36 + 0.64], [0.8, 1.6]]))
+    (slope,) = torch.autograd.grad(cosines[0, 0], logits)
+    torch.testing.assert_close(slope, torch.tensor([[1 / 5, 0], [0, 0]]), msg="the length is no part of the slope")
+    many = target.select(torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), torch.tensor([1, 0, 1]))
+    torch.testing.assert_close(many, torch.tensor([[0.8, 1.6], [0.6, 1.0], [0.0, 0.0]]))

@@ -1,10 +1,12 @@
-"""What a model is for: by its class and settings, or as its owner says."""
+"""What a model is for by its class, and the position that a tagger explains."""
 
 import pytest
 import torch
+import transformers
 
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
+from normxlogit.tasks import TASKS, head_error, task_name
 from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.tagging import TokenClassification
 
@@ -35,3 +37,22 @@ def test_the_first_entity_or_else_the_first_word(left):
     batch.encodings[0].__dict__["position"] = 3
     assert tagger.positions(batch, logits).tolist() == [left + 3, left + 1], "as the caller says"
     assert Classification(("a",)).positions(batch, None) is None
+
+
+AUTO_CLASSES = sorted(name for name in dir(transformers) if name.startswith("AutoModelFor"))
+
+
+def classes_of(name: str) -> list[str]:
+    kinds = getattr(transformers, name)._model_mapping._model_mapping.values()
+    return [kind for entry in kinds for kind in (entry if isinstance(entry, tuple) else (entry,))]
+
+
+@pytest.mark.parametrize("name", AUTO_CLASSES)
+def test_each_class_has_a_task_or_a_reason(name):
+    for kind in classes_of(name):
+        task = task_name(kind)
+        if task is None:
+            assert "\n" not in head_error(kind)
+            assert head_error(kind)
+        else:
+            assert task in TASKS

@@ -1,11 +1,15 @@
 """Positions, choices and answers: against plain loops over the model's own code and on logits written by hand."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
 from normxlogit import Explainer, TargetError, UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
+from normxlogit.model.forward_pass import ForwardPass
 from normxlogit.tasks.question_answering import QuestionAnswering
 from tests import tiny
 from tests.contract.heads import HEADS
@@ -98,6 +102,40 @@ def test_an_answer_is_the_best_span_of_the_context_or_none(length, starts, ends,
     assert reading(length, starts, ends, **options) == answer
 
 
+def test_an_answer_is_what_stands_between_its_ends():
+    sequences = (None, 0, None, 1, 1, 1, None)
+    offsets = ((0, 0), (0, 1), (0, 0), (0, 3), (3, 7), (8, 11), (0, 0))
+    special = tuple(s is None for s in sequences)
+    tokens = ("[CLS]", "x", "[SEP]", "the", " cat", "sat", "[SEP]")
+    pair = Encoding({"input_ids": [5] * 7}, tokens, offsets, None, sequences, special, "x", "the cat sat on")
+    alone = replace(pair, sequence_ids=tuple(None if s is None else 0 for s in sequences), text="the cat sat")
+    logits = torch.zeros(1, 9, 2)
+    logits[0, 3, 0] = logits[0, 4, 1] = 2.0
+    mask = torch.tensor([[False] * 2 + [True] * 7])  # padded on the left
+
+    def said(encoding, start, end):
+        batch = Batch({}, mask, [encoding], [0])
+        empty = torch.zeros(1, 9, 1)
+        places = torch.tensor([[start, end]])
+        run = ForwardPass(batch, empty, empty, None, logits[:, [start, end], [0, 1]], None, places, logits)
+        (found,) = READER.answers(run)
+        return found
+
+    one = said(pair, 5, 6)
+    assert (one.label, one.id) == ("the cat", 3)
+    assert said(replace(pair, offsets=None), 5, 6).label == "the cat"
+    assert said(replace(pair, text_pair=None), 6, 6).label == "cat", "its tokens, without the space"
+    assert said(alone, 6, 7).label == "cat sat"
+    assert said(pair, 2, 2).label == "", "no answer"
+    e = math.exp(2)
+    assert said(pair, 3, 4).value == 4.0
+    whole = logits[0, 2:].softmax(0)
+    assert said(pair, 3, 4).probability == pytest.approx(float(whole[1, 0] * whole[2, 1]))
+    assert whole[1, 0] == pytest.approx(e / (e + 6)), "padding has no part in it"
+    with pytest.raises(ValueError, match="not the forward pass of a question-answering model"):
+        READER.answers(ForwardPass(Batch({}, mask, [pair], [0]), None, None, None, None, None, None))
+
+
 def test_an_answer_of_a_reader_ends_with_its_last_token():
     lengths = set()
     pair = ("is the cat here ?", text := "once upon a time the cat sat on the mat , without wit .")
@@ -117,14 +155,13 @@ def test_an_answer_of_a_reader_ends_with_its_last_token():
 @pytest.mark.parametrize("outputs", [1, 5])
 @pytest.mark.parametrize("kind", ["SequenceClassification", "TokenClassification"])
 def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs):
-    model = tiny.model("bert", kind, num_labels=3)
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    explainer = tiny.explainer("bert", kind, num_labels=3)
     assert explainer("a cat").target.name
-    model.classifier = torch.nn.Linear(32, outputs)
+    explainer.model.classifier = torch.nn.Linear(32, outputs)
     for call in ({}, {"target": 0}):
         with pytest.raises(UnsupportedModelError, match=f"answers with {outputs} numbers and .* names 3 labels"):
             explainer("a cat", **call)
-    model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
+    explainer.model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
     assert explainer("a cat", target=outputs - 1).target.name == f"kind {outputs - 1}"
 
 

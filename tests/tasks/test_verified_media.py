@@ -142,6 +142,19 @@ def test_a_picture_is_a_source_that_can_be_left_out_whole():
     assert g.scores[0, 1] == pytest.approx(loss, abs=1e-3)
 
 
+@pytest.mark.parametrize("name", ["llava", "paligemma", "qwen2_vl", "idefics3", "gemma3", "qwen2_audio"])
+def test_one_backward_pass_for_a_part_is_the_sum_over_its_tokens(name):
+    kind, medium = ("audio", audio_lm.sound()) if name == "qwen2_audio" else ("image", vlm.picture())
+    messages = vlm.question(medium, text="The cat is red. The tree is on the left.", kind=kind)
+    given = messages, "The tree is red. The cat is a dog."
+    parts = explainer(name).explain_completion(*given, sources="sentence", parts="sentence")
+    by_token = explainer(name).explain_completion(*given).sources("sentence", "sentence")
+    assert parts.diagnostics["backward_passes"] == len(parts.targets)
+    assert parts.units == by_token.units
+    np.testing.assert_allclose(parts.scores, by_token.scores, atol=1e-5 * np.abs(parts.scores).max())
+    np.testing.assert_allclose(parts.bias, by_token.bias, atol=1e-4)
+
+
 def test_words_and_moments_are_left_out_and_the_own_model_is_asked():
     sound = audio_lm.sound()
     g = explainer("qwen2_audio").explain_completion(audio_lm.question(sound), " the cat", verify=6)
@@ -209,6 +222,7 @@ def test_pictures_of_a_conversation_are_sources_of_its_answer(name):
 def test_a_question_about_a_picture_is_no_source_of_its_answer():
     cited = explainer("llava").cite(messages=vlm.question(vlm.picture()), answer="the cat .", verify=0)
     assert cited.names == ("picture 1",)
+    assert "does not tell whether an answer rests on it" in cited.notes[-1]
     sound = explainer("qwen2_audio").cite(messages=audio_lm.question(audio_lm.sound()), answer="the cat .", verify=1)
     assert sound.names == ("sound 1",)
     unread = explainer("llava").cite(messages=audio_lm.question(audio_lm.sound()), answer="the cat .", verify=0)

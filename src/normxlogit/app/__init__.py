@@ -1,1 +1,1 @@
-"""The page in a browser: texts, models and methods typed in, explanations drawn as everywhere else."""
+"""The app, a page in the browser: fields for texts, models and methods, and their explanations."""

@@ -1,4 +1,4 @@
-"""What the app does: from what was typed to a page and a JSON document. It knows nothing of the browser."""
+"""The work of the app: from typed values to a page and a JSON document, without the browser."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ from .limits import LIMITS, Limits
 from .models import LoadedModels
 
 QUICK = 0.5
-"""Seconds up to which a method is run again for its time: the first run may also take the model apart."""
+"""A method is timed again if it takes at most this many seconds, as the first run includes preparations."""
 
 ROUNDS = 3
-"""Runs of which the fastest counts: other people's requests slow the others down."""
+"""Runs of a method; the fastest one counts, as other users' requests may slow down some."""
 
 VERIFIED = 5
-"""Words that are removed to test an explanation by one method."""
+"""Words that are removed to verify an explanation by one method."""
 
 DIVIDER = "---"
-"""A line of it stands between two documents."""
+"""The line between two documents."""
 
 
 T = TypeVar("T")
@@ -45,8 +45,8 @@ class Shown(NamedTuple):
 
     Attributes:
         page: A self-contained HTML page.
-        json: What the library loads again.
-        notes: What could not be shown, such as a method that does not work on the model.
+        json: The result as JSON, which the library loads.
+        notes: Notes on what is not shown, such as a method that does not work on the model.
     """
 
     page: str
@@ -60,7 +60,7 @@ class App:
 
     Attributes:
         models: The loaded models.
-        limits: What one request may ask.
+        limits: The limits of a request.
     """
 
     models: LoadedModels
@@ -98,7 +98,7 @@ class App:
         Raises:
             NormXLogitError: If something typed does not fit; of several methods, if none works on the model.
         """
-        chosen = self.limits.chosen(methods)
+        method_list = self.limits.chosen(methods)
         model_input: Any = self.limits.text(text)
         if pair and pair.strip():
             model_input = (model_input, self.limits.text(pair, "second text"))
@@ -106,21 +106,21 @@ class App:
         task_model = explainer._model
         if not task_model.task.reads_one_text:
             raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
-        named = [target for target in targets if target.strip()]
-        options: dict[str, Any] = typed_targets(task_model.task, named, contrast) | (
+        target_names = [target for target in targets if target.strip()]
+        options: dict[str, Any] = typed_targets(task_model.task, target_names, contrast) | (
             {"layers": ALL} if every_layer else {}
         )
         results: list[Attribution] = []
         costs_by_method, curves, refused = [], [], {}
         forward = [_forward_seconds(explainer, model_input)]
-        for method in chosen:
+        for method in method_list:
             try:
                 result, seconds = _timed(partial(explainer, model_input, method=method, **options))
             except NormXLogitError as error:
                 refused[method.spec] = error
                 continue
             forward.append(_forward_seconds(explainer, model_input))
-            if len(chosen) == 1 and not every_layer:  # apart, so that the time is that of the scores
+            if len(method_list) == 1 and not every_layer:  # apart, so that the time is that of the scores
                 result = explainer(model_input, **options | {"method": method, "verify": VERIFIED})
             results.append(result)
             costs_by_method.append((method.info.passes, seconds))
@@ -133,8 +133,8 @@ class App:
             for passes, t in costs_by_method
         ]
         notes = tuple(f"{name}: {error}" for name, error in refused.items())
-        drawn = results_page(Attributions(results), words=None if words else False, costs=costs, curves=curves)
-        return Shown(drawn, json_text(Attributions(results).to_dict()), notes)
+        page = results_page(Attributions(results), words=None if words else False, costs=costs, curves=curves)
+        return Shown(page, json_text(Attributions(results).to_dict()), notes)
 
     def generate(
         self,
@@ -160,8 +160,8 @@ class App:
         explainer = self._writer(model)
         text = self.limits.text(prompt, "prompt")
         model_prompt: Any = [{"role": "user", "content": text}] if chat else text
-        chosen = self._method(method)
-        result = explainer.generate(model_prompt, max_new_tokens=self._new_tokens(new_tokens), method=chosen)
+        chosen_method = self._method(method)
+        result = explainer.generate(model_prompt, max_new_tokens=self._new_tokens(new_tokens), method=chosen_method)
         return _shown(result)
 
     def cite(
@@ -192,13 +192,13 @@ class App:
         explainer = self._writer(model)
         checked_question = self.limits.text(question, "question")
         texts = split_documents(self.limits.text(documents, "field for documents"))
-        chosen = self._method(method)
+        chosen_method = self._method(method)
         result = explainer.cite(
             checked_question,
             {f"document {i}": text for i, text in enumerate(texts, 1)},
             answer=self.limits.text(answer, "answer") if (answer or "").strip() else None,
             max_new_tokens=self._new_tokens(new_tokens),
-            method=chosen,
+            method=chosen_method,
             verify="auto" if verify else 0,
         )
         return _shown(result)
@@ -226,7 +226,7 @@ class App:
         """
         image: Any = self.limits.picture(picture).convert("RGB")
         explainer = self.models(model)
-        chosen = self._method(method)
+        chosen_method = self._method(method)
         task = explainer._model.task
         if not task.reads_pictures:
             raise UnsupportedModelError(
@@ -237,11 +237,11 @@ class App:
         if task.generates:
             question = {"type": "text", "text": self.limits.text(text, "question")}
             messages: Any = [{"role": "user", "content": [{"type": "image", "image": image}, question]}]
-            result = explainer.generate(messages, max_new_tokens=self._new_tokens(new_tokens), method=chosen)
+            result = explainer.generate(messages, max_new_tokens=self._new_tokens(new_tokens), method=chosen_method)
         elif task.labelled:
-            result = explainer(image, method=chosen)
+            result = explainer(image, method=chosen_method)
         else:
-            compared = explainer.similarity(image, self.limits.lines(text), method=chosen)
+            compared = explainer.similarity(image, self.limits.lines(text), method=chosen_method)
             result = Attributions(sorted(compared, key=lambda s: -s.prediction.value))
         return _shown(result)
 
@@ -265,7 +265,7 @@ class App:
 
 
 def split_documents(text: str) -> list[str]:
-    """Split what was typed into documents at lines of "---"; empty ones do not count."""
+    """Split a text into documents at lines of "---", without empty ones."""
     documents: list[list[str]] = [[]]
     for line in text.replace("\r\n", "\n").split("\n"):
         if line.strip() == DIVIDER:
@@ -284,7 +284,7 @@ def _task(explainer: Explainer) -> str:
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Do some work up to `ROUNDS` times; return its result and the seconds of the fastest."""
+    """Run a function up to `ROUNDS` times; return its result and the seconds of the fastest run."""
     times: list[float] = []
     while True:
         synchronise()
@@ -297,7 +297,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def _forward_seconds(explainer: Explainer, model_input: Any) -> float:
-    """Return what a plain forward pass over the text takes."""
+    """Return the seconds of a plain forward pass over the text."""
     model = explainer._model
     batch = model.batch(explainer.encode([model_input]), [0])
     model.prepare(batch)
@@ -311,7 +311,7 @@ def _short(seconds: float) -> str:
 
 
 def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:
-    """Measure how faithful a result is; of several labels the first, of several layers the last that has scores."""
+    """Return the deletion curve of a result, for the first label and the last layer with scores."""
     if result.has_target_axis:
         result = result[0]
     plain = ~np.array(result.units.special)

@@ -1,4 +1,4 @@
-"""How a page of the library stands in the app: in a frame of its own, with buttons that save it."""
+"""Frames: a page of the library inside the app's page, with buttons that save it."""
 
 from html import escape
 
@@ -164,7 +164,7 @@ def message(error: BaseException) -> str:
 
 
 def busy(text: str) -> str:
-    """Return what stands in the place of a result before there is one."""
+    """Return the placeholder of a result."""
     return f'<p class="nxl-wait">{escape(text)}</p>'
 
 

@@ -1,4 +1,4 @@
-"""Which request of each reader began last: what an earlier one answers later is not shown any more."""
+"""The latest request of each user: results of earlier requests that finish later are dropped."""
 
 import threading
 from collections import OrderedDict
@@ -9,24 +9,24 @@ T = TypeVar("T")
 
 
 class Latest:
-    """Does the work of requests for one place on the page.
+    """Runs the requests for one part of the page.
 
     Args:
-        most: Readers that are remembered; of the others, who have not asked for long, nothing runs.
+        max_users: Users that are remembered, those with the latest requests.
     """
 
-    def __init__(self, most: int = 10_000) -> None:
-        self._most = most
+    def __init__(self, max_users: int = 10_000) -> None:
+        self._max_users = max_users
         self._begun: OrderedDict[str | None, int] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __call__(self, reader: str | None, work: Callable[[], T], late: T) -> T:
-        """Return what some work gives, or `late` where the reader's next request began meanwhile."""
+    def __call__(self, user: str | None, work: Callable[[], T], superseded: T) -> T:
+        """Return the result of a request, or `superseded` if the same user has begun another one meanwhile."""
         with self._lock:
-            number = self._begun.pop(reader, 0) + 1
-            self._begun[reader] = number
-            while len(self._begun) > self._most:
+            number = self._begun.pop(user, 0) + 1
+            self._begun[user] = number
+            while len(self._begun) > self._max_users:
                 self._begun.popitem(last=False)
         result = work()
         with self._lock:
-            return result if self._begun.get(reader) == number else late
+            return result if self._begun.get(user) == number else superseded

@@ -1,4 +1,4 @@
-"""What one person may ask of a server that several share."""
+"""Limits of one request to a server that several people share."""
 
 import base64
 import io
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 UNLIMITED = "the command line and Python have no such limit"
-"""What people who ask for more can use."""
+"""Advice for users who need more."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one request and of the server.
+    """Limits of one request and of the server.
 
     Attributes:
         characters: Most characters of a text, and of all documents together.
@@ -44,7 +44,7 @@ class Limits:
     waiting: int = 32
 
     def text(self, text: str | None, what: str = "text") -> str:
-        """Return a text that is neither empty nor too long."""
+        """Return a text after checking that it is neither empty nor too long."""
         if not text or not text.strip():
             raise InputError(f"the {what} is empty: type at least one character other than white space")
         if len(text) > self.characters:
@@ -56,7 +56,7 @@ class Limits:
         return text
 
     def lines(self, text: str | None) -> list[str]:
-        """Return the texts on the lines of a field, which a picture is compared with."""
+        """Return the texts on the lines of a field, for comparison with a picture."""
         texts = [line for line in self.text(text, "field for texts").splitlines() if line.strip()]
         if len(texts) > self.methods:
             raise InputError(
@@ -85,7 +85,7 @@ class Limits:
         return open_picture(io.BytesIO(data), "the file", max_pixels=self.pixels)
 
     def chosen(self, names: Sequence[str]) -> list[Method]:
-        """Return the methods that were chosen, each once."""
+        """Return the chosen methods without duplicates."""
         methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
         if not methods:
             raise MethodError("choose at least one method")
@@ -96,7 +96,7 @@ class Limits:
         return methods
 
     def _check(self, method: Method) -> None:
-        """Refuse a setting that makes one request take the work of very many; a method's own default is never one."""
+        """Refuse a setting that would make one request very expensive; a method's default is never refused."""
         for name, setting in method.info.settings.items():
             value = getattr(method, name)
             if isinstance(value, Method):

@@ -1,4 +1,4 @@
-"""Loaded models: the few used last, each loaded once however many people ask for it."""
+"""Loaded models: the most recently used ones, each loaded once for all users."""
 
 import threading
 from collections import OrderedDict
@@ -8,7 +8,7 @@ from ..explainer import Explainer
 
 
 class LoadedModels:
-    """The model that the app started with, and the ones that people named last.
+    """The model that the app started with, and the most recently used other models.
 
     Raises:
         InputError: If the first cannot be loaded.
@@ -28,7 +28,7 @@ class LoadedModels:
         return 1 + len(self._kept)
 
     def __call__(self, name: str | None) -> Explainer:
-        """Return a model, loaded now if it is not among those kept."""
+        """Return a model, which is loaded if it is not among the loaded ones."""
         name = (name or "").strip()
         if name in ("", self.name):
             return self._first

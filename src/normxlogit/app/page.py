@@ -36,7 +36,7 @@ DOCUMENTS = (
 )
 
 READER = "HuggingFaceTB/SmolVLM-256M-Instruct"
-"""A small model that answers questions about pictures, offered where none is on this machine."""
+"""A small model for questions about pictures, offered if this machine has none."""
 
 MODEL_HINT = (
     "Choose one, or type a folder or a name on the hub. Weights are read as safetensors; no code of a model is run."
@@ -46,14 +46,14 @@ FITTING: dict[str, Callable[[LocalModel], bool]] = {
     "Language model": lambda model: model.generates and model.texts,
     "Model for pictures": lambda model: model.pictures,
 }
-"""Which models a field offers, by its label."""
+"""Returns whether a field offers a model, by the label of the field."""
 
 NO_WRITER = f"No language model is on this machine yet. A small one: {SMALL}"
 LOG = logging.getLogger(__name__)
 
 
 def theme() -> Base:
-    """Return a theme whose fonts are the reader's own: nothing is fetched."""
+    """Return a theme with system fonts, so that nothing is downloaded."""
     sans = ["ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif"]
     return Base(
         primary_hue="indigo",
@@ -79,9 +79,9 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
     """Build the page.
 
     Args:
-        app: What does the work.
+        app: The app.
         methods: The methods that are chosen at first.
-        models: The models that are offered beside the app's own.
+        models: Further models to offer.
     """
     limits = app.limits
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
@@ -98,7 +98,7 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
     return page
 
 
-def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) -> None:
+def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[LocalModel]) -> None:
     labels = app.labels(None)
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
@@ -119,7 +119,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
                     label="Methods",
                     info="One, or several side by side. With settings: lime:samples=200",
                     choices=[(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
-                    value=list(chosen),
+                    value=list(initial_methods),
                     multiselect=True,
                     allow_custom_value=True,
                     elem_id="methods",
@@ -147,7 +147,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
                     live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
                 with gr.Accordion("Second text, for models of pairs", open=False):
                     pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
-        result = _result(_example(app, chosen), "explained")
+        result = _result(_example(app, initial_methods), "explained")
     fields = [text, pair, model, methods, target, contrast, layers, words]
     latest = Latest()
 
@@ -191,7 +191,7 @@ def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) 
 
 
 def _example(app: App, methods: Sequence[str]) -> str:
-    """Return the first example, explained by the model in the package; with another model nothing.
+    """Return the explained first example; a placeholder unless the app has the packaged model.
 
     It is explained when the page is built and not when it opens, so that no answer to it can come late.
     """
@@ -292,7 +292,7 @@ def _common_fields(app: App, models: Sequence[LocalModel], tab: str, tokens: int
 def _on_click(
     app: App, button: gr.Button, work: Callable[..., Shown], fields: dict[str, Any], result: Any, what: str, **more: Any
 ) -> None:
-    """Let a button show what some work makes of the fields, which are named as its arguments are."""
+    """Connect a button: it calls a function with the fields as its keyword arguments, and shows the result."""
 
     def answer(*values: Any) -> str:
         return shown(lambda: work(**dict(zip(fields, values, strict=True))), what)
@@ -301,16 +301,16 @@ def _on_click(
 
 
 def _queue(app: App) -> Any:
-    """Return how requests of all tabs wait: in one queue, and reached from the page alone."""
+    """Return the event options of all tabs: one queue, without an API endpoint."""
     return {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
 
 
 def shown(work: Callable[[], Shown], what: str) -> str:
-    """Return the result of some work in its frame, or what went wrong: never a traceback, never nothing.
+    """Return the result of a function in a frame, or its error as a message.
 
     Args:
         work: Does it.
-        what: What the frame is called.
+        what: The title of the frame.
     """
     try:
         return framed(work(), what)
@@ -319,7 +319,7 @@ def shown(work: Callable[[], Shown], what: str) -> str:
 
 
 def _error_message(error: Exception) -> str:
-    """Return an error as a message; one that nobody foresaw goes to the log as well."""
+    """Return an error as a message; an unexpected one is logged as well."""
     if isinstance(error, NormXLogitError):
         return message(type(error)(safe(str(error))))
     LOG.exception("the app could not answer")
@@ -327,24 +327,24 @@ def _error_message(error: Exception) -> str:
 
 
 def _options() -> gr.Column:
-    """Return the place of what few people change: below the form, and below the result where the window is narrow."""
+    """Return the container of rarely changed options: below the form, or below the result in a narrow window."""
     return gr.Column(elem_classes="nxl-options")
 
 
 def _result(content: str, name: str) -> gr.HTML:
-    """Return the place of a result: beside the form, and below its button where the window is narrow."""
+    """Return the container of a result: beside the form, or below its button in a narrow window."""
     with gr.Column(scale=3, min_width=300, elem_classes="nxl-shown"):
         return gr.HTML(content, elem_id=name)
 
 
 def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) -> gr.Dropdown:
-    """Return the field of a model: the app's own and those of this machine that fit, or any that is typed.
+    """Return the field of a model, which offers the app's own and suitable ones on this machine, or takes any name.
 
     Args:
-        app: What does the work.
+        app: The app.
         models: The models of this machine.
         name: The field's id.
-        label: What it is called: one of the keys of `FITTING`.
+        label: The label of the field, a key of `FITTING`.
     """
     task = app.models(None)._model.task
     own_model = LocalModel("", "", task.generates, task.reads_tokens, task.reads_pictures)

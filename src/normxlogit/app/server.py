@@ -1,4 +1,4 @@
-"""The server of the app: one address, the files of the page, and the queue; everything else is refused."""
+"""The server of the app, which refuses all requests but those for the page, its files and its queue."""
 
 import contextlib
 import logging
@@ -25,7 +25,7 @@ POLICY = (
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; frame-src 'self'; "
     "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
 )
-"""What a browser may do on the page: nothing with any other address, whatever a text or a model holds."""
+"""The content security policy of the page, which allows no other address."""
 
 OPEN = (
     "/assets/",
@@ -46,18 +46,18 @@ OPEN = (
     "/gradio_api/cancel",
     "/gradio_api/reset",
 )
-"""What the page asks for. Gradio's routes for files, uploads, proxies and recordings are not among it."""
+"""The paths that the page requests, without Gradio's routes for files, uploads, proxies and recordings."""
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+ASGIMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[ASGIMessage]]
+Send = Callable[[ASGIMessage], Awaitable[None]]
 
 
 class Guard:
     """Answers only for the page and its queue, asked under the server's own name, and adds the page's policy.
 
     Args:
-        app: What answers.
+        app: The ASGI application.
         hosts: Names that a browser may know the server by; a page elsewhere that calls its own name this machine's
             address is refused. None for a server that others reach, whose names are not known.
         most: Most bytes of a request.
@@ -68,7 +68,7 @@ class Guard:
         self.hosts = hosts
         self.most = most
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: ASGIMessage, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -92,7 +92,7 @@ def _name(host: str) -> str:
 
 
 def _with_policy(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+    async def sending(message: ASGIMessage) -> None:
         if message["type"] == "http.response.start":
             added = (
                 (b"content-security-policy", POLICY.encode()),
@@ -137,7 +137,7 @@ def make(
         model: Name or folder; None for the model in the package.
         methods: The methods that are chosen at first; by default those that are shown to people.
         host: The address that it will be served at.
-        limits: What one request may ask.
+        limits: The limits of a request.
         load: Loads a model by its name or folder.
 
     Returns:
@@ -159,7 +159,7 @@ def make(
     app = App(LoadedModels(model, limits.models, load), limits)
     task = app.models(None)._model.task
     names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(task.use)[:1])]
-    offered = local_models() if host in LOOPBACK else []  # what else is on a machine is nobody else's business
+    offered = local_models() if host in LOOPBACK else []  # other machines do not see which models are here
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
@@ -185,7 +185,7 @@ def make(
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take an address."""
+    """Return a socket that listens at an address."""
     listener: socket.socket | None = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -213,7 +213,7 @@ def serve(application: Any, listening: socket.socket, *, ready: Callable[[str], 
 
 @contextlib.contextmanager
 def served(application: Any, listening: socket.socket) -> Iterator[tuple[str, threading.Thread]]:
-    """Serve the app in a thread while the block runs; gives its address and the thread."""
+    """Serve the app in a thread while the block runs, and yield its address and the thread."""
     import uvicorn
 
     host, port = listening.getsockname()[:2]

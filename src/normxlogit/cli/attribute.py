@@ -202,7 +202,7 @@ def attribute(
 
     Example: normxlogit attribute reviews.parquet --output out/
     """
-    chosen = layers_of(layers)
+    layer_numbers = layers_of(layers)
     options.check_targets(target, all_labels)
     if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):
         raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
@@ -212,7 +212,7 @@ def attribute(
         "target_column": target_column,
         "target": target or all_labels or None,
         "contrast": contrast if contrast and contrast.strip() else None,
-        "layers": chosen,
+        "layers": layer_numbers,
         "long_text": long_text,
         "words": words,
         "merge": merge,
@@ -236,16 +236,16 @@ def attribute(
         from ..corpus.run import attribute as run
         from ..tasks.targets import typed_targets
 
-        given = {name: value for name, value in settings.items() if value is not None}
-        kind = _job_with(given)
+        job_settings = {name: value for name, value in settings.items() if value is not None}
+        kind = _job_with(job_settings)
         bound_kernels()
         if engine == "ray" and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
         explainer = options.load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
         if kind is Predictions:
-            given |= typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels)
+            job_settings |= typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels)
             has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
-            given.setdefault("words", bool(has_words))
+            job_settings.setdefault("words", bool(has_words))
         cluster = None
         if engine == "ray":
             from ..corpus.ray_engine import Cluster
@@ -255,7 +255,7 @@ def attribute(
             explainer,
             inputs,
             output,
-            kind(**given),
+            kind(**job_settings),
             method=method,
             id_column=id_column,
             keep=keep or (),
@@ -267,13 +267,15 @@ def attribute(
             cluster=cluster,
             progress=True,
         )
-    wrong = f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}" if finished.errors else ""
+    failures = (
+        f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}" if finished.errors else ""
+    )
     fresh = "" if finished.fresh == finished.rows else f" ({finished.fresh:,} now)"
-    write(f"{output}: {finished.rows:,} rows{fresh}{wrong}\n")
+    write(f"{output}: {finished.rows:,} rows{fresh}{failures}\n")
 
 
 def _job_with(given: Iterable[str]) -> "type[Job]":
-    """Return the one job that has all settings that were given, predictions where there are none.
+    """Return the only job that has all given settings; predictions if none are given.
 
     Raises:
         InputError: If no job has them all, or several do.
@@ -300,19 +302,19 @@ def _stoppable(output: str) -> Iterator[None]:
         raise _Stopped(number)
 
     main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)} if main else {}
+    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)} if main else {}
     try:
         yield
     except _Stopped as error:
         sys.stderr.write(f"stopped; the same command resumes {output}\n")
         raise typer.Exit(128 + error.number) from None
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 class _Stopped(BaseException):
-    """A signal asks to stop."""
+    """Raised when a signal asks the process to stop."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

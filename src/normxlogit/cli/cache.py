@@ -1,4 +1,4 @@
-"""The command that shows and clears what is kept of converted models."""
+"""The command that shows and clears the cache of converted models."""
 
 from typing import Annotated
 

@@ -80,7 +80,7 @@ def cite(
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
     places = [] if messages is not None else documents or ["-"]
-    written = _written_answers(answer or [], len(questions) or 1, "-" in places)
+    given_answers = _written_answers(answer or [], len(questions) or 1, "-" in places)
     if messages is None:
         texts, notes = read_documents(places, output)
     else:
@@ -93,27 +93,27 @@ def cite(
         explainer = options.load(model, device, dtype, gguf_file)
         keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
         keywords |= {"max_new_tokens": max_new_tokens, "verify": count}
-        with status("reading the documents and the answer" if written else "answering, and testing the answer"):
+        with status("reading the documents and the answer" if given_answers else "answering, and testing the answer"):
             if len(questions) > 1:
-                results = explainer.cite(questions, texts, answer=written or None, **keywords)
+                results = explainer.cite(questions, texts, answer=given_answers or None, **keywords)
             else:
-                question_or_none, answer_text = next(iter(questions), None), next(iter(written), None)
+                question_or_none, answer_text = next(iter(questions), None), next(iter(given_answers), None)
                 results = Attributions([explainer.cite(question_or_none, texts, answer=answer_text, **keywords)])
         noted = [replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results]
     deliver_result(noted[0] if len(noted) == 1 else Attributions(noted), kind, output)
 
 
-def _written_answers(given: list[str], questions: int, typed_documents: bool) -> list[str]:
-    """Return the answers that were written elsewhere, one for each question."""
-    if len(given) not in (0, questions):
-        raise InputError(f"--answer is given {len(given)} times and --question {questions}: give one for each")
-    if given.count("-") + typed_documents > 1:
+def _written_answers(answers: list[str], questions: int, typed_documents: bool) -> list[str]:
+    """Return the given answers, one for each question."""
+    if len(answers) not in (0, questions):
+        raise InputError(f"--answer is given {len(answers)} times and --question {questions}: give one for each")
+    if answers.count("-") + typed_documents > 1:
         raise InputError("standard input can be the documents or one answer; give files for the others")
-    return [_written_answer(text_or_file) for text_or_file in given]
+    return [_written_answer(text_or_file) for text_or_file in answers]
 
 
 def _written_answer(text_or_file: str) -> str:
-    """Return an answer that was given as a file, as "-" for standard input, or as a text of several words."""
+    """Return an answer from a file, from standard input ("-"), or typed as several words."""
     if text_or_file == "-":
         return decoded(sys.stdin.buffer.read(), "standard input")
     if is_existing_path(text_or_file):
@@ -127,11 +127,11 @@ def _written_answer(text_or_file: str) -> str:
 
 
 def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str | Path], list[str]]:
-    """Read documents, by their names; files of a folder that cannot be read are left out.
+    """Read documents by name; unreadable files of a folder are left out.
 
     Args:
         places: Files, folders (of which every text, Markdown, HTML and PDF file is read) or "-" for standard input.
-        output: Where the answer will be written; none of them.
+        output: The output file, which must not be one of the documents.
 
     Returns:
         The documents, pictures as their files, and a note of each file of a folder that was left out.
@@ -141,7 +141,7 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         InputError: If standard input is a terminal, or the answer would be written over a document.
     """
     files: dict[Path, Path] = {}  # each once, by where it really is
-    named: set[Path] = set()  # those that are named themselves
+    named_files: set[Path] = set()  # those that are named themselves
     texts: dict[str, str | Path] = {}
     skipped: list[DataError] = []
     for path_or_dash in dict.fromkeys(places):
@@ -154,17 +154,17 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         for file in files_in(path) if path.is_dir() else [path]:
             files.setdefault(file.resolve(), file)
         if not path.is_dir():
-            named.add(path.resolve())
+            named_files.add(path.resolve())
     check_output(output, *files.values())
-    every = list(files.values())
-    for name, file in zip(names_of_files(every), every, strict=True):
+    all_files = list(files.values())
+    for name, file in zip(names_of_files(all_files), all_files, strict=True):
         if file.suffix.casefold() in PICTURE_SUFFIXES:
             texts[name] = file
             continue
         try:
             texts |= read_file(file, name)
         except DataError as error:  # of this file alone
-            if file.resolve() in named:
+            if file.resolve() in named_files:
                 raise
             skipped.append(error)
     if skipped and not texts:

@@ -1,4 +1,4 @@
-"""What all commands share: output that any terminal can show, and quiet libraries."""
+"""Output of all commands: text that any terminal can show, files, progress, and quiet libraries."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ class OnceEach(TyperCommand):
     """A command whose options of one value are given once: of two values the second would replace the first unseen."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command line.
+        """Parse the arguments of a command line.
 
         Raises:
             InputError: If an option of one value is given twice.
@@ -39,12 +39,12 @@ class OnceEach(TyperCommand):
 
 
 Format = Literal["terminal", "json", "html", "csv"]
-"""What `--format` asks for."""
+"""The values of `--format`."""
 
-Kind = Format | Literal["figure", "latex"]
-"""What is written: a format, or what only a file's name asks for."""
+OutputKind = Format | Literal["figure", "latex"]
+"""Kinds of output: the formats, and those chosen by the name of a file alone."""
 
-_SUFFIXES: dict[str, Kind] = {
+_SUFFIXES: dict[str, OutputKind] = {
     **dict.fromkeys(("", ".txt", ".md", ".log"), "terminal"),
     ".json": "json",
     ".html": "html",
@@ -56,7 +56,7 @@ _SUFFIXES: dict[str, Kind] = {
 
 
 def write(text: str) -> None:
-    """Write to standard output: no control sequences but colours, a question mark for what it cannot show.
+    """Write to standard output, without control sequences other than colours; unencodable characters become "?".
 
     Raises:
         DataError: If it cannot be written, such as to a full disk.
@@ -81,7 +81,7 @@ def wrapped(message: str) -> str:
 
 
 def write_report(markdown: str) -> None:
-    """Write headings and tables in Markdown: drawn on a terminal, as they are to a file or another program."""
+    """Write Markdown to standard output, drawn as headings and tables if that is a terminal."""
     if not sys.stdout.isatty():
         write(markdown)
         return
@@ -91,7 +91,7 @@ def write_report(markdown: str) -> None:
 
 
 def ascii_only(output: Path | None) -> bool:
-    """Return whether JSON must be written in ASCII: on a standard output that cannot show other characters."""
+    """Return whether JSON must be written in ASCII, as standard output cannot encode other characters."""
     return output is None and "utf" not in (sys.stdout.encoding or "").lower()
 
 
@@ -109,19 +109,19 @@ def deliver(content: str, output: Path | None) -> None:
 
 
 def say_written(output: Path) -> None:
-    """Say on a terminal that a file was written."""
+    """Report on a terminal that a file was written."""
     if sys.stderr.isatty():
         sys.stderr.write(f"wrote {safe_output(str(output))}\n")
 
 
-def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
+def deliver_result(result: Any, kind: OutputKind, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
     """Write a result, or several, in a format, to a file or to standard output.
 
     Args:
         result: The result.
         kind: The format.
         output: The file; None for standard output.
-        blocks: What a terminal shows; by default the blocks of the result.
+        blocks: The blocks for a terminal; by default those of the result.
 
     Raises:
         DataError: If the file cannot be written, or matplotlib is missing.
@@ -147,7 +147,7 @@ def deliver_result(result: Any, kind: Kind, output: Path | None, blocks: "Sequen
     deliver(content, output)
 
 
-def _deliver_drawing(result: Any, kind: Kind, output: Path) -> None:
+def _deliver_drawing(result: Any, kind: OutputKind, output: Path) -> None:
     """Write a figure or LaTeX of a result."""
     draw = getattr(result, "plot" if kind == "figure" else "to_latex", None)
     if draw is None:
@@ -161,7 +161,7 @@ def _deliver_drawing(result: Any, kind: Kind, output: Path) -> None:
     say_written(output)
 
 
-def format_for(output: Path | None) -> Kind:
+def format_for(output: Path | None) -> OutputKind:
     """Return the format that a file's name asks for."""
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in _SUFFIXES:
@@ -171,7 +171,7 @@ def format_for(output: Path | None) -> Kind:
 
 
 def check_output(output: Path | None, *read: Path | None) -> None:
-    """Refuse to write over a file that is read."""
+    """Refuse an output file that is also an input."""
     if output is not None and output.exists():
         for source in read:
             if source is not None and source.exists() and output.samefile(source):
@@ -179,7 +179,7 @@ def check_output(output: Path | None, *read: Path | None) -> None:
 
 
 def check_run_output(output: Path | None, folder: str) -> None:
-    """Refuse to write over what a corpus run wrote."""
+    """Refuse an output file among the files of a corpus run."""
     if output is None:
         return
     path, run = output.resolve(), Path(folder).resolve()
@@ -188,7 +188,7 @@ def check_run_output(output: Path | None, folder: str) -> None:
 
 
 def check_folder(output: Path | None) -> None:
-    """Refuse a folder that results cannot be written to, before any work; it is not made yet."""
+    """Refuse a folder that results cannot be written to, before any work, without creating it."""
     if output is None:
         return
     existing = next((path for path in (output, *output.parents) if path.exists()), Path("."))
@@ -199,7 +199,7 @@ def check_folder(output: Path | None) -> None:
 
 
 def layers_of(layers: str | None) -> "Layers":
-    """Return the layers of a command line."""
+    """Parse `--layers`."""
     if layers is None:
         return None
     if layers == "all":
@@ -214,7 +214,7 @@ def layers_of(layers: str | None) -> "Layers":
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the progress bars and warnings of model loading off the terminal; all as before afterwards."""
+    """Hide the progress bars and warnings of model loading inside the block."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging
 
@@ -237,7 +237,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def status(what: str) -> Iterator[None]:
-    """Show on a terminal what a command is at while it takes seconds, and nothing of it afterwards."""
+    """Show a status line on a terminal while the block runs."""
     if not sys.stderr.isatty():
         yield
         return
@@ -253,7 +253,14 @@ def status(what: str) -> Iterator[None]:
 
 @contextmanager
 def progress(cells: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Show the progress of some tables' cells on a terminal: what is running, and the time that is left."""
+    """Show a progress bar for several pieces of work on a terminal.
+
+    Args:
+        cells: The number of pieces of work.
+
+    Yields:
+        A function to call with the name of the current piece, its finished items, and all its items.
+    """
     from ..pipeline.progress import progress_bar
 
     with progress_bar(cells, sys.stderr.isatty(), "starting") as update:

@@ -126,7 +126,7 @@ def frontier(
         from ..evaluation.runs import under
         from ..loading.devices import device_named
 
-        chosen = [] if methods == "default" else methods_of(methods)
+        chosen_methods = [] if methods == "default" else methods_of(methods)
         folder = None if output is None else output / "runs"
         panels, metadata = {}, {}
         for name, data, source in sources:
@@ -135,7 +135,7 @@ def frontier(
             if data in TASKS:
                 check_head(explainer._model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer._model.name).name}"
-            cells = chosen or frontier_methods(explainer)
+            cells = chosen_methods or frontier_methods(explainer)
             with progress(len(cells)) as bar:
                 step = under(f"{title}:", bar)
                 panels[title] = run_frontier(
@@ -280,16 +280,18 @@ def _examples(
     """Return the labelled texts of a command."""
     from ..evaluation.datasets import load_examples
 
-    named = columns.split(",") if columns else []
-    return load_examples(dataset, split=split, data_dir=data_dir, columns=named, label_column=label_column, limit=limit)
+    column_names = columns.split(",") if columns else []
+    return load_examples(
+        dataset, split=split, data_dir=data_dir, columns=column_names, label_column=label_column, limit=limit
+    )
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:
     """Return name, data set and folder of each NAME:DATASET=FOLDER; None as the folder of NAME:DATASET."""
     checkpoints: list[tuple[str, str, str | None]] = []
     for entry in entries or []:
-        name, colon, rest = entry.partition(":")
-        data, equals, folder = rest.partition("=")
+        name, colon, location = entry.partition(":")
+        data, equals, folder = location.partition("=")
         if not (name and colon and data) or (equals and not folder):
             raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not {entry!r}")
         checkpoints.append((name, data, folder or None))

@@ -13,7 +13,7 @@ from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.document_files import is_file_name
 from ..inputs.text_files import encoding_of
-from .console import Kind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
+from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 VERIFIED = 5
-"""Words that are removed one at a time where a person looks at an explanation."""
+"""The default number of words that are removed one at a time, in formats for people."""
 
 WIDEST = 110
-"""Columns beyond which a list is hard to read."""
+"""Most columns of a list, as wider ones are hard to read."""
 
 MANY = 64
-"""Texts from which on progress is shown."""
+"""Progress is shown for at least this many texts."""
 
 
 def explain(
@@ -84,7 +84,7 @@ def explain(
     """
     check_output(output, file)
     inputs = _inputs(texts or [], file)
-    kind, chosen = output_format or format_for(output), layers_of(layers)
+    kind, layer_numbers = output_format or format_for(output), layers_of(layers)
     options.check_targets(target, all_labels)
     if kind == "csv" and (words or merge):
         raise InputError("a CSV file has a row for each token; --words and --merge go with other formats")
@@ -94,10 +94,10 @@ def explain(
         from ..methods import method_named
         from ..tasks.targets import typed_targets
 
-        named = [method_named(text) for text in method or ()]
+        chosen_methods = [method_named(text) for text in method or ()]
         explainer = options.load(model, device, dtype, gguf_file)
-        calls: Sequence[Method | None] = named or [None]
-        common: Explain = {"layers": chosen, "verify": _verify(verify, kind, calls, inputs)}
+        calls: Sequence[Method | None] = chosen_methods or [None]
+        common: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, calls, inputs)}
         if not explainer._model.task.compares or long_text != "truncate":
             common["long_text"] = long_text
         common |= cast(Any, typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels))
@@ -152,7 +152,7 @@ def methods() -> None:
 
 
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
-    """Return the texts of the arguments and the file; without either, of standard input unless it is a terminal."""
+    """Return the texts of the arguments and the file, or of standard input if there are neither."""
     if file is not None:
         try:
             texts = [*texts, *_lines(file.read_bytes(), str(file))]
@@ -164,8 +164,10 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
         raise InputError("no text: give it as an argument, with --file, or on standard input, one text a line")
     if any(not text.strip() for text in texts):
         raise InputError("a text is empty: give at least one character other than white space")
-    if named := [text for text in texts if file is None and Path(text).suffix and is_file_name(text)]:
-        raise InputError(f"{named[0]} is a file: --file {named[0]} reads its lines, and `normxlogit attribute` tables")
+    if file_names := [text for text in texts if file is None and Path(text).suffix and is_file_name(text)]:
+        raise InputError(
+            f"{file_names[0]} is a file: --file {file_names[0]} reads its lines, and `normxlogit attribute` tables"
+        )
     if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
         raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script")
     return texts
@@ -192,7 +194,7 @@ def _explain(
     calls: "Sequence[Method | None]",
     common: "Explain",
 ) -> "Attributions[Attribution]":
-    """Explain every text by every method; the methods of one text stand together."""
+    """Explain every text by every method; results of one text are adjacent."""
     from ..results.collection import Attributions
 
     if len(inputs) > MANY:  # said outright, for `quiet` keeps bars off otherwise
@@ -204,8 +206,8 @@ def _explain(
     return Attributions(result for row in zip(*columns, strict=True) for result in row)
 
 
-def _verify(verify: str | None, kind: Kind, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
-    """Return how many words are removed to test an explanation: by default where a person looks at it."""
+def _verify(verify: str | None, kind: OutputKind, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
+    """Return how many words are removed to verify an explanation; by default only in formats for people."""
     if verify is None:
         return VERIFIED if kind in ("terminal", "html") and len(calls) == 1 and len(inputs) <= MANY else 0
     return options.verify_count(verify)
@@ -213,7 +215,7 @@ def _verify(verify: str | None, kind: Kind, calls: "Sequence[Method | None]", in
 
 def _render(
     results: "Attributions[Attribution]",
-    kind: Kind,
+    kind: OutputKind,
     words: bool | None,
     output: Path | None,
 ) -> str:
@@ -237,5 +239,5 @@ def _render(
     if len({a.method for a in results}) == 1:
         costs = []
     color = None if output is None else False
-    drawn = [card.blocks for card in cards(results, words=words, costs=costs) if card.result]
-    return "\n\n".join(text_of_blocks(blocks, color=color) for blocks in drawn) + "\n"
+    card_blocks = [card.blocks for card in cards(results, words=words, costs=costs) if card.result]
+    return "\n\n".join(text_of_blocks(blocks, color=color) for blocks in card_blocks) + "\n"

@@ -12,7 +12,7 @@ from ..inputs.documents.document_files import decoded
 from .console import deliver_result, format_for, layers_of, quiet, status
 
 ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"
-"""What is said of an instruct model that continues a plain question with nothing."""
+"""The note for an instruct model that generates nothing after a plain question."""
 
 
 def generate(

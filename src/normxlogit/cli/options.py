@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 AUTO = "auto"
-"""Repeated here, because importing it from `models` would slow --help down by seconds."""
+"""Repeated here, as importing it from `loading.devices` would import torch and slow down `--help`."""
 
 
 DIGITS = 9
 """Most digits of a count; nothing has more units."""
 
 Protocol = Literal["default", "published"]
-"""How texts are perturbed."""
+"""The protocols of perturbation."""
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text over the model's length."""
@@ -33,7 +33,7 @@ Merge = Literal["sum", "max", "mean", "first"]
 
 
 def check_method(value: Any) -> Any:
-    """Refuse a --method that does not exist, before the seconds that importing torch and loading a model take.
+    """Refuse a --method that does not exist, before torch is imported and a model loaded.
 
     Args:
         value: One method, several, or None; settings may follow a name, as in "lime:samples=50".
@@ -56,7 +56,7 @@ def check_methods(value: str) -> str:
 
 
 def method_names(value: str) -> list[str]:
-    """Return the methods of --methods, between spaces or commas; a comma before SETTING=VALUE goes on with settings."""
+    """Split --methods at spaces or commas; a comma before SETTING=VALUE continues the settings."""
     return [name for name in re.split(r"[\s]+|,(?!\s*[\w-]+=)", value) if name]
 
 
@@ -123,7 +123,7 @@ Rounds = Annotated[int, typer.Option(min=1, help="Of the timing; a third of them
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap, and of what is drawn at random.")]
 
 DEFAULT_MODEL = "normxlogit/default"
-"""What results call the model in the package."""
+"""The name of the packaged model in results."""
 
 # where it is written
 OutputFormat = Annotated[
@@ -136,7 +136,7 @@ ReportFolder = Annotated[
 
 
 def loading(device: str, dtype: str | None, gguf_file: str | None = None) -> dict[str, Any]:
-    """Return these options as keywords of `Explainer.from_pretrained`."""
+    """Return options as keyword arguments of `Explainer.from_pretrained`."""
     return {"device": device, "dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})
 
 
@@ -149,7 +149,7 @@ def load(model: str | None, device: str, dtype: str | None, gguf_file: str | Non
 
 
 def verify_count(text: str | None) -> Any:
-    """Return what was typed for `--verify` as `Explainer` takes it.
+    """Parse `--verify` for `Explainer`.
 
     Raises:
         InputError: If it is neither a number nor "auto".

@@ -34,7 +34,7 @@ def summarize(
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     check_run_output(output, folder)
-    from ..corpus.summaries.page import cards, page
+    from ..corpus.summaries.page import summary_cards, summary_page
     from ..corpus.summaries.summary import summarize as run
     from ..render.blocks import Paragraph
 
@@ -48,8 +48,10 @@ def summarize(
             explainer = load(None if name == DEFAULT_MODEL else name, device, dtype, gguf_file)
     summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
     if kind == "html":
-        deliver(page(summary), output)
+        deliver(summary_page(summary), output)
         return
-    drawn = [([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in cards(summary)]
-    blocks = [block for heading, rest in drawn for block in (*heading, *rest)]
+    heading_and_blocks = [
+        ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)
+    ]
+    blocks = [block for heading, rest in heading_and_blocks for block in (*heading, *rest)]
     deliver_result(summary, kind, output, blocks)

@@ -1,1 +1,1 @@
-"""Copies of a model that share its weights, and forward passes of them. Knows neither tokenizers nor tasks."""
+"""Copies of a model that share its weights, and their forward passes, without tokenizers and tasks."""

@@ -21,7 +21,7 @@ from ..errors import UnsupportedModelError
 from .snapshot import INSTALLED_MARK, RECORDING, TABLES
 
 REFERENCE_TYPES = (types.FunctionType, types.MethodType, functools.partial, tuple)
-"""Types of attributes that may refer to modules: methods, functions, partial calls and tuples of these."""
+"""Types of attributes that may refer to modules."""
 
 PLAIN_TYPES = frozenset((bool, int, float, str, type(None)))
 
@@ -29,6 +29,12 @@ MUTABLE_CONTAINERS = (dict, list, set, OrderedDict, defaultdict)
 """Containers that a forward pass may change; a copy has its own."""
 
 CONTAINERS = frozenset((*MUTABLE_CONTAINERS, tuple))
+
+PROMPT_TYPES = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE")
+"""PEFT's methods whose virtual tokens are the same before every text."""
+
+PROMPT_TASKS = ("SEQ_CLS", "TOKEN_CLS", "CAUSAL_LM")
+"""PEFT's names of tasks in which virtual tokens precede the one text that a model reads."""
 
 FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
@@ -43,11 +49,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
                 "an activated LoRA begins where its invocation tokens stand in the text, which is decided outside the "
                 "model that it was put into; use an adapter that lives in the weights, such as LoRA"
             )
-        if getattr(model, "active_peft_config", None) is not None and model.active_peft_config.is_prompt_learning:  # type: ignore[union-attr]
-            raise UnsupportedModelError(
-                "prompt-learning adapters put virtual tokens before the text, which no token of the text stands for; "
-                "use an adapter that lives in the weights, such as LoRA"
-            )
+        _check_prompt_learning(model)
         model = _uncompiled(model.get_base_model())  # type: ignore[operator]
     if any(cls.__name__ == "FSDPModule" for cls in type(model).__mro__):
         raise UnsupportedModelError(
@@ -58,8 +60,36 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return model
 
 
+def prompt_learner(model: nn.Module) -> Any:
+    """Return the PEFT-wrapped model whose virtual tokens precede a text; None where there are none, or not now."""
+    model = _uncompiled(model)
+    config: Any = getattr(model, "active_peft_config", None)
+    if config is None or not config.is_prompt_learning:
+        return None
+    forward = model.__dict__.get("forward")  # that of the model inside where the adapter is disabled
+    return None if getattr(forward, "__self__", model) is not model else model
+
+
+def _check_prompt_learning(model: nn.Module) -> None:
+    """Refuse virtual tokens that a copy could not read."""
+    if (learner := prompt_learner(model)) is None:
+        return
+    config = learner.active_peft_config
+    kind, task = (str(getattr(value, "value", value)) for value in (config.peft_type, config.task_type))
+    if kind not in PROMPT_TYPES:
+        raise UnsupportedModelError(
+            f"the virtual tokens of {kind} depend on more than the adapter, such as the task that a text is of; those "
+            f"of {', '.join(PROMPT_TYPES)} can be explained"
+        )
+    if task not in PROMPT_TASKS:
+        raise UnsupportedModelError(
+            f"PEFT has its own way to put virtual tokens before the inputs of {task}: those of "
+            f"{', '.join(PROMPT_TASKS)} can be explained; use an adapter that lives in the weights, such as LoRA"
+        )
+
+
 def is_wrapped(model: nn.Module) -> bool:
-    """Return whether an adapter library's wrapper is around a model; what `torch.compile` puts around it is none."""
+    """Return whether a model is wrapped by an adapter library; `torch.compile` does not count."""
     return unwrapped(model) is not _uncompiled(model)
 
 
@@ -72,7 +102,7 @@ def returning_attention(model: nn.Module) -> nn.Module:
 
 
 def clone(model: nn.Module) -> nn.Module:
-    """Return a model with a copy of every module object of `model` and of no tensor.
+    """Return a structural copy of a model: its modules are copied, its tensors are shared.
 
     The copy has its own hook tables, configuration and mode (evaluation), and the original's parameters and buffers,
     so that changes to the weights in place show in both. What was compiled is plain again, for hooks to be seen.
@@ -109,7 +139,7 @@ def clone(model: nn.Module) -> nn.Module:
 
 
 def _leave_inference_mode(copied_modules: list[nn.Module]) -> None:
-    """Replace weights that were made in inference mode by aliases that autograd accepts; tied ones stay tied."""
+    """Replace weights that were created in inference mode by aliases for autograd; tied weights stay tied."""
     aliases: dict[int, Tensor] = {}
     for module in copied_modules:
         for table in (vars(module)["_parameters"], vars(module)["_buffers"]):
@@ -119,7 +149,7 @@ def _leave_inference_mode(copied_modules: list[nn.Module]) -> None:
 
 
 def _autograd_alias(value: Tensor) -> Tensor:
-    """Return another tensor on the same storage that autograd accepts."""
+    """Return a tensor on the same storage that is not an inference tensor, so that autograd accepts it."""
     with torch.inference_mode(False):
         alias = torch.empty(0, dtype=value.dtype, device=value.device)
         alias.set_(value.untyped_storage(), value.storage_offset(), value.shape, value.stride())
@@ -129,7 +159,7 @@ def _autograd_alias(value: Tensor) -> Tensor:
 def _copy_config(
     config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], from_transformers: bool
 ) -> Any:
-    """Return a copy of a configuration, with settings that a copied module runs with.
+    """Return a copy of a configuration, with the settings for copies.
 
     Args:
         config: The configuration.
@@ -149,7 +179,7 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
     """Replace the forward of a clone.
 
     Args:
-        model: The clone, and what is cloned from it.
+        model: The clone; later clones of it keep the change.
         forward: Called with the model's own forward, bound to the model that is called, and the inputs by name.
     """
     name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
@@ -165,7 +195,7 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
 
 
 def accept_single_choices(model: nn.Module) -> None:
-    """Change the forward of a clone of a multiple-choice model to read (B, T) and answer (B, 1): one choice a row."""
+    """Make a clone of a multiple-choice model read (B, T) and return (B, 1): one choice a row."""
 
     def forward(original: Callable[..., Any], **inputs: Any) -> Any:
         return original(
@@ -194,7 +224,7 @@ def _attributes_with_own_tables(module: nn.Module) -> dict[str, Any]:
 
 
 def _uncompiled(module: nn.Module) -> nn.Module:
-    """Return the module inside the one that `torch.compile` puts around it."""
+    """Return the module inside the wrapper of `torch.compile`."""
     inner = module.__dict__.get("_modules", {}).get("_orig_mod")
     if inner is None:
         return module
@@ -207,9 +237,9 @@ def _uncompiled(module: nn.Module) -> nn.Module:
 
 
 def _rebind(value: Any, copies: dict[int, nn.Module]) -> Any:
-    """Return a value with what refers to copied modules referring to their copies.
+    """Return a value with references to copied modules replaced by references to their copies.
 
-    Accelerate, for one, stores bound methods on instances. A compiled function becomes the one that was compiled.
+    For example, accelerate stores bound methods on instances. A compiled function becomes the original function.
 
     Args:
         value: A module, a method, a function, a partial call, a tuple of these, or anything else.
@@ -237,7 +267,7 @@ def _rebind(value: Any, copies: dict[int, nn.Module]) -> Any:
 
 
 def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> types.FunctionType:
-    """Return a function whose closure and defaults refer to the copies."""
+    """Return a function with a closure and defaults that refer to the copies."""
     filled_cells = [cell for cell in function.__closure__ or () if cell_content(cell) is not None]
     contents = (*map(cell_content, filled_cells), *(function.__defaults__ or ()))
     if not any(_refers_to_copied(content, copies) for content in contents):
@@ -256,7 +286,7 @@ def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> typ
 
 
 def cell_content(cell: types.CellType) -> Any:
-    """Return what a cell of a closure holds, None if it is empty."""
+    """Return the content of a cell of a closure, None if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -269,7 +299,7 @@ def _refers_to_copied(value: Any, copies: dict[int, Any]) -> bool:
 
 
 def _copy_containers(copied_modules: list[nn.Module], copies: dict[int, Any]) -> None:
-    """Enter copies of the containers that copied modules keep into `copies`, with their contents rebound."""
+    """Add copies of the containers of copied modules to `copies`, with their contents rebound."""
     copied_containers: list[Any] = []
     for module in copied_modules:
         for name, value in module.__dict__.items():
@@ -280,7 +310,7 @@ def _copy_containers(copied_modules: list[nn.Module], copies: dict[int, Any]) ->
 
 
 def _copy_container(value: Any, copies: dict[int, Any], copied_containers: list[Any]) -> None:
-    """Copy a container and those nested in it, and enter the copies in `copies` and `copied_containers`."""
+    """Copy a container and those nested in it, and add the copies to `copies` and `copied_containers`."""
     if type(value) in MUTABLE_CONTAINERS:
         if id(value) in copies:
             return
@@ -308,10 +338,10 @@ def _rebind_contents(container: Any, copies: dict[int, Any]) -> None:
 
 
 def register_recorders(model: nn.Module) -> None:
-    """Enter a model's classes in transformers' registry of modules that return hidden states.
+    """Register a model's classes in transformers' registry of modules that return hidden states.
 
-    A process that unpickled the model has built none of its class: without the entry the model would return no hidden
-    states.
+    Constructors register them, but a process that unpickled the model has not called one. Without an entry, the model
+    would return no hidden states.
     """
     registry = getattr(output_capturing, "_CAN_RECORD_REGISTRY", None)
     if registry is None:
@@ -334,5 +364,5 @@ def without_recording_hooks(model: nn.Module) -> nn.Module:
 
 
 def _recording_hooks(module: nn.Module) -> list[int]:
-    """Return the numbers of the hooks that record."""
+    """Return the ids of transformers' recording hooks."""
     return [number for number, hook in module._forward_hooks.items() if getattr(hook, "__module__", "") == RECORDING]

@@ -1,4 +1,4 @@
-"""Recognise out-of-memory errors, and keep them apart from all others."""
+"""Recognise out-of-memory errors, which must not be taken for other errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from ..errors import InputError
 Result = TypeVar("Result")
 
 PHRASES = ("DefaultCPUAllocator", "can't allocate memory")
-"""What torch's errors say that have no class of their own."""
+"""Phrases in torch's out-of-memory errors that have no class of their own."""
 
 
 def out_of_memory(error: BaseException | None) -> bool:
@@ -22,13 +22,13 @@ def out_of_memory(error: BaseException | None) -> bool:
 
 
 def reraise_out_of_memory(error: BaseException) -> None:
-    """Raise an error again if it means too little memory, so that no `except Exception` takes it for a wrong guess."""
+    """Raise an error again if it means too little memory, for use in an `except Exception`."""
     if out_of_memory(error):
         raise error
 
 
 def result_or_none(work: Callable[[], Result]) -> Result | None:
-    """Return the result of a call, None if memory ran out, after which the device's cache is emptied."""
+    """Return the result of a call, None if memory ran out; then the device's cache is emptied."""
     try:
         return work()
     except Exception as error:
@@ -39,14 +39,14 @@ def result_or_none(work: Callable[[], Result]) -> Result | None:
 
 
 def empty_cache() -> None:
-    """Give back what torch keeps of a device's memory."""
+    """Release the device memory that torch has cached."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 @contextmanager
 def enough_memory(purpose: str) -> Iterator[None]:
-    """Turn an out-of-memory error into an `InputError` that says what there was too little memory for."""
+    """Turn an out-of-memory error into an `InputError` that names the purpose."""
     try:
         yield
     except Exception as error:

@@ -14,11 +14,11 @@ from .run import tensor_of
 from .trace import Call, trace
 
 EXCLUDED = 1e4
-"""Logits beyond this are no answer: some heads push the question's tokens out of a reader's choice like that."""
+"""Logits below minus this are excluded outputs; some question-answering heads exclude the question's tokens so."""
 
 
 def is_finite(values: Tensor) -> bool:
-    """Return whether values hold neither NaN nor +inf; heads exclude answers with -inf, but not all of them."""
+    """Return whether values hold neither NaN nor +inf, and not -inf alone, as heads exclude some outputs with -inf."""
     if not values.numel() or bool(values.sum(dtype=torch.float32).isfinite()):
         return True
     return not bool((values.isnan() | values.isposinf()).any() or values.isneginf().all())
@@ -27,7 +27,7 @@ def is_finite(values: Tensor) -> bool:
 def mean_logit(logits: Tensor) -> Tensor:
     """Return the mean of logits over the vocabulary, (..., 1), without the entries that a head excludes.
 
-    Heads exclude an entry with -inf or a number so low that the others are lost in the rounding of their mean with it.
+    Heads exclude an entry by -inf, or by a number so low that the mean would lose all other entries to rounding.
     """
     included = logits > -EXCLUDED
     if bool(included.all()):
@@ -47,7 +47,7 @@ def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Unsup
 
 
 def traced_non_finite_error(model: nn.Module, calls: list[Call], inputs: Mapping[str, Any]) -> UnsupportedModelError:
-    """Return an error that names the first of a pass's calls whose output has NaN or infinity."""
+    """Return an error that names the first call whose output has NaN or infinity."""
     first_call = min(
         (call for call in calls if _returns_non_finite(call, inputs)), key=lambda call: call.end, default=None
     )

@@ -1,4 +1,4 @@
-"""Any module that maps token ids to logits, with the interface of a transformers model."""
+"""Plain modules that map token ids to logits, given the interface of a transformers model."""
 
 import functools
 import inspect
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from ..errors import NormXLogitError, UnsupportedModelError
+from ..errors import NormXLogitError, UnsupportedModelError, first_line
 from .clone import override_forward
 from .memory import reraise_out_of_memory
 from .run import run
@@ -54,7 +54,7 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 def logits_of(output: Any) -> Tensor:
-    """Return the logits in a module's output: a tensor, a tuple, or what an object or mapping has as `logits`.
+    """Return the logits in a module's output: a tensor, the first of a tuple, or an attribute or key `logits`.
 
     A mapping without them has the logits as its only tensor of floats, a loss, which has no axes, left out.
 
@@ -73,7 +73,7 @@ def logits_of(output: Any) -> Tensor:
     elif hasattr(output, "logits"):
         logits = output.logits
     if isinstance(logits, tuple | list):
-        # A loss, which has no axes, may stand before the logits.
+        # A scalar loss may precede the logits.
         tensors = [value for value in logits if isinstance(value, Tensor) and value.ndim > 0]
         are_start_and_end = (
             len(tensors) == 2 and all(value.ndim == 2 for value in tensors) and tensors[0].shape == tensors[1].shape
@@ -91,12 +91,12 @@ def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
     """Return the names of a forward's arguments, and whether it takes any others."""
     parameters = inspect.signature(model.forward).parameters.values()
     by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    named = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
-    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    argument_names = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
+    return argument_names, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _check_arguments(model: nn.Module) -> None:
-    """Refuse a module whose forward needs more than token ids and what a tokenizer returns with them."""
+    """Refuse a module whose forward needs arguments other than a tokenizer's outputs."""
     names, _ = forward_arguments(model)
     parameters = inspect.signature(model.forward).parameters
     needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
@@ -110,7 +110,7 @@ def _check_arguments(model: nn.Module) -> None:
 
 
 def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
-    """Return the path of the table that the ids are looked up in, None if there is none, and the logits for them."""
+    """Return the path of the embedding table, None if there is none, and the logits for some ids."""
     lookup_paths: list[str] = []
 
     def note_lookup(path: str, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -130,7 +130,7 @@ def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
         reraise_out_of_memory(error)
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: "
-            f"{(str(error).splitlines() or [''])[0]}"
+            f"{first_line(error)}"
         ) from error
     logits: Tensor = result.output["logits"]
     return (lookup_paths[0] if lookup_paths else None), logits
@@ -148,7 +148,7 @@ def _define_part_getter(model: nn.Module, name: str, path: str | None) -> None:
 
 
 def _describe_output(output: Any) -> str:
-    """Return the type of a module's output in words, with a tensor's shape."""
+    """Return a description of the type of a module's output, with the shape of a tensor."""
     if isinstance(output, Tensor):
         return f"a tensor of shape {tuple(output.shape)} and type {str(output.dtype).removeprefix('torch.')}"
     return f"a {type(output).__name__}"

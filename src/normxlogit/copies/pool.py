@@ -25,7 +25,7 @@ MAX_IDLE_COPIES = 8
 """Most idle copies."""
 
 MAX_CLEAN_SHAPES = 4096
-"""Most kinds of passes that are remembered as changing nothing."""
+"""Most kinds of passes that are remembered as leaving the copy clean."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -43,7 +43,7 @@ class Lease(Generic[Model]):
     def __init__(self, copy: Model, model: Model) -> None:
         self.leased = copy
         buffers = zip(copy.buffers(), model.buffers(), strict=True)
-        # As data, so that only what passes write is counted.
+        # As `.data`, so that only changes by passes are counted.
         self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
         parameters = zip(copy.parameters(), model.parameters(), strict=True)
         self._private_weights = [(copied, original) for copied, original in parameters if copied is not original]
@@ -53,7 +53,7 @@ class Lease(Generic[Model]):
         self.active = True
 
     def refresh(self) -> None:
-        """Give the copy the owner's values: training changes buffers in place, and may put other data into weights."""
+        """Update the copy to the owner's values, as training changes buffers and the data of weights."""
         for copied, original in self._private_buffers:
             copied.copy_(original)
         for copied, original in self._private_weights:
@@ -62,7 +62,7 @@ class Lease(Generic[Model]):
 
     @property
     def clean(self) -> bool:
-        """Whether no pass changed an attribute or a buffer of the copy."""
+        """Whether no pass has changed an attribute or a buffer of the copy."""
         return self._change_counts() == self._first_counts and self._snapshot.unchanged()
 
     def _change_counts(self) -> list[int]:
@@ -71,7 +71,7 @@ class Lease(Generic[Model]):
 
 
 class Pool(Generic[Model]):
-    """Lends private clones of a model, and makes new ones when all are lent.
+    """Leases private clones of a model, and makes new ones if all are leased.
 
     Args:
         model: The model that is cloned.
@@ -127,7 +127,7 @@ class Pool(Generic[Model]):
 
 
 def kind_of(inputs: Mapping[str, Any], *details: Hashable) -> Hashable:
-    """Return the kind of a pass, see `Pool.release`: its inputs' shapes, and `details` that tell passes apart."""
+    """Return the kind of a pass, see `Pool.release`: the shapes of its inputs, and further details."""
     shapes = ((name, value.shape[1:] if isinstance(value, Tensor) else value) for name, value in inputs.items())
     return (*shapes, *details)
 

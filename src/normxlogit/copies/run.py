@@ -1,4 +1,4 @@
-"""Run a forward pass of a copy with hooks: record, replace or stop at modules, or call something instead.
+"""Run a forward pass of a copy with hooks: record, replace or skip modules, or stop at one.
 
 It runs in the model's own precision, whatever autocast the caller has on.
 
@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
 Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-"""Gets what a module returned and its arguments; returns what takes its place, or None to leave it."""
+"""Called with a module's output and arguments; returns a replacement, or None to leave the output."""
 
 Instead = Callable[..., Any]
-"""Gets the module's own call, with the hooks of the model's owner, and the arguments; returns what it returns."""
+"""Called instead of a module, with the module's own call (with the owner's hooks) and the arguments."""
 
 RUNNING = "_normxlogit_running"
 """Marks a copy while it runs."""
@@ -49,7 +49,7 @@ class Pass:
     """The output and the recorded values of a forward pass.
 
     Attributes:
-        output: What the model returned; None where the pass was stopped.
+        output: The output of the model; None if the pass was stopped.
         recorded: The values; nothing for a call that did not happen.
     """
 
@@ -57,12 +57,12 @@ class Pass:
     recorded: dict[Site, Any] = field(default_factory=dict)
 
     def last(self, site: Site | None) -> Any:
-        """Return the recorded value, of several calls the last; None if there is none."""
+        """Return the recorded value of the last call; None if there is none."""
         value = None if site is None else self.recorded.get(site)
         return value[-1] if site is not None and site.call == 0 and value else value
 
     def record(self, site: Site, count: int, value: Any) -> None:
-        """Keep a value if it is of the call that the site names."""
+        """Record a value if it belongs to the call that the site names."""
         if site.call == 0:
             self.recorded.setdefault(site, []).append(value)
         elif site.call == count:
@@ -88,11 +88,11 @@ def run(
     Args:
         copy: The copy, which nothing else runs meanwhile.
         inputs: Its inputs, by name.
-        record: What to keep of which modules. A value that is replaced is recorded as what took its place.
-        replace: By path: what takes the place of a module's output, at each of its calls.
-        instead: By path: what is called instead of a module. The module runs only if it is called there.
+        record: The sites to record. A value that is replaced is recorded after its replacement.
+        replace: By path, a function that replaces a module's output at each of its calls.
+        instead: By path, a function that is called instead of a module. The module runs only if the function calls it.
         stop: Where the pass ends; that, too, is recorded.
-        call: What is called with the inputs instead of the copy: its `generate`, or one of its layers.
+        call: A function to call with the inputs instead of the copy, such as its `generate` or one of its layers.
     """
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")
@@ -130,8 +130,8 @@ def run(
     return result
 
 
-def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
-    """Return several `replace=` of `run` as one; replacements of one output are applied one after the other."""
+def merge_replacements(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
+    """Merge several `replace=` of `run`; replacements of one output are applied one after the other."""
     merged: dict[str, Replace] = {}
     for mapping in replace:
         for path, function in mapping.items():
@@ -140,7 +140,7 @@ def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
 
 
 def _apply_in_turn(first: Replace, second: Replace, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what two replacements make of an output, one after the other; None if both leave it."""
+    """Apply two replacements to an output, one after the other; None if both leave it unchanged."""
     after_first = first(output, args, kwargs)
     after_second = second(output if after_first is None else after_first, args, kwargs)
     return after_first if after_second is None else after_second
@@ -176,7 +176,7 @@ def _register_hooks(
 
 
 def _stop_at(site: Site, count: int, stop: Site | None) -> None:
-    """End the pass if a site is where it is to stop, at the call that `count` gives."""
+    """Stop the pass if a site is the stop, at its call number `count`."""
     if site == stop and count >= site.call:
         raise _Stop
 
@@ -185,14 +185,14 @@ def _stop_at(site: Site, count: int, stop: Site | None) -> None:
 
 
 def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
-    """Switch autocast off where it is on, for the device that the inputs are on."""
+    """Disable autocast inside the block, for the device of the inputs."""
     if not torch._C._is_any_autocast_enabled():  # a mode that records the pass would see the device being asked for
         return contextlib.nullcontext()
     return torch.autocast(_device_of(inputs), enabled=False)
 
 
 def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple[str, ...]:
-    """Return a note where the caller has autocast on, in which the model would answer otherwise.
+    """Return a note if the caller has enabled autocast, in which the model's outputs would differ.
 
     Args:
         inputs: The model's inputs.
@@ -205,7 +205,7 @@ def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple
 
 
 def _device_of(inputs: Mapping[str, Any]) -> str:
-    """Return the type of the device that the inputs are on."""
+    """Return the type of the inputs' device."""
     return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
 
 
@@ -213,7 +213,7 @@ def _device_of(inputs: Mapping[str, Any]) -> str:
 
 
 def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a module's main input, among its arguments."""
+    """Return a module's main input from its arguments."""
     return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
 
 
@@ -233,12 +233,12 @@ class Form:
 
     @classmethod
     def of(cls, output: Any) -> "Form":
-        """Return the form of what a module returned."""
+        """Return the form of a module's output."""
         pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
         return cls(type(output), len(output) if isinstance(output, tuple | list) else 1, pooled)
 
     def wrap(self, state: Tensor) -> Any:
-        """Return a state as the module returns it."""
+        """Return a state in the form of the module's output."""
         if issubclass(self.kind, Tensor):
             return state
         if issubclass(self.kind, ModelOutput):
@@ -247,12 +247,12 @@ class Form:
         return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
 
     def return_input(self, _: Any, *args: Any, **kwargs: Any) -> Any:
-        """Skip a module: return its main input as it returns a state."""
+        """Skip a module: return its main input in the form of its output."""
         return self.wrap(main_input(args, kwargs))
 
 
 def tensor_of(output: Any) -> Tensor | None:
-    """Return the main tensor in what a module returned, None if there is none."""
+    """Return the main tensor in a module's output, None if there is none."""
     if isinstance(output, ModelOutput):
         output = output.get("last_hidden_state")
     elif isinstance(output, tuple | list) and output:
@@ -261,7 +261,7 @@ def tensor_of(output: Any) -> Tensor | None:
 
 
 def with_tensor(output: Any, tensor: Tensor) -> Any:
-    """Return what a module returned with its main tensor replaced, see `tensor_of`."""
+    """Return a module's output with its main tensor replaced, see `tensor_of`."""
     if isinstance(output, ModelOutput):
         return type(output)(**{**output, "last_hidden_state": tensor})
     if not isinstance(output, tuple | list):
@@ -286,14 +286,14 @@ def hidden_of(output: Any) -> Tensor | None:
 
 
 def states_of(output: Any) -> tuple[Tensor, ...] | None:
-    """Return the `hidden_states` in a model's output, of an encoder-decoder model the decoder's; None if none."""
+    """Return the `hidden_states` in a model's output, those of the decoder if it has one; None if there are none."""
     if not isinstance(output, Mapping):
         return None
     return output.get("hidden_states") or output.get("decoder_hidden_states") or None
 
 
 def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
-    """Return the embedding layer's output for the text: of an encoder-decoder model, its encoder's.
+    """Return the embedding layer's output for the text, in an encoder-decoder model that of the encoder.
 
     Returns:
         (B, T, H); None if there is none of this shape, as in trunks that carry several streams from the start.

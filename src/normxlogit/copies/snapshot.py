@@ -18,7 +18,7 @@ INSTALLED_MARK = "_output_capturing_hooks_installed"
 
 
 TABLES = frozenset(nn.Module().__dict__)
-"""Torch's own tables of a module: its parameters, children and hooks."""
+"""Names of torch's own attributes of a module: its parameters, children and hooks."""
 
 MUTABLE = (dict, list, set)
 
@@ -27,18 +27,18 @@ CONTAINERS = (*MUTABLE, tuple)
 PLAIN_TYPES = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
 
 NOT_COMPARED = (Tensor, nn.Module, PretrainedConfig, types.ModuleType)
-"""What is compared in another way, or by identity."""
+"""Types that are compared in another way, or by identity."""
 
 NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "torch.", "transformers.cache_utils")
-"""Packages whose objects write on themselves in passes, or change no answer."""
+"""Packages whose objects change themselves in passes, or do not affect outputs."""
 
 
-Place = tuple[dict[str, Any], str, Tensor]
+TensorPlace = tuple[dict[str, Any], str, Tensor]
 """A table, and the name of a tensor in it."""
 
 
 class _AnyValue:
-    """Equal to everything: a copy is in evaluation mode whatever the model's own mode is."""
+    """A value that equals every other, for attributes that are not compared, such as the training mode."""
 
     def __eq__(self, _: object) -> bool:
         return True
@@ -49,7 +49,7 @@ class _AnyValue:
 ANY_VALUE = _AnyValue()
 
 EMPTY_TABLE: dict[str, Any] = {}
-"""Stands for every empty table of a module, of which it has a dozen: they need no copy each."""
+"""A stand-in for the empty tables of modules, which saves copying each of them."""
 
 
 class Snapshot:
@@ -72,7 +72,7 @@ class Snapshot:
         self._nested_before = [value.copy() for value in self._nested]
         tensors = list(_tensor_places(self._states))
         self._single_elements = _single_element_tensors(tensors)
-        # Copies share the storage of what was made in inference mode, and not the tensor.
+        # Copies of tensors that were created in inference mode share the storage, but are other tensors.
         self._storage_addresses = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
         values = (value for state in self._states for value in state.values()) if configs else ()
         distinct_configs = {id(value): value for value in values if isinstance(value, PretrainedConfig)}
@@ -94,11 +94,11 @@ class Snapshot:
         return self._accept_harmless_changes()
 
     def _same_single_elements(self) -> bool:
-        """Return whether tensors of one element are the same objects as before."""
+        """Return whether single-element tensors are the same objects as before."""
         return all(table.get(name) is value for table, name, value in self._single_elements)
 
     def _accept_harmless_changes(self) -> bool:
-        """Return whether only recording hooks were added or offloaded weights put back; if so, compare with that next.
+        """Return whether only recording hooks or offloaded weights changed; if so, update the snapshot.
 
         The comparison of whole dictionaries counts these as changes.
         """
@@ -124,7 +124,7 @@ def _equal_contents(current: Any, earlier: Any) -> bool:
 
 
 def _copied_containers(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a module's attributes, with containers that may change in place copied."""
+    """Return a module's attributes, with copies of the containers that may change in place."""
     copied = {**state, "training": ANY_VALUE}
     for name, value in state.items():
         if value.__class__ not in PLAIN_TYPES and isinstance(value, MUTABLE):
@@ -133,7 +133,7 @@ def _copied_containers(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested_containers(states: list[dict[str, Any]]) -> list[Any]:
-    """Return the containers and the attributes of objects that modules hold, at any depth: they may change in place.
+    """Return the containers, and the attributes of objects, that modules hold at any depth.
 
     Objects are compared by their attributes; what is inside those is listed too where the object holds settings.
     """
@@ -160,7 +160,7 @@ def _nested_containers(states: list[dict[str, Any]]) -> list[Any]:
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:
-    """Return the attributes of an object that may change an answer, None for any other."""
+    """Return the attributes of an object that may affect an output, None for any other object."""
     if callable(value) or isinstance(value, NOT_COMPARED) or type(value).__module__.startswith(NOT_COMPARED_FROM):
         return None
     return getattr(value, "__dict__", None)
@@ -173,20 +173,20 @@ def _holds_settings(value: Any) -> bool:
     return not any(callable(member) for name, member in vars(type(value)).items() if not name.startswith("_"))
 
 
-def _tensor_places(states: list[dict[str, Any]]) -> Iterator[Place]:
+def _tensor_places(states: list[dict[str, Any]]) -> Iterator[TensorPlace]:
     """Yield the places of all tensors that are attributes, parameters or buffers of modules."""
     for state in states:
         for table in (state, state.get("_parameters", {}), state.get("_buffers", {})):
             yield from ((table, name, value) for name, value in table.items() if isinstance(value, Tensor))
 
 
-def _single_element_tensors(tensors: Iterable[Place]) -> list[Place]:
-    """Return the places of tensors of one element, which dictionaries would compare by value."""
+def _single_element_tensors(tensors: Iterable[TensorPlace]) -> list[TensorPlace]:
+    """Return the places of single-element tensors, which comparing dictionaries would compare by value."""
     return [place for place in tensors if place[2].numel() < 2]
 
 
 def _same_attribute(name: str, current: Any, earlier: Any) -> bool:
-    """Return whether an attribute of a module is as it was, apart from recording hooks and offloaded weights."""
+    """Return whether an attribute of a module is unchanged, except for recording hooks and offloaded weights."""
     if name == INSTALLED_MARK or isinstance(earlier, _AnyValue):
         return True
     if name in RECORDING_TABLES:
@@ -207,7 +207,7 @@ def _same_attribute(name: str, current: Any, earlier: Any) -> bool:
 
 
 def _same_weight(current: Tensor | None, earlier: Tensor | None) -> bool:
-    """Return whether two weights are one tensor, or both placeholders of an offloaded one (accelerate remakes them)."""
+    """Return whether two weights are one tensor, or both placeholders of an offloaded one, which accelerate renews."""
     if current is earlier:
         return True
     if current is None or earlier is None or not current.is_meta or not earlier.is_meta:

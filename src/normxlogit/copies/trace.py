@@ -24,7 +24,7 @@ class Call:
     Attributes:
         path: Where the module is in the model.
         main_input: Its first argument, None if that is not a tensor.
-        returned: What it returned.
+        returned: The output of the module.
         end: How many calls had ended before this one did.
     """
 
@@ -35,7 +35,7 @@ class Call:
 
     @property
     def hidden(self) -> Tensor | None:
-        """The hidden states among what the module returned."""
+        """The hidden states in the module's output."""
         return hidden_of(self.returned)
 
     @functools.cached_property
@@ -77,7 +77,7 @@ def path_of(model: nn.Module, part: object) -> str | None:
 
 
 def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
-    """Return calls by their family, in their order."""
+    """Group calls by their family, in their order."""
     by_family: dict[str, list[Call]] = {}
     for call in calls:
         by_family.setdefault(call.family, []).append(call)
@@ -85,7 +85,7 @@ def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
 
 
 def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
-    """Return the order of axes in which a tensor begins with the values of a reference, which may be shorter.
+    """Return the order of axes in which a tensor starts with the values of a reference, which may be shorter.
 
     Args:
         tensor: Any tensor.
@@ -106,7 +106,7 @@ def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
 
 @functools.lru_cache(maxsize=1024)
 def _matching_orders(shape: torch.Size, reference: torch.Size) -> list[Axes]:
-    """Return the orders of axes in which a shape is that of a reference, or longer along its tokens."""
+    """Return the orders of axes in which a shape equals a reference's, or is longer along the tokens."""
     if len(shape) != len(reference):
         return []
     orders = itertools.permutations(range(len(shape)))

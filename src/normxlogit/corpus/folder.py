@@ -179,7 +179,7 @@ class Folder:
         On a disk a file that cannot be read, or is of another run, does not count.
 
         Args:
-            manifest: What the folder was made of.
+            manifest: The manifest of the folder.
             refuse_broken: Whether a file that cannot be read is an error instead.
 
         Raises:

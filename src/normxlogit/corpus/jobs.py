@@ -10,7 +10,7 @@ from ..errors import DataError, InputError
 from ..inputs.chat import Prompt
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.encoder import LongText
-from ..inputs.texts import counted
+from ..inputs.texts import positive_integer
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_methods
 from ..pipeline.citations.cite import Answered, ask, ask_in, cite_answered
@@ -83,7 +83,7 @@ class CompletionJob(Job, Generic[Row]):
     """The base of jobs whose rows are prompts with completions; a `Row` is one as the model reads it.
 
     Attributes:
-        max_new_tokens: Most tokens that the model writes after each; None where they are written already.
+        max_new_tokens: Most tokens that the model writes after each; None if they are written already.
     """
 
     max_new_tokens: int | None = None
@@ -154,7 +154,7 @@ class Predictions(Job):
         merge: How a word's score comes from its tokens'; by default as fits the method.
 
     Raises:
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
     """
 
     shard_rows: ClassVar[int] = 4096
@@ -227,7 +227,7 @@ class Completions(CompletionJob[Completed]):
         audio_column: The same of a sound.
 
     Raises:
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
     """
 
     prompt_column: str | None = None
@@ -244,7 +244,7 @@ class Completions(CompletionJob[Completed]):
         _check_choice("sources", self.sources, get_args(SourceKind), optional=False)
         _check_choice("parts", self.parts, get_args(PartKind))
         if self.max_new_tokens is not None:
-            counted(self.max_new_tokens, "max_new_tokens")
+            positive_integer(self.max_new_tokens, "max_new_tokens")
             if self.completion_column is not None:
                 raise InputError("completions come from a column or from the model: give one of the two, not both")
 
@@ -268,8 +268,8 @@ class Completions(CompletionJob[Completed]):
         columns = {"text": TextColumn((str(self.prompt_column),), prompt_cell)}
         if self.completion_column is not None:
             columns["completion"] = TextColumn((self.completion_column,), text_cell)
-        named = zip(BESIDE.values(), (self.image_column, self.audio_column), strict=True)
-        return InputColumns(columns, {prefix: name for prefix, name in named if name is not None})
+        media_columns = zip(BESIDE.values(), (self.image_column, self.audio_column), strict=True)
+        return InputColumns(columns, {prefix: name for prefix, name in media_columns if name is not None})
 
     def result_kind(self, task_kind: str) -> str:
         """Return that the results are sources."""
@@ -290,7 +290,7 @@ class Completions(CompletionJob[Completed]):
             prompt = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
         if self.max_new_tokens is None:
             return read_completion(model, prompt, cells["completion"])
-        encode_prompt(model, prompt)  # raises InputError for what cannot be continued
+        encode_prompt(model, prompt)  # raises InputError for a prompt that cannot be continued
         return prompt
 
     def completed(self, row: Completed) -> Completed:
@@ -325,7 +325,7 @@ class Answers(CitationJob):
             the place of the answer's. By default nothing is tested.
 
     Raises:
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
     """
 
     question_column: str | None = None
@@ -382,7 +382,7 @@ class Conversations(CitationJob):
         verify: As in `Answers`.
 
     Raises:
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
     """
 
     messages_column: str | Sequence[str] | None = None
@@ -434,20 +434,20 @@ def fields_of(kind: type) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def _column(given: object, name: str, usual: Sequence[str], names: Sequence[str], content: str) -> str:
+def _column(setting: object, name: str, usual: Sequence[str], names: Sequence[str], content: str) -> str:
     """Return the column of a job: the given one, or the first default name among the input's columns.
 
     Args:
-        given: What the caller gave.
+        setting: The caller's value.
         name: The name of the setting.
         usual: The usual columns.
         names: The columns of the input; none for a stream.
-        content: What the column holds, for the error.
+        content: A description of the column's content, for the error.
     """
-    if given is not None and not isinstance(given, str):
-        raise InputError(f"{name}= is the name of a column, not {given!r}")
-    if given:
-        return given
+    if setting is not None and not isinstance(setting, str):
+        raise InputError(f"{name}= is the name of a column, not {setting!r}")
+    if setting:
+        return setting
     column = next((column for column in usual if column in names), usual[0])
     if names and column not in names:
         option = name.replace("_", "-")

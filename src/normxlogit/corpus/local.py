@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..errors import DataError
 from .folder import Folder
 from .rows.shards import Shard, WrittenShard
-from .workers import Worker, write
+from .workers import Worker, write_shard
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def run_local(
                 )
             if last is not None:
                 yield last[0].result(), last[1]
-            last = writer.submit(write, worker, folder, run, explained), explained.shard.fraction
+            last = writer.submit(write_shard, worker, folder, run, explained), explained.shard.fraction
             del explained, shard  # freed once they are written, and not after the next shard
         if last is not None:
             yield last[0].result(), last[1]

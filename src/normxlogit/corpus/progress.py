@@ -39,9 +39,9 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return an estimate of the time that is left, None where the length of the input is not known."""
-        done = self.fraction - self.started
-        return self.seconds * (1 - self.fraction) / done if done > 0 else None
+        """Return an estimate of the time that is left, None if the length of the input is not known."""
+        share_done = self.fraction - self.started
+        return self.seconds * (1 - self.fraction) / share_done if share_done > 0 else None
 
     def __str__(self) -> str:
         remaining = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
@@ -82,15 +82,15 @@ class Clock:
             tokens: Its tokens.
             fraction: The share of the input read so far; shards may finish out of order.
         """
-        before = self.progress
+        earlier = self.progress
         self.progress = replace(
-            before,
-            rows=before.rows + rows,
-            errors=before.errors + errors,
-            fresh=before.fresh + rows,
-            tokens=before.tokens + tokens,
+            earlier,
+            rows=earlier.rows + rows,
+            errors=earlier.errors + errors,
+            fresh=earlier.fresh + rows,
+            tokens=earlier.tokens + tokens,
             seconds=monotonic() - self._start,
-            fraction=max(fraction, before.fraction),
+            fraction=max(fraction, earlier.fraction),
         )
         return self.progress
 

@@ -92,8 +92,8 @@ class PromptWorker:
 
         def write(rows: list[int]) -> list[Any]:
             prompts: list[Prompt] = [prepared.rows[row] for row in rows]
-            written = generate_each(self.model, prompts, {"max_new_tokens": self.job.max_new_tokens})
-            completed.update(zip(rows, written, strict=True))
+            generated = generate_each(self.model, prompts, {"max_new_tokens": self.job.max_new_tokens})
+            completed.update(zip(rows, generated, strict=True))
             return []
 
         def explain(rows: list[int]) -> list[Any]:

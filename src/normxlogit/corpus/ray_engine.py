@@ -8,23 +8,23 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import DataError, NormXLogitError
+from ..errors import DataError, NormXLogitError, first_line
 from ..explainer import Explainer
 from ..results.storage.tables import optional_module
 from .folder import Folder, Manifest
 from .local import bound_kernels
 from .rows.formats import arrow_module
-from .rows.reading import Source
+from .rows.reading import InputSource
 from .rows.shards import WrittenShard, left_shards
 from .settings import Settings
-from .workers import worker_for, write
+from .workers import worker_for, write_shard
 
 RESULT = "result"
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the Ray engine runs on.
+    """The resources of the Ray engine.
 
     Attributes:
         workers: Actors, each with a model of its own.
@@ -37,7 +37,7 @@ class Cluster:
 
 
 def run_ray(
-    explainer: Explainer, settings: Settings, folder: Folder, manifest: Manifest, source: Source, cluster: Cluster
+    explainer: Explainer, settings: Settings, folder: Folder, manifest: Manifest, source: InputSource, cluster: Cluster
 ) -> Iterator[tuple[WrittenShard, float]]:
     """Explain shards on a Ray cluster.
 
@@ -62,11 +62,11 @@ def run_ray(
         try:
             ray.init(address=cluster.address, **options)
         except Exception as error:  # a node that takes too long to start raises nothing more special
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = first_line(error) or type(error).__name__
             raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
     context = ray.data.DataContext.get_current()
     shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
-    before = (context.target_max_block_size, context.enable_progress_bars)
+    settings_before = (context.target_max_block_size, context.enable_progress_bars)
     log = logging.getLogger("ray.data")
     level = log.level
     try:
@@ -90,7 +90,7 @@ def run_ray(
     except ray.exceptions.RayError as error:
         raise _our_own(error) from None
     finally:
-        context.target_max_block_size, context.enable_progress_bars = before
+        context.target_max_block_size, context.enable_progress_bars = settings_before
         log.setLevel(level)
         if ours:
             ray.shutdown()
@@ -101,7 +101,7 @@ def _alone(cluster: Cluster) -> bool:
     return cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ
 
 
-def _datasource(ray: Any, source: Source, settings: Settings, manifest: Manifest) -> Any:
+def _datasource(ray: Any, source: InputSource, settings: Settings, manifest: Manifest) -> Any:
     """Return a Ray Data source with a row for each remaining shard."""
 
     def read() -> Iterator[Any]:
@@ -139,7 +139,7 @@ class _Actor:
         for content in batch["shard"]:
             shard = pickle.loads(content)  # noqa: S301  # written by the read task above
             explained = self.worker.explain(self.worker.prepare(shard))
-            shard_written = write(self.worker, self.folder, self.run, explained)
+            shard_written = write_shard(self.worker, self.folder, self.run, explained)
             written.append(json.dumps({"done": asdict(shard_written), "fraction": shard.fraction}))
         return {RESULT: written}
 

@@ -86,7 +86,7 @@ def attribute(
         shard_rows: Rows of a shard; 4096 by default, 64 of pictures, sounds, and all that is not a prediction.
         max_errors: Stop when more rows than this have no result.
         engine: "local", or "ray" for Ray Data.
-        cluster: What the Ray engine runs on.
+        cluster: The resources of the Ray engine.
         watch: Called with the progress after each shard.
         progress: Whether to show that on standard error; by default on a terminal, after a second.
 
@@ -96,14 +96,13 @@ def attribute(
     Raises:
         DataError: If something cannot be read or written, the folder was made of something else, there are more errors
             than allowed, or no row has a result.
-        InputError: If an argument is none of what it may be.
+        InputError: If an argument has an invalid value.
         TargetError: If the model has no such label or token, or it is also the contrast.
         MethodError: If the model has no such layer.
     """
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
-    if isinstance(keep, str):
-        raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
+    keep = [keep] if isinstance(keep, str) else keep
     job = Predictions() if job is None else job
     if not isinstance(job, Job):
         raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
@@ -118,9 +117,9 @@ def attribute(
     if isinstance(job, Predictions):
         chosen_method = method_named(_default_method(explainer, job.layers) if method is None else method)
     else:
-        chosen = completion_methods(method)
-        chosen_method = method_named(chosen["method"])
-        media_method = None if chosen["media_method"] is None else method_named(chosen["media_method"])
+        candidates = completion_methods(method)
+        chosen_method = method_named(candidates["method"])
+        media_method = None if candidates["media_method"] is None else method_named(candidates["media_method"])
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
     settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
@@ -164,17 +163,17 @@ def attribute(
 
 def _resume(folder: Folder, manifest: Manifest) -> bool:
     """Enter the shards of earlier runs into the manifest, and return whether the corpus is complete."""
-    before = folder.read_manifest()
-    if before is None:
+    earlier_manifest = folder.read_manifest()
+    if earlier_manifest is None:
         return False
-    manifest.written = folder.written(before)
+    manifest.written = folder.written(earlier_manifest)
     if manifest.count("rows") == manifest.count("errors"):  # no result to keep
         folder.remove(manifest.written)
         manifest.written = {}
         return False
-    before.refuse_changes(manifest, folder.place)
-    manifest.model = before.model  # of the device that it was begun on
-    return before.complete and len(manifest.written) == len(before.written)
+    earlier_manifest.refuse_changes(manifest, folder.place)
+    manifest.model = earlier_manifest.model  # of the device that it was begun on
+    return earlier_manifest.complete and len(manifest.written) == len(earlier_manifest.written)
 
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._version import __version__
-from ..inputs.texts import counted
+from ..inputs.texts import positive_integer
 from ..methods import Method
 from ..pipeline.options import Options
 from ..tasks.targets import Choice
@@ -18,8 +18,8 @@ class Settings:
     """The settings of a run.
 
     Attributes:
-        job: What is explained in each row, with all its columns.
-        columns: What is read of the input.
+        job: The job, with all its columns.
+        columns: The columns of the input.
         method: The method.
         media_method: The method of prompts with pictures; None for the same.
         keep_text: Whether the texts are written, too.
@@ -35,7 +35,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
-        counted(self.shard_rows, "shard_rows")
+        positive_integer(self.shard_rows, "shard_rows")
         self.options()
 
     def options(self, targets: list[Choice] | None = None) -> Options:

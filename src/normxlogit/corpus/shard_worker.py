@@ -30,7 +30,7 @@ class Prepared:
     Attributes:
         rows: Which of its rows were encoded.
         encodings: Texts in columns; pictures and sounds one by one.
-        targets: What is explained in each, if a column says it.
+        targets: The target of each, if there is a column of targets.
         problems: Why the other rows were not, by row.
     """
 
@@ -77,7 +77,7 @@ class ShardWorker:
 
     Raises:
         UnsupportedModelError: If the model's answer to a single input cannot be explained.
-        TargetError: If the target or the contrast is none of the model's.
+        TargetError: If the model has no such target or contrast.
         MethodError: If the model has no such layer.
     """
 
@@ -94,8 +94,8 @@ class ShardWorker:
         problems = {i: reason for i, reason in enumerate(table["problem"].to_pylist()) if reason is not None}
         targets = None
         if self.job.target_column is not None:
-            targets, wrong = self._targets(table["target"])
-            problems = wrong | problems
+            targets, target_problems = self._targets(table["target"])
+            problems = target_problems | problems
         rows = [i for i in range(len(table)) if i not in problems]
         readable = table.take(np.array(rows, np.int64)) if problems else table
         inputs: list[Any] = media_of(readable) if self.settings.columns.media else readable["text"].to_pylist()

@@ -26,7 +26,7 @@ from .settings import Settings
 from .shard_worker import ExplainedShard
 
 
-def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard, metadata: dict[str, Any]) -> Any:
+def shard_table(model: TaskModel, settings: Settings, explained: ExplainedShard, metadata: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows.
 
     Results are computed in another order than that of the rows: batches of texts of similar lengths first, then what is
@@ -36,7 +36,7 @@ def result_table(model: TaskModel, settings: Settings, explained: ExplainedShard
         model: The model.
         settings: The settings of the run.
         explained: The results.
-        metadata: What else all rows share.
+        metadata: Further values that all rows share.
     """
     arrow, job = arrow_module(), settings.job
     kind = job.result_kind(model.task.result_kind)
@@ -223,8 +223,12 @@ def _positions(scored: ScoreColumns) -> FloatArray:
         return np.full(len(scored.ids), np.nan, np.float32)
     if scored.places.ndim == 1:
         return scored.places
-    chosen = np.take_along_axis(scored.places, scored.ids.astype(np.int64), 1)  # (R, K), of (R, 2) for start and end
-    positions: FloatArray = np.where((chosen == chosen[:, :1]).all(1), chosen[:, 0], np.nan).astype(np.float32)
+    target_places = np.take_along_axis(
+        scored.places, scored.ids.astype(np.int64), 1
+    )  # (R, K), of (R, 2) for start and end
+    positions: FloatArray = np.where(
+        (target_places == target_places[:, :1]).all(1), target_places[:, 0], np.nan
+    ).astype(np.float32)
     return positions
 
 

@@ -10,11 +10,11 @@ from .prompt_worker import PromptWorker
 from .rows.shards import Shard, WrittenShard
 from .settings import Settings
 from .shard_worker import ExplainedShard, ShardWorker
-from .tables import error_table, result_table
+from .tables import error_table, shard_table
 
 
 class Worker(Protocol):
-    """What explains shards: `explain` takes what `prepare` returned, in another thread."""
+    """A worker for shards: `explain` takes the result of `prepare`, in another thread."""
 
     model: TaskModel
     settings: Settings
@@ -43,7 +43,7 @@ def worker_for(model: TaskModel, settings: Settings) -> Worker:
     raise InputError(f"a job is {', '.join(kind.__name__ for kind in JOBS)}, not {type(job).__name__}")
 
 
-def write(worker: Worker, folder: Folder, run: str, explained: ExplainedShard) -> WrittenShard:
+def write_shard(worker: Worker, folder: Folder, run: str, explained: ExplainedShard) -> WrittenShard:
     """Write a shard's results and errors.
 
     Raises:
@@ -54,6 +54,6 @@ def write(worker: Worker, folder: Folder, run: str, explained: ExplainedShard) -
         shard.index, shard.first, len(shard.table), len(explained.problems), explained.tokens, shard.digest
     )
     metadata = {"shard": vars(written) | {"run": run}}
-    results = result_table(worker.model, worker.settings, explained, metadata)
+    results = shard_table(worker.model, worker.settings, explained, metadata)
     folder.write_shard(written, results, error_table(explained))
     return written

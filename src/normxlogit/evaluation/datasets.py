@@ -169,11 +169,11 @@ def read_rows(path: Path) -> Any:
     datasets = _datasets()
     had_progress_bars, verbosity = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()  # a local file takes no time to speak of
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what is wrong with it is said once, below
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # the error is raised once, below
     try:
         options = _table_options(path) if FORMATS[path.suffix] == "csv" else {}
         return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train", **options)
-    except StopIteration:  # what the reader makes of a file without a line
+    except StopIteration:  # the reader's result for an empty file
         raise DataError(f"{path}: empty") from None
     except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
         reason = str(error.__cause__ or error).strip().partition("\n")[0]

@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..model.masking import masks
-from ..pipeline.verification import AnswersWithout, removable_of
+from ..pipeline.verification import AnswersWithout, removable_for_task
 from ..results.attribution import Attribution
 
 __all__ = ["DeletionCurve", "deletion_curve"]
@@ -19,8 +19,8 @@ class DeletionCurve:
     """A model's outputs for the target as more and more of a text is deleted.
 
     Attributes:
-        quantity: What the values are: the target's probability, or the value of a regression model.
-        units: What was deleted, the highest scored first: words, or tokens where words are not known.
+        quantity: The kind of values: the target's probability, or the value of a regression model.
+        units: The deleted units, the highest scored first: words, or tokens if words are not known.
         shares: The deleted share of them, from 0 to 1, (P,).
         highest_first: The values when the highest scored ones are deleted first, (P,).
         lowest_first: The values when the lowest scored ones are deleted first, (P,).
@@ -67,7 +67,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
     (encoding,) = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])
     if tuple(encoding.ids) != a.token_ids:
         raise DataError("the tokens of the result are not those that this model reads in its text")
-    parts = removable_of(model, a).parts
+    parts = removable_for_task(model, a).parts
     if not parts:
         raise DataError("the text has only special tokens, and nothing to delete")
     order = sorted(parts, key=lambda part: -part.score)  # stable: ties go to the earlier one

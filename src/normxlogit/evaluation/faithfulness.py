@@ -55,7 +55,7 @@ CHUNK = 64
 
 Floats = npt.NDArray[np.float64]
 
-Scores = Sequence[npt.NDArray[np.floating[Any]]]
+TokenScores = Sequence[npt.NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
@@ -292,7 +292,7 @@ class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
 def measure(
     answers: PredictionsWithout,
     encodings: Sequence[Encoding],
-    scores: Scores,
+    scores: TokenScores,
     labels: Sequence[float],
     *,
     protocol: Protocol = "default",
@@ -310,7 +310,7 @@ def measure(
     full_answers = np.stack(answers([(text, ()) for text in range(len(encodings))]))  # (N, C)
     labels_before = full_answers.argmax(1)  # (N,)
     rows = np.arange(len(encodings))
-    before = full_answers[rows, labels_before]  # (N,)
+    original_values = full_answers[rows, labels_before]  # (N,)
     table: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}
     for level in LEVELS:
         without, only = [], []
@@ -321,8 +321,8 @@ def measure(
         after = np.stack(answers(without))  # (N, C)
         with_only = np.stack(answers(only))[rows, labels_before]  # (N,)
         changed = after[rows, labels_before]  # (N,)
-        table["drop"].append(np.abs(before - changed) if regression else before - changed)
-        table["kept"].append(np.abs(before - with_only) if regression else before - with_only)
+        table["drop"].append(np.abs(original_values - changed) if regression else original_values - changed)
+        table["kept"].append(np.abs(original_values - with_only) if regression else original_values - with_only)
         table["outputs"].append(after.ravel() if regression else after.argmax(1).astype(np.float64))
     stacked = {name: np.stack(columns, 1) for name, columns in table.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)

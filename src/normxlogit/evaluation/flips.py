@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..pipeline.verification import Answer, AnswersWithout, removable_of
+from ..pipeline.verification import Answer, AnswersWithout, removable_for_task
 from ..results.attribution import Attribution
 
 __all__ = ["COUNTS", "MOST", "Deletions", "delete_words", "flips_by_some_word"]
@@ -39,14 +39,14 @@ def delete_words(answers: AnswersWithout, attributions: Sequence[Attribution]) -
     """Delete the words of the highest scores from texts, one after the other.
 
     Args:
-        answers: What the model, whose predictions are labels or values, answers to the N texts without words.
+        answers: The answers to the N texts without words, of a model that predicts labels or values.
         attributions: Explanations of the texts, one score for each token.
     """
     model = answers.model
     keys: list[tuple[int, tuple[int, ...]]] = []
     for text, attribution in enumerate(attributions):
         order = sorted(
-            removable_of(model, attribution).parts, key=lambda part: -part.score
+            removable_for_task(model, attribution).parts, key=lambda part: -part.score
         )  # stable: ties go to the earlier one
         keys += [
             (text, tuple(sorted(token for part in order[:count] for token in part.tokens)))
@@ -74,7 +74,9 @@ def flips_by_some_word(answers: AnswersWithout, attributions: Sequence[Attributi
         attributions: Explanations of the texts, whatever their scores.
     """
     texts = range(len(attributions))
-    keys = [(text, part.tokens) for text in texts for part in removable_of(answers.model, attributions[text]).parts]
+    keys = [
+        (text, part.tokens) for text in texts for part in removable_for_task(answers.model, attributions[text]).parts
+    ]
     originals = answers([(text, ()) for text in texts])
     changed = np.zeros(len(attributions), bool)  # (N,)
     for (text, _), answer in zip(keys, answers(keys), strict=True):

@@ -16,7 +16,7 @@ from ..inputs.encoding import Encoding
 from ..methods import Method, method_named
 from .datasets import Example
 from .faithfulness import Faithfulness, encode
-from .runs import Progress, Refused, ResultCache, run_methods
+from .runs import OnProgress, Refused, ResultCache, run_methods
 from .timing import environment, in_turn, ratio, ratios
 
 TIMED = 16
@@ -54,9 +54,9 @@ class Point:
 
     Attributes:
         method: Its name, with settings that differ from the defaults.
-        result: How faithful it is; None where it does not work on the model.
-        cost: What it costs; None where it does not work on the model.
-        reason: Why it does not work, empty where it does.
+        result: How faithful it is; None if it does not work on the model.
+        cost: Its cost; None if it does not work on the model.
+        reason: Why it does not work, empty if it does.
     """
 
     method: str
@@ -75,7 +75,7 @@ def frontier_methods(explainer: Explainer) -> list[Method]:
     explainer._model.prepare(explainer._model.batch(explainer.encode("a text"), [0]))
     try:
         half_depth = (explainer._model.layer_count() + 1) // 2
-    except UnsupportedModelError:  # its rows will say so
+    except UnsupportedModelError:  # the error appears in its rows
         half_depth = 1
     names = [
         "random",
@@ -115,14 +115,14 @@ def run_frontier(
     folder: Path | None = None,
     seed: int = 0,
     rounds: int = ROUNDS,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[Point]:
     """Measure faithfulness and cost of each method; finished results are read from the folder.
 
     Args:
         explainer: The model.
         examples: Labelled texts.
-        methods: What to measure, each with its settings; `frontier_methods` if there are none.
+        methods: The methods with their settings; by default those of `frontier_methods`.
         folder: Where finished results are kept, so that a stopped run can be resumed; None keeps nothing.
         seed: Seed of the bootstrap.
         rounds: Counted rounds of the timing; a third of them where a method is slow.
@@ -135,14 +135,14 @@ def run_frontier(
         DataError: If a label is outside the model's.
         UnsupportedModelError: If the model does not classify.
     """
-    chosen = methods or frontier_methods(explainer)
+    method_list = methods or frontier_methods(explainer)
     timed = _spread_out(encode(explainer, [e.text for e in examples], "default"))
     shared = [environment(explainer._model.device), [e.ids for e in timed], rounds]
     costs = ResultCache[Cost](folder, explainer._model, shared, Cost)
     refusals = (UnsupportedModelError, MethodError)
     options: dict[str, Any] = {"folder": folder, "seed": seed, "refusals": refusals, "on_progress": on_progress}
     points = []
-    for method, result in zip(chosen, run_methods(explainer, examples, chosen, **options), strict=True):
+    for method, result in zip(method_list, run_methods(explainer, examples, method_list, **options), strict=True):
         if isinstance(result, Refused):
             points.append(Point(method.spec, reason=result.reason))
         else:

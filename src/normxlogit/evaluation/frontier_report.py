@@ -77,9 +77,9 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
         axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
     measured = _measured(points)
     ranked = sorted(measured, key=lambda entry: (entry[0] not in best, -entry[2].aopc))
-    named = sorted(ranked[:LABELLED], key=lambda entry: -entry[2].aopc)
-    for point, cost, result in [*named, *ranked[LABELLED:]]:
-        is_named = (point, cost, result) in named
+    named_points = sorted(ranked[:LABELLED], key=lambda entry: -entry[2].aopc)
+    for point, cost, result in [*named_points, *ranked[LABELLED:]]:
+        is_named = (point, cost, result) in named_points
         color, marker = looks[point.method] if is_named else ("0.7", ".")
         low, high = result.aopc_interval
         errors = [[result.aopc - low], [high - result.aopc]]
@@ -94,8 +94,10 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
             alpha=0.9,
             label=f"{result.aopc:.3f}  {shortened(point.method, NAME)}" if is_named else None,
         )
-    listed = f" ({len(named)} of {len(measured)}; the others are grey)" if len(named) < len(measured) else ""
-    if named:
+    listed = (
+        f" ({len(named_points)} of {len(measured)}; the others are grey)" if len(named_points) < len(measured) else ""
+    )
+    if named_points:
         axes.legend(
             title=f"AOPC and method{listed}",
             alignment="left",

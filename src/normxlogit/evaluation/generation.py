@@ -25,8 +25,8 @@ from ..pipeline.options import Options
 from ..results.units.grouping import Merging
 from ..results.units.spans import PartSpec, Sequenced, SourceSpec
 from .grounding.questions import Asked
-from .ranking import Column, RankingResult, agreement, ranking_table, summarise
-from .runs import Progress, ResultCache, counted
+from .ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
+from .runs import OnProgress, ResultCache, with_progress
 from .statistics import rank_correlation
 
 TOP = (1, 3, 5)
@@ -85,10 +85,10 @@ def evaluate_sources(
     methods: Sequence[str | Method],
     *,
     protocol: AnswerProtocol | None = None,
-    rankings: Mapping[str, Callable[["Prompt"], Scored]] | None = None,
+    rankings: Mapping[str, Callable[["AnsweredPrompt"], Scored]] | None = None,
     seed: int = 0,
     folder: Path | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> tuple[list[RankingResult], int]:
     """Measure how well methods find the sources that answers rest on.
 
@@ -101,7 +101,7 @@ def evaluate_sources(
         seed: Seed of the ablations, the random order and the bootstrap.
         folder: Where finished results are kept, so that a stopped run can be resumed, and one with more methods
             measures those alone; None keeps nothing.
-        on_progress: Called with what is done, prompts done and prompts in all.
+        on_progress: Called with the name of the work, the finished prompts and all prompts.
 
     Returns:
         A result for each method, and on how many prompts some source matters, the only ones that count.
@@ -110,18 +110,18 @@ def evaluate_sources(
         DataError: If no source matters on any prompt, or a kept file is broken.
     """
     protocol, rankings = protocol or AnswerProtocol(), rankings or {}
-    chosen = [method_named(method) for method in methods]
+    method_list = [method_named(method) for method in methods]
     model = explainer._language_model
     stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
     prompts = []
-    for number, question in counted("prompts", questions, on_progress):
-        load = cache(partial(Prompt, model, question, protocol, seed + number))
-        figures_by_name = _figures_of_prompt(load, question, chosen, rankings, stored, f"prompt-{number}")
+    for number, question in with_progress("prompts", questions, on_progress):
+        load = cache(partial(AnsweredPrompt, model, question, protocol, seed + number))
+        figures_by_name = _figures_of_prompt(load, question, method_list, rankings, stored, f"prompt-{number}")
         if figures_by_name:
             prompts.append(figures_by_name)
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    specs = [method.spec for method in chosen]
+    specs = [method.spec for method in method_list]
     variants = [spec + suffix for suffix in (VERIFIED, EXCESS) for spec in specs]
     order = dict.fromkeys(["occlusion", *BASELINES, *specs, *rankings, *variants])
     names = [name for name in order if all(name in rows for rows in prompts)]
@@ -129,15 +129,15 @@ def evaluate_sources(
     for name in names:
         figures = [rows[name]["figures"] for rows in prompts]
         passes = float(np.mean([rows[name]["passes"] for rows in prompts]))
-        results.append(summarise(name, figures, passes, seed))
+        results.append(summarise_ranking(name, figures, passes, seed))
     return results, len(prompts)
 
 
 def _figures_of_prompt(
-    load: Callable[[], "Prompt"],
+    load: Callable[[], "AnsweredPrompt"],
     question: Asked,
     methods: Sequence[Method],
-    rankings: Mapping[str, Callable[["Prompt"], Scored]],
+    rankings: Mapping[str, Callable[["AnsweredPrompt"], Scored]],
     stored: ResultCache[Mapping[str, Any]],
     name: str,
 ) -> dict[str, Any]:
@@ -160,15 +160,17 @@ def _figures_of_prompt(
     return figures
 
 
-def _of_method(load: Callable[[], "Prompt"], method: Method) -> dict[str, Any]:
+def _of_method(load: Callable[[], "AnsweredPrompt"], method: Method) -> dict[str, Any]:
     return load().of_method(method)
 
 
-def _of_scores(load: Callable[[], "Prompt"], name: str, scorer: Callable[["Prompt"], Scored]) -> dict[str, Any]:
+def _of_scores(
+    load: Callable[[], "AnsweredPrompt"], name: str, scorer: Callable[["AnsweredPrompt"], Scored]
+) -> dict[str, Any]:
     return {name: load().figures(*scorer(load()))}
 
 
-class Prompt:
+class AnsweredPrompt:
     """A question with the model's answer, for measurements without some sources.
 
     Args:
@@ -291,6 +293,6 @@ def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator)
 
 def sources_table(results: Sequence[RankingResult], ranked: str = "source") -> str:
     """Return a Markdown table, leave-one-out (`occlusion`) first, the others by the drop without their first source."""
-    columns: list[Column] = [(f"first {ranked} as leave-one-out's ↑", "agrees", 2), ("its nats ↑", "nats", 2)]
+    columns: list[FigureColumn] = [(f"first {ranked} as leave-one-out's ↑", "agrees", 2), ("its nats ↑", "nats", 2)]
     columns += [(f"drop, top {k} ↑", f"top {k}", 1) for k in TOP]
     return ranking_table(results, [*columns, ("Spearman ↑", "spearman", 2), ("LDS ↑", "lds", 2)], "top 1")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from .report import markdown_table
 from .statistics import Interval, interval_text, mean_interval, rank_correlation
 
-Column = tuple[str, str, int]
+FigureColumn = tuple[str, str, int]
 """Title of a table's column, the figure in it, and its decimal places."""
 
 
@@ -22,7 +22,7 @@ class RankingResult:
         means: Mean of each figure over the texts with its 95% interval, by name, such as those of `agreement`.
         shares: What is lost without the first player as a share of the largest loss, by name ("nats").
         passes: Its cost in forward passes; None for a ranking that reads nothing.
-        per_text: What each text loses without the first player.
+        per_text: The drop of each text without the first player.
     """
 
     method: str
@@ -40,7 +40,7 @@ def agreement(
 
     Args:
         scores: The scores of the ranking, (S,); of equal ones the earlier is ranked first.
-        removed: What is lost without each player, (S,).
+        removed: The drop without each player, (S,).
         prefix: Prefix of the figures' names.
 
     Returns:
@@ -56,7 +56,7 @@ def agreement(
     }
 
 
-def summarise(
+def summarise_ranking(
     method: str,
     texts: Sequence[Mapping[str, float]],
     passes: float | str | None,
@@ -86,7 +86,7 @@ def summarise(
     return RankingResult(method, count, means, shares, passes, tuple(figures["first"] for figures in texts))
 
 
-def ranking_table(results: Sequence[RankingResult], columns: Sequence[Column], by: str) -> str:
+def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColumn], by: str) -> str:
     """Return a Markdown table: the first result, which is leave-one-out, then the others by a figure."""
     leave_one_out, ranked = results[0], sorted(results[1:], key=lambda r: -r.means[by][0])
 

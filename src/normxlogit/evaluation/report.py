@@ -38,7 +38,7 @@ def report(
     """Return a report in Markdown: a line of metadata, and tables.
 
     Args:
-        metadata: What was measured; nothing where the tables say it.
+        metadata: Facts on the measurement; empty if the tables have them.
         table: The results in Markdown.
         folder: Where the report is also written, as JSON and Markdown; None writes nothing.
         name: Name of both files, without suffix.
@@ -81,7 +81,7 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     Where the answer is a value: by how much it is lower then, with the 95% interval.
 
     Returns:
-        The table, the method that changes most first; empty where this was not measured.
+        The table, the method that changes most first; empty if this was not measured.
     """
     measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
     if not measured:
@@ -131,18 +131,18 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     names = list(dict.fromkeys(r.method for results in panels.values() for r in results))
     colors = len(SERIES)
     looks = {name: (SERIES[i % colors], LINES[i // colors % len(LINES)]) for i, name in enumerate(names)}
-    drawn = {}
+    curves = {}
     with panel_figure(len(panels), 3) as (figure, grid_):
         for axes, (title, results) in zip(grid_, panels.items(), strict=True):
             for r in results:
                 color, style = looks[r.method]
                 share = [100 * level for level in r.levels]
-                (drawn[r.method],) = axes.plot(share, r.curves[curve], style, color=color, marker=".")
+                (curves[r.method],) = axes.plot(share, r.curves[curve], style, color=color, marker=".")
             quality = next((r.quality_name for r in results), "")
             label = {"aopc": "AOPC", "quality": quality}.get(curve, curve)
             axes.set(xlabel="perturbed tokens, %", ylabel=label, title=title)
             axes.grid(alpha=0.3)
-        figure.legend(list(drawn.values()), list(drawn), loc="outside right upper", fontsize=7, handlelength=4)
+        figure.legend(list(curves.values()), list(curves), loc="outside right upper", fontsize=7, handlelength=4)
     return figure
 
 

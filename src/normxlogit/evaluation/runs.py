@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 Stored = TypeVar("Stored")
 """The type of a stored result."""
 
-Progress = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with the name of the work, the number of finished items and of all items."""
 
 
@@ -44,7 +44,7 @@ class ResultCache(Generic[Stored]):
     Args:
         folder: The folder; None keeps nothing.
         model: The model that is measured.
-        shared: What all results depend on beside the model and this package's version, as plain values.
+        shared: Further plain values that all results depend on, beside the model and this package's version.
         form: The type of a result: a dataclass, or what else `schema.check` knows. A file of another form, as a version
             with other fields wrote it, counts as none.
     """
@@ -109,7 +109,7 @@ def run_methods(
     protocol: Protocol = "default",
     seed: int = 0,
     refusals: tuple[type[NormXLogitError], ...] = (UnsupportedModelError,),
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Iterator[Faithfulness | Refused]:
     """Measure methods on the same texts; each distinct perturbed text is run through the model once.
 
@@ -151,7 +151,7 @@ def run_methods(
         yield result
 
 
-def counted(what: str, items: Sequence[Item], on_progress: Progress | None) -> Iterator[tuple[int, Item]]:
+def with_progress(what: str, items: Sequence[Item], on_progress: OnProgress | None) -> Iterator[tuple[int, Item]]:
     """Yield items with their numbers; an item is reported as done when the next one is requested."""
     for number, item in enumerate(items):
         yield number, item
@@ -159,7 +159,7 @@ def counted(what: str, items: Sequence[Item], on_progress: Progress | None) -> I
             on_progress(what, number + 1, len(items))
 
 
-def unfinished(on_progress: Progress | None) -> Progress:
+def unfinished(on_progress: OnProgress | None) -> OnProgress:
     """Return a progress function that drops the last step, which is reported when the result is stored."""
 
     def step(what: str, done: int, total: int) -> None:
@@ -169,7 +169,7 @@ def unfinished(on_progress: Progress | None) -> Progress:
     return step
 
 
-def under(title: str, on_progress: Progress | None) -> Progress | None:
+def under(title: str, on_progress: OnProgress | None) -> OnProgress | None:
     """Prefix a title to a progress function's lines; None for None."""
     if on_progress is None:
         return None

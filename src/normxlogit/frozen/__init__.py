@@ -1,1 +1,1 @@
-"""The frozen network: the model's own forward pass, and another backward pass."""
+"""The frozen network: the model's own forward pass with a changed backward pass."""

@@ -1,4 +1,4 @@
-"""The backward pass of the frozen network: the rules of `rules`, as hooks on the nodes of an autograd graph."""
+"""The frozen backward pass: the rules of `rules.py` as hooks on the nodes of an autograd graph."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,26 +14,26 @@ from .products import held_factor
 from .rules import FACTORS, INPUT, LEAF, RULES, Constant, Edge, Gradients, Rule, held_inputs, hold, stem
 
 MODULE_PATH = "normxlogit_place"
-"""Under this name a node's `metadata` has the module that it was made in, in a pass that is proved."""
+"""Key in a node's `metadata` for the module that created it, in a pass that is proved."""
 
 BACKPROPAGATED_AT_ONCE = 8
-"""Quantities that are backpropagated from together: each holds gradients of its own."""
+"""Quantities that are backpropagated together; each needs memory for its own gradients."""
 
 
 def _ignore_constant(_: Tensor) -> None:
-    """Do nothing with a constant: no bias is computed of its own."""
+    """Ignore a constant; the default if the bias is not computed."""
 
 
 @contextmanager
 def frozen_backward(
     outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor], constant: Constant = _ignore_constant
 ) -> Iterator[None]:
-    """Backpropagate as the frozen network does, in this block, through the graph that made some tensors.
+    """Backpropagate by the rules of the frozen network inside the block, through the graph of some tensors.
 
     Args:
-        outputs: What is backpropagated from.
-        leaves: What the input enters the graph by.
-        constant: Is given, in each backward pass, the products of held values and their gradients.
+        outputs: The tensors to backpropagate from.
+        leaves: The leaves at which the input enters the graph.
+        constant: Called in each backward pass with the products of held values and their gradients.
 
     Raises:
         UnsupportedModelError: In the backward pass, where a gradient arrives at an operation without a rule.
@@ -51,12 +51,12 @@ def frozen_backward(
 
 
 def nodes_with_gradient(outputs: Tensor | Sequence[Tensor], leaves: Sequence[Tensor]) -> set[Any]:
-    """Return the nodes that a frozen backward pass gives a gradient."""
+    """Return the nodes that receive a gradient in a frozen backward pass."""
     return _FrozenGraph(outputs, leaves).reached(outputs)
 
 
 class _FrozenGraph:
-    """A graph of a forward pass, and over which of its edges the frozen network passes gradients.
+    """The graph of a forward pass, with the edges over which the frozen network passes gradients.
 
     Attributes:
         rules: By node, of those that need one.
@@ -72,11 +72,11 @@ class _FrozenGraph:
         waiting: list[tuple[Any, str, Sequence[Edge] | None]] = [(tensor.grad_fn, "", None) for tensor in tensors]
         while waiting:
             node, name, edges = waiting.pop()
-            if edges is not None:  # what is before the node is known by now
+            if edges is not None:  # the nodes before it have been added
                 self._add(node, name, edges)
             elif node is not None and node not in self.gradient_edges and (name := stem(node)) != LEAF:
                 edges = node.next_functions
-                if held := held_inputs(node, name):  # what is behind these gets no gradient
+                if held := held_inputs(node, name):  # the nodes behind these receive no gradient
                     edges = [edge for index, edge in enumerate(edges) if index not in held]
                 self.gradient_edges[node] = edges
                 waiting.append((node, name, edges))
@@ -96,11 +96,11 @@ class _FrozenGraph:
             self.rules[node] = rule
 
     def _depends_on_input(self, edge: Edge) -> bool:
-        """Return whether the input flows over an edge."""
+        """Return whether an edge leads to the input."""
         return edge[0] in self._entry_nodes or edge[0] in self._input_edges
 
     def _held_in_product(self, name: str, edges: Sequence[Edge]) -> tuple[int | None, Rule | None]:
-        """Return which input of a product is held, and its rule; none of one with a single factor in the graph."""
+        """Return which input of a product is held, and its rule; (None, None) if only one factor is in the graph."""
         first, second, matrices = FACTORS[name]
         factors = [edges[index] for index in (first, second) if index < len(edges)]
         if len(factors) < 2 or any(node is None for node, _ in factors):
@@ -116,7 +116,7 @@ class _FrozenGraph:
         return held, hold(held)
 
     def reached(self, outputs: Tensor | Sequence[Tensor]) -> set[Any]:
-        """Return the nodes that a gradient arrives at."""
+        """Return the nodes that receive a gradient."""
         tensors = [outputs] if isinstance(outputs, Tensor) else outputs
         waiting = [tensor.grad_fn for tensor in tensors]
         reached = set(waiting)
@@ -129,13 +129,13 @@ class _FrozenGraph:
 
 
 def has_rule(node: Any) -> bool:
-    """Return whether the frozen network has a rule for a node's operation, or needs none."""
+    """Return whether the frozen network has a rule for a node's operation, or uses its own gradient."""
     name = stem(node)
     return name in RULES or name in FACTORS or name == LEAF
 
 
 def _refuse_unknown(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> None:
-    """Refuse an operation without a rule if a gradient that is not zero arrives; the rule of all that have none.
+    """Refuse an operation without a rule if a non-zero gradient arrives; this is the rule of all such operations.
 
     The values of a gradient that is batched cannot be looked at, so it counts as one.
     """
@@ -146,12 +146,12 @@ def _refuse_unknown(node: Any, constant: Constant, inputs: Gradients, outputs: G
 
 
 def _is_batched(gradient: Tensor) -> bool:
-    """Return whether a gradient is one of several that are computed together, whose values cannot be looked at."""
+    """Return whether a gradient is batched (vmap), so that its values cannot be inspected."""
     return bool(torch._C._functorch.is_batchedtensor(gradient))  # pyright: ignore[reportAttributeAccessIssue]
 
 
 class RecordedInputs(TorchFunctionMode):
-    """Records the input of operations of which torch saves the output alone, in the metadata of their nodes."""
+    """Records the inputs of operations for which torch saves only the output, in the metadata of their nodes."""
 
     _FUNCTIONS = frozenset(
         getattr(namespace, name)
@@ -179,20 +179,20 @@ WITHOUT_BACKWARD = ("WarnNotImplemented", "NotImplemented")
 
 
 def operations_without_gradient(outputs: Tensor) -> list[str]:
-    """Return descriptions of the operations in the graph of an answer through which no gradient flows."""
-    found, visited, waiting = dict[str, None](), set[Any](), [outputs.grad_fn]
+    """Return descriptions of the operations in the graph of an output that pass no gradient on."""
+    descriptions, visited, waiting = dict[str, None](), set[Any](), [outputs.grad_fn]
     while waiting:
         node = waiting.pop()
         if node is None or node in visited:
             continue
         visited.add(node)
         if stem(node) in WITHOUT_BACKWARD:
-            found[f"an operation{_in_module(node)}"] = None
+            descriptions[f"an operation{_in_module(node)}"] = None
         waiting += [parent for parent, _ in node.next_functions]
-    return list(found)
+    return list(descriptions)
 
 
 def _in_module(node: Any) -> str:
-    """Return " in " and the path of the module that a node was made in, "" where that was not recorded."""
+    """Return " in " and the path of a node's module, "" if it was not recorded."""
     path = node.metadata.get(MODULE_PATH)
     return f" in {path}" if path else ""

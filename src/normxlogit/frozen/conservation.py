@@ -1,4 +1,4 @@
-"""The proof of a frozen backward pass: what the inputs and all constants contribute adds up to the model's answer.
+"""Conservation: the proof that the contributions of inputs and constants add up to the model's output.
 
 The frozen network is affine, so that f(x) = <g, x> + sum over constants c of <g_c, c>: every bias, every table of
 positions, every vector that the model adds. In a pass under `constants_as_leaves` each of these is a leaf of the graph
@@ -29,10 +29,10 @@ _ADDITIVE = frozenset([
     "scatter", "scatter_add", "copy", "setitem", "lerp", "maximum", "minimum", "fmax", "fmin",
     "append", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
 ])  # fmt: skip
-"""Functions, without underscores around their names, of which constant tensors are part of the bias."""
+"""Functions whose constant tensors are part of the bias, by name without outer underscores."""
 
 _WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "masked_fill"])
-"""Those of them to which a number can be given in the place of a tensor."""
+"""Those of them that accept a number instead of a tensor."""
 
 _ADDED_ARGUMENTS: dict[str, dict[int, str]] = {
     "multi_head_attention_forward": {6: "in_proj_bias", 7: "bias_k", 8: "bias_v", 12: "out_proj_bias"},
@@ -45,12 +45,12 @@ _ADDED_ARGUMENTS: dict[str, dict[int, str]] = {
     **{f"conv{transposed}{axes}d": {2: "bias"} for transposed in ("", "_transpose") for axes in (1, 2, 3)},
     **{name: {0: "input"} for name in ("addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv")},
 }
-"""Of other functions, which arguments are added: their places and names."""
+"""The arguments that other functions add, by position and name."""
 
 
 @dataclass
 class Constants:
-    """What a pass adds to what flows from its input.
+    """The constants that a pass adds, which are its bias.
 
     Attributes:
         leaves: Of each constant, its value and in which module it is added; the value is a leaf of the graph.
@@ -61,12 +61,12 @@ class Constants:
     held_bias: float = 0.0
 
     def collect(self, products: Tensor) -> None:
-        """Add the products of held values and their gradients that a rule left out."""
+        """Add a product of held values and gradients that a rule reports to the bias."""
         self.held_bias += float(products.double().sum())
 
 
 class _ConstantLeaves(RecordedInputs):
-    """Makes leaves of the constants that are added in a pass, and records outputs and modules in the nodes' metadata.
+    """Turns the constants that a pass adds into leaves, and records outputs and modules in the nodes' metadata.
 
     Args:
         constants: Gets the leaves.
@@ -108,14 +108,14 @@ class _ConstantLeaves(RecordedInputs):
         return result
 
     def _make_written_leaf(self, value: Any) -> None:
-        """Let a constant that is about to be written on in place flow from a leaf."""
+        """Replace a constant by a leaf before it is changed in place."""
         if isinstance(value, Tensor) and value.is_floating_point() and not value.is_inference() and bool(value.any()):
             leaf = value.detach().clone().requires_grad_()
             value.copy_(leaf)
             self.constants.leaves.append((leaf, self._path()))
 
     def _as_leaf(self, value: Any, *, scalars: bool = False) -> Any:
-        """Return a constant as a leaf, or what else was given as it is."""
+        """Return a constant as a leaf; anything else unchanged."""
         if isinstance(value, Tensor):
             if _depends_on_input(value) or not value.is_floating_point() or value.is_meta:
                 return value
@@ -151,7 +151,7 @@ def _depends_on_input(value: Any) -> bool:
 
 @contextmanager
 def constants_as_leaves(model: nn.Module) -> Iterator[Constants]:
-    """Run a pass in this block whose constants are leaves of its graph."""
+    """Run a pass inside the block with its constants as leaves of its graph."""
     constants = Constants()
     paths = {id(module): path for path, module in model.named_modules()}
     with _biases_as_leaves(model, constants), _ConstantLeaves(constants, paths):
@@ -160,7 +160,7 @@ def constants_as_leaves(model: nn.Module) -> Iterator[Constants]:
 
 @contextmanager
 def _biases_as_leaves(model: nn.Module, constants: Constants) -> Iterator[None]:
-    """Make leaves of the biases of modules that are not torch's own, which may add them inside an autograd function.
+    """Turn the biases of modules from outside torch into leaves, as custom functions may add them.
 
     Where such a module adds it by a function that is seen, that makes a leaf of it once more, and this one gets no
     gradient.
@@ -185,11 +185,11 @@ def _biases_as_leaves(model: nn.Module, constants: Constants) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Balance:
-    """What contributes to an answer, and what is left over.
+    """The contributions to an output, and their difference from it.
 
     Attributes:
         answer: The explained quantity.
-        inputs: What the inputs contribute.
+        inputs: The sum of the inputs' contributions.
         bias: By module, what the constants that are added in it contribute; "" for held values.
         size: The sum of all contributions without their signs, of which rounding is a part.
     """
@@ -206,17 +206,17 @@ class Balance:
 
     @property
     def difference(self) -> float:
-        """How far the contributions are from the answer."""
+        """The difference between the output and the sum of the contributions."""
         return abs(self.answer - self.inputs - sum(self.bias.values()))
 
 
 def balance(answer: Tensor, input_leaves: Sequence[Tensor], constants: Constants) -> Balance:
-    """Return what everything contributes to an answer, from one backward pass.
+    """Return the contributions of the inputs and of all constants to an output, from one backward pass.
 
     Args:
         answer: The explained quantity, a scalar with the graph of a pass under `constants_as_leaves`; it is kept.
         input_leaves: By what the input enters the graph; their gradients are contributions, see `readout.read_out`.
-        constants: Of the pass.
+        constants: The constants of the pass.
 
     Raises:
         UnsupportedModelError: If no gradient arrives at an input.
@@ -255,7 +255,7 @@ def balance(answer: Tensor, input_leaves: Sequence[Tensor], constants: Constants
 def prove_conservation(
     name: str, answer: Tensor, input_leaves: Sequence[Tensor], constants: Constants, dtype: torch.dtype
 ) -> Balance:
-    """Prove that a frozen backward pass shares an answer out.
+    """Prove that the contributions of a frozen backward pass add up to the output.
 
     Args:
         name: The model's class.

@@ -21,7 +21,7 @@ class Contributions:
         answer: The explained quantities, (B, K).
         values: By place, what each token contributes there, (B, K, T).
         sink: By place, what attention sinks contribute from there on, (B, K).
-        sinks: Which tokens are attention sinks at any place, (B, T), those of a source first; None where none is.
+        sinks: Which tokens are attention sinks at any place, (B, T), those of a source first; None if none is.
     """
 
     answer: Tensor
@@ -82,12 +82,12 @@ def contributions(
 
 
 def _sum_from(totals: dict[int, Tensor], place: int) -> Tensor:
-    """Return the sum of what is at a place and at those after it, (B, K)."""
+    """Return the sum of the values at a place and after it, (B, K)."""
     return sum((total for later, total in totals.items() if later >= place), torch.zeros_like(totals[place]))
 
 
 def _gradients(sums: Tensor, leaves: Sequence[Tensor], *, retain: bool) -> list[Tensor]:
-    """Return the gradients of k sums by each leaf, (k, ...) each; zeros where nothing flows."""
+    """Return the gradients of k sums by each leaf, (k, ...) each; zeros if there is no path."""
     one_hot = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (k, k)
     if len(sums) == 1:
         single = torch.autograd.grad(sums[0], leaves, retain_graph=retain, allow_unused=True)
@@ -104,11 +104,11 @@ def _gradients(sums: Tensor, leaves: Sequence[Tensor], *, retain: bool) -> list[
 
 
 def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield groups of quantities that are backpropagated from together, and the sinks not to detach, (B, T).
+    """Yield groups of quantities that are backpropagated together, and the sinks not to detach, (B, T).
 
     Args:
         count: K, the number of quantities.
-        read_positions: The token that each is read from, (B, K), negative for several; None where it is not known.
+        read_positions: The token that each is read from, (B, K), negative for several; None if it is not known.
         sinks: Which tokens are attention sinks, (B, T).
     """
     exempt_sinks: dict[int, Tensor] = {}
@@ -127,11 +127,11 @@ def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterato
 
 
 def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
-    """Return the token that each weighted sum is read from, (B, K), negative where it is read from several.
+    """Return the token that each weighted sum is read from, (B, K), negative for several tokens.
 
     Args:
         read_positions: The token that each of G quantities is read from, (B, G), negative for none.
-        weights: Of the K sums, (B, K, G).
+        weights: The weights of the K sums, (B, K, G).
     """
     is_counted = (weights.to(read_positions.device) != 0) & (read_positions >= 0)[:, None]  # (B, K, G)
     positions = read_positions[:, None].expand_as(is_counted)  # (B, K, G)

@@ -1,4 +1,4 @@
-"""Forward passes that a frozen backward pass can follow: with constant weights, in little memory, without kernels."""
+"""Forward passes for a frozen backward pass: constant weights, checkpointing, and no custom backward passes."""
 
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +35,7 @@ def with_constant_weights(copy: nn.Module) -> nn.Module:
 
 @contextmanager
 def differentiable(copy: nn.Module, checkpointed: Iterable[str] = (), *, careful: bool = False) -> Iterator[None]:
-    """Run passes of a copy in this block so that a frozen backward pass can follow.
+    """Run passes of a copy inside the block with a graph for a frozen backward pass.
 
     Args:
         copy: The copy.
@@ -59,7 +59,7 @@ def differentiable(copy: nn.Module, checkpointed: Iterable[str] = (), *, careful
 
 
 def _replace_forward(stack: ExitStack, module: nn.Module, forward: Callable[..., Any]) -> None:
-    """Give a module another `forward` until a stack is closed."""
+    """Replace a module's `forward` until an exit stack is closed."""
     replaced = module.__dict__.get("forward")
     stack.callback(
         lambda: module.__dict__.pop("forward") if replaced is None else module.__dict__.update(forward=replaced)
@@ -76,7 +76,7 @@ def _cloned_saved(saved: Tensor) -> Tensor:
 
 
 class _Checkpoint(Function):
-    """A module that keeps its inputs alone, and runs again in the backward pass, which is the frozen one, too.
+    """Gradient checkpointing: a module that saves only its inputs, and runs again in the frozen backward pass.
 
     Torch's own checkpointing gives saved tensors out once, to torch's gradient, and not once more to the rules.
     """
@@ -113,7 +113,7 @@ class _Checkpoint(Function):
 
 
 def _call_checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return what a module's forward returns, so that only inputs are kept and it runs again in the backward pass."""
+    """Call a module's forward with gradient checkpointing."""
     flat_arguments, structure = tree_flatten((args, kwargs))
     tensor_indices = [
         index for index, value in enumerate(flat_arguments) if isinstance(value, Tensor) and value.requires_grad
@@ -149,10 +149,10 @@ def _is_float(value: Any) -> bool:
 
 
 def _with_plain_functions(module: nn.Module) -> Callable[..., Any] | None:
-    """Return a module's forward in which autograd differentiates inside the custom functions that it applies.
+    """Return a module's forward in which autograd differentiates the inside of custom functions.
 
     Returns:
-        None where it applies none.
+        None if it applies none.
     """
     forward = getattr(module.forward, "__func__", None)
     if not isinstance(forward, types.FunctionType):
@@ -173,7 +173,7 @@ def _with_plain_functions(module: nn.Module) -> Callable[..., Any] | None:
 
 
 class _PlainFunction:
-    """Runs the forward of a custom autograd function, and leaves the backward pass to autograd."""
+    """Runs the forward of a custom autograd function as plain operations, with autograd's own backward pass."""
 
     def __init__(self, function: type[Function]) -> None:
         self.function = function

@@ -1,4 +1,4 @@
-"""Where the input enters the graph of a frozen pass: word embeddings of one side or two, pictures and sounds."""
+"""The entries of the input into the graph of a frozen pass: word embeddings, pictures and sounds."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import private_clone
-from ..copies.run import Replace, in_turn, main_input
+from ..copies.run import Replace, main_input, merge_replacements
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
@@ -24,17 +24,17 @@ WORDS = -1
 """The place of the word embeddings; the embedding layer's output is 0, that of layer l is l."""
 
 SOURCE = -1_000_000
-"""The place at which the source of an encoder-decoder model enters; the output of layer l of the encoder is l above."""
+"""The place at which the source of an encoder-decoder model enters; its encoder's layer l is at SOURCE + l."""
 
 MEDIA = -2_000_000
-"""The place at which pictures and sounds enter: what their patch embedding, or first convolution, returns."""
+"""The place at which pictures and sounds enter: the output of their patch embedding or first convolution."""
 
 ReadOut = Callable[[int, Tensor], Tensor]
-"""Is given a place and what enters there, (B, T, H), and returns what flows on."""
+"""Called with a place and the embeddings that enter there, (B, T, H); returns their replacement."""
 
 
 class EntryPoints:
-    """The modules of a model that the input enters by."""
+    """The modules at which the input enters a model."""
 
     def __init__(self, model: TaskModel) -> None:
         self.model = model
@@ -53,10 +53,10 @@ class EntryPoints:
     def replacements(
         self, batch: Batch, places: Collection[int], read_entry: ReadOut, read_lookup: ReadOut
     ) -> Iterator[dict[str, Replace]]:
-        """Yield the replacements with which what enters the model at places is read in one pass.
+        """Yield the `replace=` for one pass in which contributions are read at the entries.
 
         Args:
-            batch: What the model reads.
+            batch: The batch.
             places: Some of `WORDS`, `SOURCE` and `MEDIA`.
             read_entry: Is called with what enters there.
             read_lookup: Is called with what is looked up for the tokens in other tables, which belongs to them.
@@ -79,10 +79,10 @@ class EntryPoints:
         signal_places += [place for place in (SOURCE, MEDIA) if place in places and (place == MEDIA or is_speech)]
         entries = [self.signal(batch.inputs).replaced(partial(read_entry, place)) for place in signal_places]
         with changed_lookups(type(self.model.module).__name__, lookups) as lookup_replacements:
-            yield in_turn(lookup_replacements, *entries)
+            yield merge_replacements(lookup_replacements, *entries)
 
     def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
-        """Return where pictures and sounds enter the model, found once."""
+        """Return the module at which pictures and sounds enter the model; it is searched for once."""
         if self._signal is None:
             self._signal = find_signal_entry(private_clone(self.model.module), inputs)
         if self._signal is None:
@@ -104,7 +104,7 @@ class EntryPoints:
         return str(path_of(module, table))
 
     def tables(self, batch: Batch) -> tuple[str, ...]:
-        """Return the tables beside the word embeddings that token ids are looked up in, as Gemma does for each layer.
+        """Return the further tables of token ids beside the word embeddings, such as Gemma's for each layer.
 
         They are tried once, with a second text: positions or segments may happen to be a first text's token ids.
         """
@@ -118,7 +118,7 @@ class EntryPoints:
 
     @torch.no_grad()
     def _tables_of_tokens(self, paths: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
-        """Return those of some tables that a model looks token ids up in, found by giving it other ids."""
+        """Return the tables in which a model looks up token ids, found by changing the ids."""
         looked_up = set[str]()
         inputs = first_text(self.model, batch).inputs
         ids = inputs["input_ids"]
@@ -134,7 +134,7 @@ class EntryPoints:
             watchers = {path: partial(note_lookup, path) for path in paths}
             stop = self.model.parts.trunk_site
             self.model.copy.run({**inputs, "input_ids": other_ids}, replace=watchers, stop=stop)
-        except Exception as error:  # the same tokens in another order need not be a text
+        except Exception as error:  # the model may refuse the same tokens in another order
             reraise_out_of_memory(error)
             self.model.copy.note_unverified(
                 f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "

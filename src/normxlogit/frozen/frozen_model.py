@@ -1,4 +1,4 @@
-"""The frozen form of a task model: each token's contribution to its logits, read at outputs of its modules."""
+"""`FrozenModel`: each token's contribution to the logits of a task model, read at outputs of its modules."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..copies.pool import private_clone
-from ..copies.run import Replace, in_turn, states_of, without_autocast
+from ..copies.run import Replace, merge_replacements, states_of, without_autocast
 from ..copies.trace import path_of, trace
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
@@ -28,7 +28,7 @@ from .readout import BATCH_FIRST, GivenState, Readout, hold_sinks, layer_readers
 from .runner import FrozenPass, FrozenRunner, PassGraph, first_text
 
 ReadAt = int | Literal["first-half", "middle", "all"]
-"""Where the frozen network is read, see `FrozenGradient`."""
+"""The layers at which contributions are read, see `FrozenGradient`."""
 
 
 class FrozenModel:
@@ -55,11 +55,11 @@ class FrozenModel:
         return cast(FrozenModel, cached)
 
     def places(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Return the places of a batch that a setting means.
+        """Return the places at which a setting reads the contributions of a batch.
 
         Args:
             batch: A text to find them with.
-            read_at: As in `FrozenGradient`; of encoder-decoder models where the source is read.
+            read_at: As in `FrozenGradient`; for encoder-decoder models, it applies to the source.
             layers: Requested layers, which are read instead.
 
         Raises:
@@ -83,10 +83,10 @@ class FrozenModel:
         sink_threshold: float | None = None,
         predict: bool = True,
     ) -> FrozenPass:
-        """Run the frozen network once over a batch; its answers are the model's own.
+        """Run the frozen network once over a batch; its outputs are the model's own.
 
         Args:
-            batch: What to read.
+            batch: The batch.
             places: Where contributions will be read.
             baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
             point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
@@ -111,22 +111,24 @@ class FrozenModel:
     def run_given(
         self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[int], sink_threshold: float | None
     ) -> FrozenPass | None:
-        """Return a pass that the caller ran with gradients as one of the frozen network, once the model was proved.
+        """Return the caller's pass with gradients as a frozen pass, after proving the model.
 
         Args:
             run: The caller's pass, as it was read from `outputs`.
-            outputs: What the model returned, with a graph, hidden states among it.
+            outputs: The outputs of the model, with a graph and hidden states.
             places: Where contributions will be read, as for `run`.
             sink_threshold: As for `run`.
 
         Returns:
-            None where a place is none of the hidden states, or the answer was not computed from these tensors.
+            None if a place is none of the hidden states, or the answer was not computed from these tensors.
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
         offset = int(parts.states_lack_embeddings)  # the place of the first of the states
         count = len(states) - 1
-        last = count - 1 if parts.tail is not None or offset else count  # the last state may have passed what follows
+        last = (
+            count - 1 if parts.tail is not None or offset else count
+        )  # the last state may be the output of the modules after the layers
         if lowest < offset or max(places) > last:
             return None
         # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
@@ -149,11 +151,11 @@ class FrozenModel:
         return FrozenPass.of(run, readouts=readouts, answer=answer, entries=leaves, lease=None)
 
     def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
-        """Return what the input and each constant of the model contribute to the answer to a text.
+        """Return the contributions of the input and of each constant to the output for a text.
 
         Args:
             run: A pass of the frozen network over one text, which proved it.
-            target: What is explained, one for the text.
+            target: The target, one for the text.
         """
         positions = run.positions
 
@@ -215,13 +217,13 @@ class FrozenModel:
     def quantities(
         self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
     ) -> Tensor:
-        """Return what is explained of a language model, (B, K), of states that its head reads, (B, T, H)."""
+        """Return the explained quantities of a language model, (B, K), from the head's input, (B, T, H)."""
         is_read = (read_positions >= 0).to(states.device)  # (B, G)
         texts, columns = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
-        read = states[texts, read_positions.to(states.device)[is_read]]  # (N, H)
+        read_states = states[texts, read_positions.to(states.device)[is_read]]  # (N, H)
         values = contrasted_logits(
-            head_answers(self._passes.head.tokens, read, gradients=states.requires_grad),
-            read,
+            head_answers(self._passes.head.tokens, read_states, gradients=states.requires_grad),
+            read_states,
             target.ids.to(states.device)[is_read][:, None],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
         )[:, 0]
@@ -238,15 +240,15 @@ class FrozenModel:
         baseline: Tensor | None = None,
         point: float = 1.0,
     ) -> PassGraph:
-        """Run a copy over a batch so that the graph leads from the leaves of readouts to the answer.
+        """Run a copy over a batch, with readouts at places.
 
-        What enters the model, and what its layers return at places, is replaced by itself with a readout: a leaf whose
-        gradient will be the contributions there.
+        The entries of the input, and the outputs of layers, are replaced by equal tensors with a readout: a leaf of the
+        graph whose gradient will be the contributions at that place.
 
         Args:
             copy: The copy.
-            batch: What it reads.
-            places: Where contributions will be read, as for `run`.
+            batch: The batch.
+            places: The places of the readouts, as for `run`.
             sink_threshold: As for `run`.
             baseline: As for `run`.
             point: As for `run`.
@@ -277,7 +279,7 @@ class FrozenModel:
                 copy,
                 batch,
                 record=[site for site in (trunk, tap) if site is not None],
-                replace=in_turn(entry_replacements, layer_replacements),
+                replace=merge_replacements(entry_replacements, layer_replacements),
                 stop=trunk if ends_at_head else None,
             )
         if sink_threshold is not None:
@@ -304,7 +306,7 @@ class FrozenModel:
         entries: Sequence[int],
         find_sinks: bool,
     ) -> dict[str, Replace]:
-        """Return the `replace=` that reads contributions at layers, and at all above them if sinks are to be held."""
+        """Return the `replace=` for readouts at layers; if sinks are held, also at all layers above."""
         outputs = dict(enumerate(self.model.parts.outputs or (), 1))
         if batch.has_source:
             outputs |= {SOURCE + layer: output for layer, output in enumerate(self._source_outputs(batch), 1)}
@@ -331,21 +333,21 @@ class FrozenModel:
         )
 
     def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the layers that a setting means, 0 for the embeddings."""
+        """Return the layers at which a setting reads contributions of the text, 0 for the embeddings."""
         parts = self.model.parts
         if isinstance(read_at, int):
             count = 0 if read_at == 0 else self.model.layer_count() if parts.outputs is None else len(parts.outputs)
             return layers_read(read_at, count)
-        # Tokens that stand for a picture are read at layers only where it is known which of its patches each is of.
+        # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
         has_unassigned_media = any(medium.by_token is None for medium in batch.media)
         if parts.outputs is None or parts.token_pooling is not None or has_unassigned_media:
             return (0,)
-        # What is put among the words after their embeddings, or looked up by later layers, flows past layer 0.
+        # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
         bypassed = parts.embedding_output is None or self.entry_points.tables(batch) or batch.media
         return layers_read(read_at, len(parts.outputs), 1 if bypassed else 0)
 
     def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the layers of the encoder that a setting means, 0 for the entry of the source."""
+        """Return the encoder layers at which a setting reads contributions of the source, 0 for its entry."""
         if read_at == 0:
             return (0,)
         count = len(self._source_outputs(batch))

@@ -1,4 +1,4 @@
-"""What a language model's head answers, and the gradients of that by the states which it reads."""
+"""The logits of a language model's head, with a graph to the states that it reads."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -9,16 +9,16 @@ from ..copies.non_finite import mean_logit
 from .backward import BACKPROPAGATED_AT_ONCE, RecordedInputs, frozen_backward
 
 HeadAnswer = tuple[Tensor, Tensor]
-"""States that a head read, (n, H), and its logits of them, (n, V), with the graph between them."""
+"""States, (n, H), and the head's logits for them, (n, V), with the graph between them."""
 
 
 def head_answers(head: Callable[[Tensor], Tensor], states: Tensor, *, gradients: bool = True) -> Iterator[HeadAnswer]:
-    """Yield a head's answers to a few states at a time, with a graph that begins at these.
+    """Yield a head's logits for a few states at a time, with a graph that begins at these states.
 
     Args:
         head: Returns the logits, (n, V), of states, (n, H).
-        states: What it reads, (N, H).
-        gradients: Whether there is to be a graph.
+        states: The head's inputs, (N, H).
+        gradients: Whether a graph is recorded.
     """
     for part in states.split(BACKPROPAGATED_AT_ONCE):
         leaf = part.detach().requires_grad_(gradients)
@@ -30,14 +30,14 @@ def head_answers(head: Callable[[Tensor], Tensor], states: Tensor, *, gradients:
 def contrasted_logits(
     answers: Iterable[HeadAnswer], states: Tensor, ids: Tensor, contrast: Tensor | None = None
 ) -> Tensor:
-    """Return the logits of K entries at each place, minus the contrast's or the mean over the vocabulary, (N, K).
+    """Return the logits of K entries for each state, minus the contrast's or the mean over the vocabulary, (N, K).
 
     Each depends on its own state alone, so the head's gradients are taken here, for few places at a time. Where the
     answers are computed as they are asked for, no logits are kept for the backward pass.
 
     Args:
         answers: The head's, to the states in their order.
-        states: What the head reads, (N, H), with their graph or without one.
+        states: The head's inputs, (N, H), with or without a graph.
         ids: The vocabulary entries, (N, K).
         contrast: The entries whose logits are subtracted, (N,).
     """

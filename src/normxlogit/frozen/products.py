@@ -1,4 +1,4 @@
-"""Which factor of a product is the signal, and which is held as its weight.
+"""Products of two factors that depend on the input: which factor is held constant.
 
 A product of two tensors that both depend on the input is not linear in it: one factor has to be held. *The signal
 takes all* (Arras et al., 2017). Which one is the signal is decided from the autograd graph, by the first of these that
@@ -24,10 +24,10 @@ from typing import Any
 from .rules import LEAF, Edge, stem
 
 STEPS = 64
-"""How many operations are looked at to see whether one factor was computed from the other."""
+"""Most operations that are searched to see whether one factor was computed from the other."""
 
 DEPTH = 24
-"""How many operations may lie between an activation and the product that it acts in."""
+"""Most operations between an activation and the product that it is a factor of."""
 
 GATES = frozenset({"Sigmoid", "Hardsigmoid", "Softplus", "LogSigmoid"})
 
@@ -35,13 +35,13 @@ ACTIVATIONS = GATES | frozenset([
     "Abs", "Asinh", "Atan", "Celu", "Elu", "Erf", "Expm1", "Gelu", "Hardshrink", "Hardswish", "Hardtanh", "LeakyRelu",
     "Log", "Log1P", "Mish", "PreluKernel", "Relu", "RreluWithNoise", "Silu", "Softshrink", "Tanh", "Threshold",
 ])  # fmt: skip
-"""Elementwise operations of which f(x) / x is held."""
+"""Elementwise operations f, of which f(x) / x is held."""
 
 _RESHAPING = frozenset([
     "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Numpy_T", "Squeeze", "Unsqueeze", "View",
     "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Identity", "MovedimInt", "Swapaxes", "_MeasuredBackward",
 ])  # fmt: skip
-"""Nodes that pass all of one tensor on, under another shape."""
+"""Nodes that only reshape a tensor."""
 
 _ACTIVATION_KEEPING = _RESHAPING | frozenset([
     "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
@@ -49,7 +49,7 @@ _ACTIVATION_KEEPING = _RESHAPING | frozenset([
     "Repeat", "RepeatInterleave", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Narrow", "Unfold", "Tril",
     "Triu", "Copies", "CopySlices", "Cumsum",
 ])  # fmt: skip
-"""Nodes through which an activated tensor stays one, if nothing else flows into them."""
+"""Nodes whose output still counts as an activation's, if they have no other input."""
 
 _ELEMENTWISE = (
     _RESHAPING
@@ -60,7 +60,7 @@ _ELEMENTWISE = (
 _RESHAPING_OR_SCALING = _RESHAPING | frozenset(["Mul", "Div", "Neg"])
 
 InputEdges = Callable[[Any], list[Edge]]
-"""Tells over which edges the input flows into a node."""
+"""Returns the edges over which the input reaches a node."""
 
 
 def held_factor(left: Edge, right: Edge, *, matrices: bool, input_edges: InputEdges) -> int:
@@ -92,7 +92,7 @@ def held_factor(left: Edge, right: Edge, *, matrices: bool, input_edges: InputEd
 
 
 def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
-    """Return 2 for a factor that is the result of a gate, 1 for that of another activation, 0 for others.
+    """Return 2 for a factor that a gate returned, 1 for that of another activation, 0 for others.
 
     Its shape, a constant factor and a constant addend do not count.
     """
@@ -152,7 +152,7 @@ def _function_of(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
 
 
 def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
-    """Return the edge from the operation that made a factor, before any reshaping and constant factor."""
+    """Return the edge of the operation that computed a factor, before reshaping and constant factors."""
     while stem(edge[0]) in _RESHAPING_OR_SCALING:
         edges = input_edges(edge[0])
         if len(edges) != 1 or stem(edges[0][0]) == LEAF:
@@ -162,7 +162,7 @@ def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
 
 
 def _shape_of(edge: Edge) -> tuple[int, ...]:
-    """Return the shape of what flows over an edge."""
+    """Return the shape of an edge's tensor."""
     node, output = edge
     if stem(node) == LEAF:
         return tuple(node.variable.shape)

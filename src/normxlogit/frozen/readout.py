@@ -1,4 +1,4 @@
-"""Read each token's contribution at a hidden state of a frozen pass, and hold attention sinks there.
+"""Readouts: each token's contribution at a hidden state of a frozen pass, with attention sinks held.
 
 A hidden state h flows on beside a leaf with one number for each token, whose gradient is <g, h>, the token's
 contribution, summed over the width: no gradient as wide as a state is kept, whatever the number of layers.
@@ -22,10 +22,10 @@ from ..copies.trace import Axes
 from ..parts.layer_outputs import LayerOutput
 
 BackwardSettings = tuple[Tensor | None, Tensor | None]
-"""What a gradient is multiplied by instead of the state, and a mask of where none is passed on; None for neither."""
+"""A factor of the gradient instead of the state, and a mask of where gradients stop; None for either default."""
 
 BATCH_FIRST: Axes = (0, 1, 2)
-"""The axes of a state that is held as (B, T, H)."""
+"""The axes of a state of shape (B, T, H)."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Readout:
         norms: The norm of each token's state, (B, T), by which attention sinks are found; None to look for none.
         sinks: Which tokens are attention sinks there, (B, T); None without any.
         detached: Which of them no gradient passes in the backward passes from now on, (B, T).
-        direction: What the gradient is multiplied by instead of the state, of its shape; None for the state.
+        direction: A factor of the gradient instead of the state, in the state's shape; None for the state.
         length: How many positions are the text's, T; None for all.
         positions: How many axes of the leaf are positions, which are read as one, row by row.
     """
@@ -60,16 +60,16 @@ class Readout:
 
     @property
     def _time_first(self) -> bool:
-        """Whether the module holds positions before texts."""
+        """Whether the module's states have positions before texts."""
         return self.axes[0] > self.axes[1]
 
     @contextmanager
     def detaching(self) -> Iterator[None]:
-        """Detach tokens in the backward passes of this block: here the graph does it, so there is nothing to do."""
+        """Detach tokens in backward passes inside the block; here the graph itself does it, by `settings`."""
         yield
 
     def settings(self) -> BackwardSettings:
-        """Return what a backward pass that begins now is to do at the state, see `BackwardSettings`."""
+        """Return the settings of the next backward pass at this state, see `BackwardSettings`."""
         if self.detached is None:
             return self.direction, None
         positions = self.leaf.shape[0 if self._time_first else 1]
@@ -82,7 +82,7 @@ class Readout:
 
 @dataclass
 class GivenState(Readout):
-    """The contributions read at a hidden state of a pass that the caller ran: the leaf is the state, (B, T, H)."""
+    """The readout at a hidden state of the caller's pass; its leaf is the state itself, (B, T, H)."""
 
     def contributions(self, gradient: Tensor) -> Tensor:
         """Return the gradient of the state, or several stacked, times the state, (..., B, T)."""
@@ -90,7 +90,7 @@ class GivenState(Readout):
 
     @contextmanager
     def detaching(self) -> Iterator[None]:
-        """Pass no gradient on from the detached tokens."""
+        """Stop the gradients of detached tokens inside the block."""
         node: Any = self.leaf.grad_fn
         index = self.leaf.output_nr
 
@@ -115,10 +115,10 @@ def read_out(
     length: int | None = None,
     positions: int = 1,
 ) -> tuple[Tensor, Readout]:
-    """Return a replacement of a hidden state at which contributions are read in the backward pass, and the readout.
+    """Return an equal replacement of a hidden state, and the readout of its contributions in the backward pass.
 
     Args:
-        state: What flows, held as `axes` say.
+        state: The hidden state, with axes as in `axes`.
         axes: Where (B, T, H) are among its axes; the product is summed over all but texts and positions.
         norms: As in `Readout`.
         leaf: Of another readout, to which the contributions are added; a new one if not given.
@@ -138,7 +138,7 @@ def read_out(
 
 
 class _Measured(Function):
-    """Returns a state as it is; in the backward pass, gives a leaf the gradient <gradient, state>."""
+    """Returns a state unchanged; in the backward pass, the leaf's gradient is <gradient, state>."""
 
     @staticmethod
     def forward(
@@ -161,7 +161,7 @@ class _Measured(Function):
 
 
 def token_norms(state: Tensor) -> Tensor:
-    """Return the norm of each token's state, (B, T), of (B, T, H) or with an axis of streams."""
+    """Return the norm of each token's state, (B, T), for states (B, T, H), or with an axis of streams."""
     norms: Tensor = torch.linalg.vector_norm(state.detach().float().flatten(2), dim=-1)
     return norms
 
@@ -193,7 +193,7 @@ def layer_readers(
     *,
     find_sinks: bool,
 ) -> dict[str, Replace]:
-    """Return the `replace=` of `run` with which contributions are read at layers' outputs.
+    """Return the `replace=` of `run` for readouts at layers' outputs.
 
     Args:
         outputs: By place, where the outputs are returned.

@@ -1,4 +1,4 @@
-"""The rules of the frozen network: what the backward pass of each operation is when all that is not linear is held.
+"""The rules of the frozen network: the backward pass of each operation with non-linear factors held constant.
 
 At the given input every operation of the forward pass is A z + b, z what flows through it; A and b are held at their
 value (Ali et al., 2022, section 3: attention and normalisation; Modarressi et al., 2023, equation 9: activations). The
@@ -28,7 +28,7 @@ from torch.nn import functional as F  # noqa: N812
 from ..errors import UnsupportedModelError
 
 Edge = tuple[Any, int]
-"""A node of the graph and which of its outputs; what is multiplied or added in the forward pass is an edge."""
+"""A node of the graph and the index of one of its outputs: a tensor of the forward pass."""
 
 Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None]
@@ -38,10 +38,10 @@ LEAF = "AccumulateGrad"
 """The name of the node of a leaf."""
 
 INPUT = "normxlogit_input"
-"""Under this name a node's `metadata` has its input, where torch saves its output alone."""
+"""Key in a node's `metadata` for its input, if torch saves only its output."""
 
 VALUE = "normxlogit_value"
-"""Under this name a node's `metadata` has its output, in a pass that is proved, where it is held."""
+"""Key in a node's `metadata` for its held output, in a pass that is proved."""
 
 LINEAR = frozenset([
     "AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "Add", "AffineGridGenerator", "Alias", "AsStrided",
@@ -75,7 +75,7 @@ QUANTISED_PRODUCTS = frozenset([
     *("AwqGemmFnBackward", "AwqGemmTritonFnBackward", "WQLinearMMFunctionBackward"),  # AWQ
     "QuantLinearFunctionBackward",  # GPTQ
 ])  # fmt: skip
-"""Products with weights of few bits, whose gradient is that of the weights with which they multiply.
+"""Products with quantised weights, whose gradient is that of the dequantised weights.
 
 Where activations are rounded too (LLM.int8), conservation holds or fails by the model's precision.
 """
@@ -86,7 +86,7 @@ CHOICES = frozenset([
     "MaxPool2DWithIndices", "MaxPool3DWithIndices", "MaxUnpool2D", "MaxUnpool3D", "Maximum", "Median", "Min",
     "Minimum", "Mode", "NanToNum", "Nanmedian", "PreluKernel", "Relu", "RreluWithNoise", "Sort", "Topk",
 ])  # fmt: skip
-"""Operations that choose, or whose slope is f(x) / x already: the choice is held, and torch's gradient is right."""
+"""Operations that select, or whose slope is f(x) / x: the selection is held, so torch's gradient is right."""
 
 HELD = frozenset([
     "Cdist", "Ceil", "Cumprod", "Exp", "Exp2", "Floor", "Fmod", "LinalgInvEx", "LinalgPinv", "LinalgVectorNorm",
@@ -123,14 +123,14 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Tanh": lambda node, x: torch.tanh(x),
     "Threshold": lambda node, x: torch.where(x > node._saved_threshold, x, 0.0),
 }
-"""Elementwise operations of which f(x) / x is held (Modarressi et al., 2023, equation 9), and how f is computed."""
+"""Elementwise operations f, of which f(x) / x is held (Modarressi et al., 2023, equation 9), and f itself."""
 
 _INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
 _LIMITS = {
     "Asinh": 1.0, "Atan": 1.0, "Celu": 1.0, "Elu": 1.0, "Erf": 2 / math.sqrt(math.pi), "Expm1": 1.0, "Gelu": 0.5,
     "GeLUFunctionBackward": 0.5, "Log1P": 1.0, "Mish": 0.6, "Silu": 0.5, "Tanh": 1.0,
 }  # fmt: skip
-"""What f(x) / x tends to at zero, of smooth activations with f(0) = 0; of others zero passes nothing on."""
+"""Limits of f(x) / x at zero, for smooth activations with f(0) = 0; for others, zero passes no gradient on."""
 
 FACTORS: dict[str, tuple[int, int, bool]] = {
     "Mul": (0, 1, False),
@@ -138,7 +138,7 @@ FACTORS: dict[str, tuple[int, int, bool]] = {
     **dict.fromkeys(("Mm", "Bmm", "Mv", "Dot", "Vdot", "Matmul"), (0, 1, True)),
     **dict.fromkeys(("Addmm", "Baddbmm", "Addbmm", "Addmv", "Addr"), (1, 2, True)),
 }
-"""Products: which inputs are the factors, and whether they are matrices."""
+"""Products: the indices of the two factors, and whether they are matrices."""
 
 HELD_INPUT: dict[str, int] = {
     "Div": 1,
@@ -175,14 +175,14 @@ PASSED_INPUT: dict[str, int] = {
     "ScaledDotProductFusedAttentionOverrideable": 2,
     "YosoCumulationBackward": 4,
 }
-"""Operations of which all inputs but one are held: attention, of which the values flow."""
+"""The only input that some operations pass a gradient to, such as the values of attention."""
 
 
 _STEMS: dict[type, str] = {}
-"""By the class of a node, which is cheaper to ask for than its name."""
+"""Names of operations by the class of a node, which is cheaper to get than its name."""
 
 _UNREGISTERED = "CppFunction"
-"""The class of all nodes whose operation has none of its own in Python."""
+"""The class of all nodes without a Python class of their own."""
 
 
 def stem(node: Any) -> str:
@@ -216,7 +216,7 @@ def hold_all(node: Any, constant: Constant, inputs: Gradients, outputs: Gradient
 
 
 def divide(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
-    """Hold the denominator; of a constant numerator the quotient."""
+    """Hold the denominator, or the quotient if the numerator is constant."""
     if outputs[0] is not None and node.next_functions[0][0] is None:
         constant(outputs[0] * _output_of(node))
     return (*inputs[:1], None)
@@ -346,7 +346,7 @@ RULES: dict[str, Rule | None] = {
     "Glu": gated_linear_unit,
     **{name: hold_others(index) for name, index in PASSED_INPUT.items()},
 }
-"""By the name of a node without `Backward0`; None where torch's own gradient is right. `FACTORS` has the products."""
+"""Rules by the name of a node without `Backward0`; None if torch's gradient is right. `FACTORS` has products."""
 
 
 _PASS_ALL = frozenset(FACTORS) | {
@@ -354,11 +354,11 @@ _PASS_ALL = frozenset(FACTORS) | {
     for name, rule in RULES.items()
     if rule in (None, activation, log_softmax, gated_linear_unit) and name != "_MeasuredBackward"
 }
-"""Operations of which no input is held by the name alone: nearly every node of a graph."""
+"""Operations that never hold an input, except as products; most nodes of a graph are of these."""
 
 
 def held_inputs(node: Any, name: str) -> Collection[int]:
-    """Return which inputs of a node are held, so that nothing flows over them; of products none."""
+    """Return which inputs of a node are held, so that they receive no gradient; products are not considered."""
     if name in _PASS_ALL:
         return ()
     count = range(len(node.next_functions))
@@ -377,12 +377,12 @@ def held_inputs(node: Any, name: str) -> Collection[int]:
 
 
 def holds_its_value(node: Any) -> bool:
-    """Return whether the rule of a node may need its output: what is held is part of the bias."""
+    """Return whether a node's rule may need its output, as held values are part of the bias."""
     return RULES.get(stem(node)) in (hold_all, divide, power)
 
 
 def _output_of(node: Any) -> Tensor | float:
-    """Return the output of a node's operation, NaN where it is not known."""
+    """Return the output of a node's operation, NaN if it is not known."""
     value = node.metadata.get(VALUE)
     if value is None:
         value = getattr(node, "_saved_result", math.nan)
@@ -390,7 +390,7 @@ def _output_of(node: Any) -> Tensor | float:
 
 
 def _input_of(node: Any, name: str) -> Tensor:
-    """Return the input of an activation, computed from its output where torch saved that alone."""
+    """Return the input of an activation, computed from its output if torch saved only that."""
     saved = node.saved_tensors[0] if hasattr(node, "saved_tensors") else getattr(node, "_saved_self", None)
     if saved is None:
         saved = node.metadata.get(INPUT)

@@ -1,4 +1,4 @@
-"""Passes of a model whose backward pass is the frozen network's, each kind proved on its first."""
+"""Passes of the frozen network; the first pass of each kind is proved."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,25 +25,25 @@ from .head_answers import HeadAnswer, head_answers
 from .readout import Readout
 
 MAX_TOKENS_KEPT = 2048
-"""Most tokens of a pass whose layers' states are kept; of more, layers run again (gradient checkpointing)."""
+"""Passes with more tokens use gradient checkpointing."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
 
 PROOF_TOKENS = 512
-"""Most tokens of a text that a language model is proved on: all that its operations save is kept."""
+"""Most tokens of the text for the proof of a language model, which is not checkpointed."""
 
 
 @dataclass(frozen=True)
 class PassGraph:
-    """What a forward pass of the frozen network gave, with its graph.
+    """The output of a frozen forward pass, with its graph.
 
     Attributes:
         readouts: By place, where contributions can be read.
         entries: The places at which the input enters the graph.
-        answer: What the head of a language model reads, (B, T, H), otherwise the logits.
-        hidden: What the head reads, (B, T, H); None without a head.
-        embedded: The embedding layer's output, (B, T, H), or why it is not known; None where the model gives none.
+        answer: The head's input for a language model, (B, T, H), otherwise the logits.
+        hidden: The head's input, (B, T, H); None without a head.
+        embedded: The embedding layer's output, (B, T, H), or why it is not known; None if the model gives none.
     """
 
     readouts: dict[int, Readout]
@@ -54,13 +54,13 @@ class PassGraph:
 
     @property
     def leaves(self) -> list[Tensor]:
-        """What the input enters the graph by; its gradients are the contributions."""
+        """The leaves at the entries of the input; their gradients are the contributions."""
         return list({id(leaf): leaf for leaf in (self.readouts[place].leaf for place in self.entries)}.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenPass(ForwardPass):
-    """A forward pass with the graph to backpropagate through.
+    """A frozen forward pass with its graph.
 
     Attributes:
         readouts: By place, where contributions can be read: 0 the word embeddings, l the output of layer l; the source
@@ -69,7 +69,7 @@ class FrozenPass(ForwardPass):
         entries: By what leaves the input enters the graph.
         lease: The copy that was run, held until the gradients are read: its layers may run again for them; None for a
             pass that the caller ran.
-        predicted: Of a language model the head's answers at the position of each text; None where they were not asked
+        predicted: Of a language model the head's answers at the position of each text; None if they were not asked
             for.
     """
 
@@ -90,7 +90,7 @@ RunCopy = Callable[[nn.Module, Batch], PassGraph]
 
 
 class FrozenRunner:
-    """Lends copies of a model for passes, and proves the first of each kind."""
+    """Runs passes on leased copies of a model, and proves the first pass of each kind."""
 
     def __init__(self, model: TaskModel) -> None:
         self.model = model
@@ -108,24 +108,24 @@ class FrozenRunner:
 
     @property
     def ends_at_head(self) -> bool:
-        """Whether a pass ends with what the head reads: the logits of a vocabulary are not kept."""
+        """Whether a pass ends with the head's input, so that the logits of a vocabulary need no memory."""
         return self.model.task.vocabulary and self.model.parts.trunk is not None
 
     @property
     def layers(self) -> set[str]:
-        """Paths of the layers, which may run again in the backward pass."""
+        """Paths of the layers, which may be checkpointed."""
         return self.encoder_layers | {output.path for output in self.model.parts.outputs or ()}
 
     def run(
         self, batch: Batch, entry_place: int, run_copy: RunCopy, run_at_text: RunCopy | None = None, *, predict: bool
     ) -> FrozenPass:
-        """Run a copy that is leased until the gradients are read, proved on the first pass of its kind.
+        """Run a copy that stays leased until the gradients are computed; the first pass of each kind is proved.
 
         A text alone is proved by the very pass that is explained, unless that keeps little; otherwise the beginning of
         the first text is.
 
         Args:
-            batch: What to read.
+            batch: The batch.
             entry_place: The place at which the input enters the graph; a lower one has more of the model in the graph.
             run_copy: Runs a copy over a batch.
             run_at_text: Runs it over the text itself, which is proved, where `run_copy` runs it at another point.
@@ -172,12 +172,12 @@ class FrozenRunner:
         )
 
     def is_proved(self, batch: Batch, entry_place: int) -> bool:
-        """Return whether passes like one that begins at a place were proved."""
+        """Return whether passes of a kind that begin at a place were proved."""
         proved = self._proved.get((bool(batch.media), batch.has_source))
         return proved is not None and proved <= entry_place
 
     def release(self, run: FrozenPass) -> None:
-        """Return the copy of a pass to the pool, whose gradients were read or will not be."""
+        """Return the copy of a finished pass to the pool."""
         if run.lease is not None:
             self.pool.release(run.lease, kind_of(run.batch.inputs))
 
@@ -190,28 +190,28 @@ class FrozenRunner:
         replace: Mapping[str, Replace],
         stop: Site | None = None,
     ) -> Pass:
-        """Run a copy over a batch with a graph to backpropagate through.
+        """Run a copy over a batch with a graph for the backward pass.
 
         Args:
             copy: The copy.
-            batch: What it reads.
+            batch: The batch.
             record: As for `copies.run`.
             replace: As for `copies.run`.
             stop: As for `copies.run`.
         """
-        # What is replaced inside a layer would not be replaced when the layer runs again.
+        # Replacements inside a layer would not be applied when the layer runs again.
         layers = self.layers if self._is_long(batch) and copy is not self._proving else set()
         inside = any(path.startswith(f"{layer}.") for path in replace for layer in layers)
         with differentiable(copy, () if inside else layers, careful=self._careful):
             return run(copy, batch.inputs, record=record, replace=replace, stop=stop)
 
     def balance(self, batch: Batch, run_copy: RunCopy, quantity: Callable[[PassGraph], Tensor]) -> Balance:
-        """Return what the input and each constant of the model contribute to a quantity of one text.
+        """Return the contributions of the input and of each constant to a quantity of one text.
 
         Args:
             batch: The text.
             run_copy: Runs a copy over it.
-            quantity: Is given the pass, and returns a scalar.
+            quantity: A function of the pass that returns a scalar.
         """
         lease = self.pool.take()
         try:
@@ -227,12 +227,12 @@ class FrozenRunner:
             self.pool.release(lease)
 
     def _is_long(self, batch: Batch) -> bool:
-        """Return whether the layers of a pass are to run again: a picture brings hundreds of tokens, and an encoder."""
+        """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
         source = batch.inputs["source"].numel() if batch.has_source else 0
         return bool(batch.media) or batch.mask.numel() + source > MAX_TOKENS_KEPT
 
     def _prove(self, copy: nn.Module, batch: Batch, run_copy: RunCopy) -> PassGraph:
-        """Prove on a pass over one text that its answer is the model's and that the contributions add up to it."""
+        """Prove on a pass over one text that its output is the model's, and that the contributions add up to it."""
         position, rows = None, None
         if self.model.task.vocabulary:
             position = batch.mask.int().cumsum(-1).argmax(-1)  # (1,), the last token
@@ -256,7 +256,7 @@ class FrozenRunner:
     def _run_and_prove(
         self, copy: nn.Module, batch: Batch, run_copy: RunCopy, position: Tensor | None, rows: Tensor | None
     ) -> PassGraph:
-        """Run a copy over one text, and prove the answer and that the contributions add up to it.
+        """Run a copy over one text, and prove its output and that the contributions add up to it.
 
         Args:
             copy: The copy.
@@ -278,7 +278,7 @@ class FrozenRunner:
         answer = answer.float()
         self._check_answer(answer.detach(), batch.inputs, position, rows)
         for readout in graph.readouts.values():
-            readout.detached = None  # what goes through attention sinks is proved, too
+            readout.detached = None  # the proof includes what flows through attention sinks
         prove_conservation(type(self.model.module).__name__, answer, graph.leaves, constants, self._precision(graph))
         for readout in graph.readouts.values():
             readout.detached = readout.sinks
@@ -297,7 +297,7 @@ class FrozenRunner:
     def _check_answer(
         self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
     ) -> None:
-        """Compare the answer of a frozen pass with the model's own; the arguments are as for `_run_and_prove`."""
+        """Compare the output of a frozen pass with the model's own; the arguments are as for `_run_and_prove`."""
 
         def difference(expected: Tensor) -> float | None:
             expected = expected.to(answer.device).float()
@@ -315,7 +315,7 @@ class FrozenRunner:
             )
 
     def _known_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
-        """Return the model's logits for a text, (1, C) or (1, R), if it is the one that its head was proved on."""
+        """Return the model's logits for a text, (1, C) or (1, R), if its head was proved on this text."""
         if self.model.copy.known_answer is None:
             return None
         text, logits = self.model.copy.known_answer
@@ -325,7 +325,7 @@ class FrozenRunner:
 
 
 def first_text(model: TaskModel, batch: Batch) -> Batch:
-    """Return the first text of a batch, of a language model its beginning; the batch itself if that is all."""
+    """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
     task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None

@@ -159,7 +159,7 @@ class TokenBudget:
     fits that is as large as the one that failed, the lack of memory has passed, and the budget is the caller's again.
 
     Args:
-        limit: What the caller set; the budget never exceeds it.
+        limit: The caller's limit; the budget never exceeds it.
     """
 
     def __init__(self, limit: int) -> None:

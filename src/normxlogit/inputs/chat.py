@@ -9,9 +9,10 @@ from jinja2 import TemplateError
 
 from ..errors import InputError
 from .documents.traces import message_of
+from .media.items import MEDIA_TYPES
 from .media.pictures import PICTURE_KEYS, Picture, is_opened_picture
 from .media.sounds import Sound, feature_extractor_of
-from .message_parts import with_media
+from .message_parts import typed_messages
 from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -98,6 +99,8 @@ def is_chat(value: Any) -> bool:
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
     prompts = _as_chat(prompts)
+    if isinstance(prompts, Mapping) and not set(CHAT_KEYS) & prompts.keys():
+        return [_text_of_row(prompts)], True
     if isinstance(prompts, str | Mapping):
         return [prompts], True
     prompts = _prompt_column(prompts)
@@ -107,7 +110,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     if items and all(isinstance(item, Mapping) and "messages" in item for item in items):
         return items, False
     if items and all(isinstance(item, Mapping) and not {"role", "content"} & item.keys() for item in items):
-        return [text_column(item) for item in items], False
+        return [_text_of_row(item) for item in items], False
     if not items or any(isinstance(item, Mapping) for item in items):
         return [items], True
     for index, item in enumerate(items):
@@ -115,6 +118,17 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
             hint = f"; {MEDIA_HINT}" if is_opened_picture(item) or isinstance(item, Number) else ""
             raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}{hint}")
     return items, False
+
+
+def _text_of_row(row: Mapping[str, Any]) -> Any:
+    """Return the only text of a row as a prompt.
+
+    Raises:
+        InputError: If it has no text or several, or a picture or a sound, which stand in messages.
+    """
+    if any(key in row for key in ("images", *MEDIA_TYPES)):
+        raise InputError(f"a row with {', '.join(map(str, row))} was given as a prompt; {MEDIA_HINT}")
+    return text_column(row)
 
 
 def _prompt_column(prompts: Any) -> Any:
@@ -165,10 +179,10 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
     rate = getattr(feature_extractor_of(tokenizer), "sampling_rate", None)
-    messages, media = with_media(messages, images if isinstance(images, list | tuple) else (), rate)
+    messages, media = typed_messages(messages, images if isinstance(images, list | tuple) else (), rate)
     if not getattr(tokenizer, "chat_template", None):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
-    # The answer follows the messages, or goes on with the last.
+    # The answer follows the messages, or continues the last one.
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
     options = {ending: True} | options
     try:
@@ -228,8 +242,8 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     if not isinstance(template_kwargs, Mapping):
         raise InputError(f"chat_template_kwargs is a mapping, not {type(template_kwargs).__name__}")
-    named = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
-    return {**named, **template_kwargs}
+    template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
+    return {**template_options, **template_kwargs}
 
 
 def _render(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ class EncodingColumns(Sequence[Encoding]):
         offsets: Character spans, (N, 2); None if the tokenizer cannot tell.
         sequences: 0 or 1, and -1 for special tokens, (N,).
         pairs: Their second texts; None for single texts.
-        notes: What was done to some of the texts, by their index.
+        notes: Notes on some of the texts, by their index.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -145,9 +145,9 @@ def places_of(bounds: IntArray, rows: Sequence[int]) -> IntArray:
         bounds: Where each row's tokens start, and the end, (B + 1,).
         rows: Which rows.
     """
-    chosen = np.asarray(rows, np.int64)  # (R,)
-    lengths = bounds[chosen + 1] - bounds[chosen]  # (R,)
+    row_indices = np.asarray(rows, np.int64)  # (R,)
+    lengths = bounds[row_indices + 1] - bounds[row_indices]  # (R,)
     ends = np.cumsum(lengths)  # (R,)
     total = int(ends[-1]) if len(ends) else 0
-    indices: IntArray = np.arange(total) + np.repeat(bounds[chosen] - (ends - lengths), lengths)
+    indices: IntArray = np.arange(total) + np.repeat(bounds[row_indices] - (ends - lengths), lengths)
     return indices

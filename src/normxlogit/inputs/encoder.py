@@ -10,13 +10,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
+from torch.utils.data import DataLoader
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
-from .texts import Text, counted, read_texts
-from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids
+from .texts import Text, begins_with_text, collected, positive_integer, read_texts
+from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_beside
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -25,6 +26,10 @@ TRUNCATED = (
     "texts longer than the model reads were truncated; notes and to_pandas(level='text') say which. long_text='window' "
     "reads them whole, and long_text='truncate' truncates them without this warning"
 )
+
+VIRTUAL = "{} virtual tokens of the adapter precede the text; they are special tokens without characters"
+
+PREFIX = "keys and values of {} virtual tokens of the adapter precede the text; what they contribute is in the bias"
 
 MAX_UNKNOWN_SHARE = 0.5
 """A text gets a note from this share of unknown tokens on."""
@@ -45,6 +50,8 @@ class Encoder:
         vocabulary: How many token ids it knows, None if that is not known.
         names: The inputs that it reads, None if that is not known.
         add_special_tokens: Whether texts get the tokenizer's special tokens.
+        virtual_ids: The ids of the virtual tokens that an adapter puts before every text.
+        prefix: How many it puts before every text as keys and values.
     """
 
     def __init__(
@@ -56,6 +63,8 @@ class Encoder:
         names: Collection[str] | None = None,
         *,
         add_special_tokens: bool = True,
+        virtual_ids: tuple[int, ...] = (),
+        prefix: int = 0,
     ) -> None:
         self.tokenizer = tokenizer
         self.config = config
@@ -63,12 +72,17 @@ class Encoder:
         self.vocabulary = vocabulary
         self.names = names
         self.add_special_tokens = add_special_tokens
+        self._virtual_ids = virtual_ids
+        self._prefix = prefix
 
     @property
     def limit(self) -> int | None:
         """Return the most tokens that are read: the smaller limit of the model's and the tokenizer's."""
-        declared = getattr(self.tokenizer, "model_max_length", None)
-        limits = [self._limit, declared if declared is not None and declared < UNLIMITED else None]
+        declared, virtual_count = getattr(self.tokenizer, "model_max_length", None), len(self._virtual_ids)
+        limits = [
+            None if self._limit is None else self._limit - self._prefix,
+            declared + virtual_count if declared is not None and declared < UNLIMITED else None,
+        ]
         return min((int(limit) for limit in limits if limit is not None), default=None)
 
     def __call__(
@@ -107,13 +121,16 @@ class Encoder:
         """Return what was tokenised before as `encode_input` does, None for anything else."""
         if isinstance(inputs, Encoding):
             return self._checked_together([inputs]), True
+        inputs = collected(inputs)
         if isinstance(inputs, Mapping) and "input_ids" in inputs:
             return self.from_batch(inputs), False
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
             return self._checked_together(inputs), False
         if (table := table_of_ids(inputs)) is not None:
             read_names = {*(self.names or ("token_type_ids",)), "input_ids", "attention_mask"}
-            return self.from_batch({name: column for name, column in table.items() if name in read_names}), False
+            unread = {name for name, column in table.items() if name not in read_names and not begins_with_text(column)}
+            return self.from_batch({name: column for name, column in table.items() if name not in unread}), False
+        inputs = list(inputs) if isinstance(inputs, DataLoader) else inputs
         if is_list_of_encoded(inputs):
             return self._checked_together([e for item in inputs for e in self.from_batch(item)]), False
         if (rows := rows_of_ids(inputs)) is not None:
@@ -123,8 +140,9 @@ class Encoder:
 
     def _checked_together(self, encodings: Sequence[Encoding]) -> list[Encoding]:
         """Return encodings that were made earlier, if they fit this model and each other."""
+        encodings = [self._after_virtual_tokens(encoding) for encoding in encodings]
         for index, encoding in enumerate(encodings):
-            check_ids(encoding.ids, self.vocabulary, f"input {index}")
+            check_ids(encoding.ids[len(self._virtual_ids) :], self.vocabulary, f"input {index}")
             if encoding.inputs.keys() != encodings[0].inputs.keys():
                 raise InputError(
                     f"inputs 0 and {index} were encoded for different models, with {', '.join(encodings[0].inputs)} "
@@ -141,8 +159,17 @@ class Encoder:
         Raises:
             InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
         """
-        encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
-        return [self._with_unknown_note(encoding) for encoding in encodings]
+        known = None if self.vocabulary is None else self.vocabulary + len(self._virtual_ids)
+        encodings = read_token_ids(encoded, self.tokenizer, known, self.names)
+        texts = texts_beside(encoded)
+        if len(texts) == len(encodings):
+            encodings = [self._with_text(*pair) for pair in zip(encodings, texts, strict=True)]
+        return [self._after_virtual_tokens(self._with_unknown_note(encoding)) for encoding in encodings]
+
+    def _with_text(self, encoding: Encoding, text: Text) -> Encoding:
+        """Return the encoding of a text that stands beside token ids, if the tokenizer makes these ids of it."""
+        from_text = self._encoding_of_row(self._tokenize([text], **self._token_details), 0, text)
+        return from_text if from_text.ids == encoding.ids else encoding
 
     def columns(
         self, texts: Sequence[Text], *, long_text: LongText = "truncate"
@@ -152,7 +179,7 @@ class Encoder:
         Returns:
             The encodings of the texts that could be read, in their order, and what is wrong with the others by place.
         """
-        if not self.tokenizer.is_fast or not texts:
+        if not self.tokenizer.is_fast or not texts or self._virtual_ids or self._prefix:
             return self._one_by_one(texts, long_text)
         encoded = self._tokenize(texts, return_attention_mask=False)
         rows = encoded.encodings or ()
@@ -210,7 +237,7 @@ class Encoder:
         """Encode a prompt without the special tokens at its end.
 
         Args:
-            text: May be empty where the tokenizer puts a token before every text.
+            text: May be empty if the tokenizer puts a token before every text.
             special: Whether the tokenizer adds its special tokens; a chat template has written them already.
         """
         if not isinstance(text, str):
@@ -225,7 +252,8 @@ class Encoder:
         count = len(encoding)
         while count > 1 and encoding.special[count - 1]:
             count -= 1
-        return self._with_unknown_note(encoding.take(range(count if not all(encoding.special) else 1)))
+        encoding = encoding.take(range(count if not all(encoding.special) else 1))
+        return self._after_virtual_tokens(self._with_unknown_note(encoding))
 
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
@@ -236,7 +264,7 @@ class Encoder:
         if long_text not in (None, *get_args(LongText)):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         if max_length is not None:
-            max_length = counted(max_length, "max_length")
+            max_length = positive_integer(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
         # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
         for pairs in (False, True):
@@ -247,7 +275,8 @@ class Encoder:
             for row, index in enumerate(places):
                 encoding = self._encoding_of_row(encoded, row, texts[index], index)
                 self._check_encoding(encoding, index)
-                encodings[index] = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
+                encoding = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
+                encodings[index] = self._after_virtual_tokens(encoding)
         return [encodings[index] for index in range(len(texts))]
 
     @property
@@ -318,7 +347,8 @@ class Encoder:
         self, encoding: Encoding, index: int, long_text: LongText | None, max_length: int | None
     ) -> Encoding:
         """Return an encoding truncated to the limit, with a note if it was."""
-        length = len(encoding)
+        count = len(self._virtual_ids)  # of tokens that will be put before it
+        length, max_length = len(encoding) + count, max_length and max_length + count
         limit = min(self.limit or length, max_length or length)
         if length <= limit or long_text == "window":
             return encoding
@@ -331,10 +361,34 @@ class Encoder:
             warnings.warn(TRUNCATED, stacklevel=1)  # one place for all calls, so that Python shows it once
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"
         note = f"the text has {length} tokens; only the {'last' if last else 'first'} {limit} were read"
-        indices = _tokens_that_fit(encoding, limit, last=last)
+        indices = _tokens_that_fit(encoding, limit - count, last=last)
         if indices is None:
             raise InputError(f"input {index}: {limit} tokens are no room for a text and its special tokens")
         return replace(encoding.take(indices), notes=(*encoding.notes, note))
+
+    def _after_virtual_tokens(self, encoding: Encoding) -> Encoding:
+        """Return an encoding with the virtual tokens before it, once, and a note of them."""
+        count = len(self._virtual_ids)
+        note = (VIRTUAL.format(count),) if count else (PREFIX.format(self._prefix),) if self._prefix else ()
+        if not note or note[0] in encoding.notes:
+            return encoding
+        if count and tuple(encoding.ids[:count]) == self._virtual_ids:  # of a result, which is explained again
+            encoding = encoding.take(range(count, len(encoding)))
+        blank = (None,) * count
+        return replace(
+            encoding,
+            inputs={
+                name: [*self._virtual_ids, *values] if name == "input_ids" else [0] * count + values
+                for name, values in encoding.inputs.items()
+            },
+            tokens=("",) * count + encoding.tokens,
+            offsets=encoding.offsets and ((0, 0),) * count + encoding.offsets,
+            word_ids=encoding.word_ids and blank + encoding.word_ids,
+            sequence_ids=blank + encoding.sequence_ids,
+            special=(True,) * count + encoding.special,
+            position=None if encoding.position is None else encoding.position + count,
+            notes=(*encoding.notes, *note),
+        )
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""

@@ -28,11 +28,12 @@ class EncodedSignal:
 
     Attributes:
         shapes: The shapes of its inputs; those of the same shapes are read together.
-        inputs: What a processor made of it: the model's inputs without the batch axis.
+        inputs: The processor's outputs for it: the model's inputs without the batch axis.
         grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
-        times: The seconds of each token, start and end; () where it has none.
+        times: The seconds of each token, start and end; () if it has none.
         sound: The sound, if it is what words rest on; None for pictures, and for sounds that are classified.
         picture: The places of its patches, if it is a picture that is compared.
+        padding: The last of an encoder's states of a sound that are padding, which a decoder does not look at.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -41,6 +42,7 @@ class EncodedSignal:
     times: tuple[tuple[float, float], ...] = ()
     sound: "Sound | None" = None
     picture: "EncodedMedium | None" = None
+    padding: int = 0
 
 
 class ScoreSpread(NamedTuple):
@@ -73,7 +75,7 @@ class EncodedMedium:
 
     Attributes:
         tokens: The tokens of the text that stand for it.
-        by_token: Its places for scores of these tokens; None where they cannot be told apart.
+        by_token: Its places for scores of these tokens; None if they cannot be told apart.
         by_part: Its places for scores of the parts at its entry into the model (`parts.signal_entry`), counted
             among the parts of all pictures and sounds of the prompt, or of the encoder's frames of a sound.
         details: Further fields of its result.
@@ -99,9 +101,9 @@ class Encoding:
         special: True for tokens that the tokenizer added.
         text: The original text, None if the input came encoded.
         text_pair: The second text of a pair.
-        notes: What was done to the text.
+        notes: Notes on the encoding, such as a truncation.
         position: Index of the token whose prediction the caller wants explained, None for the task's default.
-        source: What the encoder of an encoder-decoder model reads beside these tokens; None for others.
+        source: The encoder's input, for an encoder-decoder model; None for others.
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
         media: The pictures and sounds beside the words.
         extra_inputs: The model's inputs that hold them, with their batch axis.
@@ -143,13 +145,13 @@ class Encoding:
         Raises:
             InputError: If a token that stands for a picture or a sound is left out, which is read whole.
         """
-        chosen = list(indices)
+        kept_indices = list(indices)
 
         def pick(values: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(values[index] for index in chosen)
+            return tuple(values[index] for index in kept_indices)
 
         inputs = {
-            name: list(values[: len(chosen)]) if name == POSITIONS else [values[index] for index in chosen]
+            name: list(values[: len(kept_indices)]) if name == POSITIONS else [values[index] for index in kept_indices]
             for name, values in self.inputs.items()
         }
         return replace(
@@ -160,8 +162,8 @@ class Encoding:
             word_ids=self.word_ids and pick(self.word_ids),
             sequence_ids=pick(self.sequence_ids),
             special=pick(self.special),
-            media=tuple(_with_moved_tokens(medium, chosen) for medium in self.media),
-            position=chosen.index(self.position) if self.position in chosen else None,
+            media=tuple(_with_moved_tokens(medium, kept_indices) for medium in self.media),
+            position=kept_indices.index(self.position) if self.position in kept_indices else None,
         )
 
     def __len__(self) -> int:

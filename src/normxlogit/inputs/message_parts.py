@@ -15,7 +15,7 @@ UNREADABLE_TYPES = frozenset(("video", "video_url"))
 """Types of parts that templates may silently leave out."""
 
 
-def with_media(
+def typed_messages(
     messages: Sequence[dict[str, Any]], images: Sequence[Any], rate: int | None
 ) -> tuple[list[dict[str, Any]], tuple[Picture | Sound, ...]]:
     """Return messages whose parts have the types of chat templates, and their pictures and sounds.
@@ -30,16 +30,16 @@ def with_media(
     Raises:
         InputError: If a part is neither a text nor a picture nor a sound, or a picture is missing or left over.
     """
-    read = [_with_typed_parts(message, index) for index, message in enumerate(messages)]
-    parts = [part for message in read if isinstance(message.get("content"), list) for part in message["content"]]
+    typed = [_with_typed_parts(message, index) for index, message in enumerate(messages)]
+    parts = [part for message in typed if isinstance(message.get("content"), list) for part in message["content"]]
     places = [part for part in parts if _is_picture(part) and not _names_picture(part)]
     if images and not places:
-        first = next((index for index, message in enumerate(read) if message["role"] == "user"), 0)
-        read[first] = _with_typed_parts({**read[first], "images": images}, first)
+        first = next((index for index, message in enumerate(typed) if message["role"] == "user"), 0)
+        typed[first] = _with_typed_parts({**typed[first], "images": images}, first)
     elif images and len(places) != len(images):
         raise InputError(f"the messages have places for {len(places)} pictures, and {len(images)} are beside them")
     beside, media = iter(images if places else ()), list[Picture | Sound]()
-    for message in read:
+    for message in typed:
         if not isinstance(message.get("content"), list):
             continue
         content = []
@@ -54,7 +54,7 @@ def with_media(
                 part = {"type": "audio", "audio": sound.samples}
             content.append(part)
         message["content"] = content
-    return read, tuple(media)
+    return typed, tuple(media)
 
 
 def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Picture | Sound]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ class Dialect(NamedTuple):
 
     Attributes:
         encoding: Its encoding, as Python names it.
-        delimiter: What stands between two values.
+        delimiter: The separator of values.
         skipped: Lines before the one with the names of the columns.
     """
 
@@ -53,8 +53,8 @@ def dialect_of(file: Any, kind: str) -> Dialect:
     sample = lines.read(SAMPLE)
     lines.detach()
     file.seek(0)
-    if named := _DELIMITER_LINE.match(sample):
-        return Dialect(encoding, named[1], 1)
+    if declared := _DELIMITER_LINE.match(sample):
+        return Dialect(encoding, declared[1], 1)
     return Dialect(encoding, _delimiter_of(sample))
 
 
@@ -65,19 +65,19 @@ def _delimiter_of(sample: str) -> str:
     texts, but does not cut as many of them into as many parts as the names as there are texts without a comma.
     """
     columns, most = _shape(sample, ",")
-    chosen = ","
+    best = ","
     for delimiter in OTHER_DELIMITERS if columns == 1 else ():
         columns, rows = _shape(sample, delimiter)
-        if columns > 1 and (rows > most or (rows == most and chosen == ",")):
-            chosen, most = delimiter, rows
-    return chosen
+        if columns > 1 and (rows > most or (rows == most and best == ",")):
+            best, most = delimiter, rows
+    return best
 
 
 def _shape(sample: str, delimiter: str) -> tuple[int, int]:
     """Return how many columns the names of a table are, and how many rows of a sample have as many."""
     try:
         rows = list(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter))
-    except csv.Error:  # whoever reads the table says so
+    except csv.Error:  # the reader of the table raises the error
         return 0, 0
     if len(sample) == SAMPLE:
         rows.pop()  # the sample may end in it

@@ -86,7 +86,7 @@ def _transformed_columns(values: Any) -> dict[Any, Any] | None:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else None
 
 
-def counted(number: Any, name: str) -> int:
+def positive_integer(number: Any, name: str) -> int:
     """Return a positive whole number that a caller gave, of any integer type, as an int."""
     try:
         count = 0 if isinstance(number, bool) else operator.index(number)
@@ -150,9 +150,26 @@ def repeatable(inputs: Any) -> Any:
     return list(inputs) if isinstance(inputs, Iterator) and not hasattr(inputs, "read") else inputs
 
 
-def collected(frame: Any) -> Any:
-    """Return a lazy frame with its rows computed; anything else unchanged."""
-    return frame.collect() if is_lazy(frame) else frame
+def collected(inputs: Any) -> Any:
+    """Return a lazy frame with its rows computed, the only split of a data set, a row as a mapping; others unchanged.
+
+    A row is one of a pandas frame (`iloc`, `itertuples`), which has names and holds something else than texts, too.
+    """
+    if is_lazy(inputs):
+        return inputs.collect()
+    if isinstance(inputs, Mapping):
+        split = next(iter(inputs.values()), None)
+        return split if len(inputs) == 1 and hasattr(split, "info") and hasattr(split, "column_names") else inputs
+    if hasattr(inputs, "_asdict") and not all(map(_is_text, inputs)):
+        return inputs._asdict()
+    names = getattr(inputs, "index", None) if getattr(inputs, "ndim", 0) == 1 and hasattr(inputs, "to_dict") else None
+    is_row = names is not None and len(names) > 0 and all(isinstance(name, str) for name in names)
+    return inputs.to_dict() if is_row and not all(_is_text(value) or is_missing(value) for value in inputs) else inputs
+
+
+def is_column(value: Any) -> bool:
+    """Return whether a value is a list, an array or another collection of cells, and not one cell."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)
 
 
 def is_lazy(frame: Any) -> bool:
@@ -162,7 +179,7 @@ def is_lazy(frame: Any) -> bool:
 
 def begins_with_text(column: Any) -> bool:
     """Return whether the first non-missing value of a column, of any library, is a text."""
-    if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
+    if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable) or getattr(column, "ndim", 1) == 0:
         return False
     values = (arrow_value(value) for value in column)
     return _is_text(next((value for value in values if not is_missing(value)), None))

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .encoding import Encoding, readable_tokens
-from .texts import begins_with_text, is_lazy, named_columns, plain_cell
+from .texts import Text, named_columns, plain_cell, read_texts
 
 IGNORED_FIELDS = (
     "attention_mask",
@@ -49,6 +50,7 @@ def read_token_ids(
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
     if encoded.get("input_ids") is None:
         raise InputError("encoded input needs 'input_ids'")
+    encoded = _without_other_fields(encoded, model_inputs)
     if (rows := _separate_rows(encoded)) is not None:
         return [
             encoding
@@ -69,7 +71,7 @@ def read_token_ids(
             raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
     backends = getattr(encoded, "encodings", None)
     if backends and [len(backend.ids) for backend in backends] != [shape[1]] * len(real_mask):
-        backends = None  # the user has cut or put together what the tokenizer returned
+        backends = None  # the user has cut or joined the tokenizer's output
     specials = {token_id for token_id in tokenizer.all_special_ids if token_id != tokenizer.mask_token_id}
     result = []
     for row, is_real in enumerate(_real_tokens(real_mask, first_row)):
@@ -97,6 +99,45 @@ def read_token_ids(
     return result
 
 
+def _without_other_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> Mapping[str, Any]:
+    """Return a tokenizer's output without what a data set has beside it, such as a text or the number of a row."""
+    ids = encoded["input_ids"]
+    others = [
+        name
+        for name, value in encoded.items()
+        if name not in (*IGNORED_FIELDS, "input_ids", *(model_inputs or ())) and not _runs_along(value, ids)
+    ]
+    if not others:
+        return encoded
+    kept = {name: value for name, value in encoded.items() if name not in others}
+    return BatchEncoding(kept, getattr(encoded, "encodings", None))
+
+
+def _runs_along(values: Any, ids: Any) -> bool:
+    """Return whether values are numbers in rows like token ids: an input that the model may need."""
+    while (length := _length(ids)) is not None:
+        if _length(values) != length:
+            return False
+        if not length:
+            return True
+        values, ids = next(iter(values)), next(iter(ids))
+    return _length(values) is None and not isinstance(values, str | bytes)
+
+
+def _length(value: Any) -> int | None:
+    """Return how many cells a list, a column, an array or a tensor has; None for a number or a text."""
+    is_cell = isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0 or not hasattr(value, "__len__")
+    return None if is_cell else len(value)
+
+
+def texts_beside(encoded: Mapping[str, Any]) -> list[Text]:
+    """Return the texts that a data set has beside token ids; none where it is not known which they are."""
+    try:
+        return read_texts({name: values for name, values in encoded.items() if name not in IGNORED_FIELDS})[0]
+    except InputError:
+        return []
+
+
 def _separate_rows(encoded: Mapping[str, Any]) -> list[BatchEncoding] | None:
     """Return each row of a tokenizer's output by itself, where they are of several lengths or not numbers yet."""
     rows = encoded["input_ids"]
@@ -104,14 +145,14 @@ def _separate_rows(encoded: Mapping[str, Any]) -> list[BatchEncoding] | None:
         return None
     if len(set(map(len, rows))) < 2 and not any(isinstance(row, Tensor) for row in rows):
         return None
-    given = {name: values for name, values in encoded.items() if values is not None and name not in _OF_NO_TOKEN}
-    for name, values in given.items():
+    fields = {name: values for name, values in encoded.items() if values is not None and name not in _OF_NO_TOKEN}
+    for name, values in fields.items():
         if not isinstance(values, list | tuple) or len(values) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
     backends = getattr(encoded, "encodings", None)
     backends = backends if backends and len(backends) == len(rows) else [None] * len(rows)
     return [
-        BatchEncoding({name: [plain_cell(values[row])] for name, values in given.items()}, backend)
+        BatchEncoding({name: [plain_cell(values[row])] for name, values in fields.items()}, backend)
         for row, backend in enumerate(backends)
     ]
 
@@ -122,11 +163,11 @@ def _is_row(row: Any) -> bool:
 
 
 def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
-    """Return a frame, a table or a data set of token ids as a tokenizer's output; None if it has texts."""
-    if isinstance(inputs, Mapping) or is_lazy(inputs):
+    """Return a frame, a table or a data set of token ids as a tokenizer's output; None for others."""
+    if isinstance(inputs, Mapping):
         return None
     columns = named_columns(inputs)
-    if columns is None or "input_ids" not in columns or any(map(begins_with_text, columns.values())):
+    if columns is None or "input_ids" not in columns:
         return None
     return {name: [plain_cell(value) for value in column] for name, column in columns.items()}
 
@@ -134,10 +175,10 @@ def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
 def rows_of_ids(inputs: Any) -> list[Any] | None:
     """Return bare token ids of one text or several as rows, which may differ in length.
 
-    Lists of numbers and a row of them in an array could be labels: only tensors and tables are taken for token ids.
+    A list of numbers and a row of them in an array could be labels: they are not taken for token ids.
 
     Args:
-        inputs: Whatever the user gave.
+        inputs: The user's inputs.
 
     Returns:
         Rows of token ids: only `inputs` where it is a single one; None if it is something else.
@@ -146,9 +187,16 @@ def rows_of_ids(inputs: Any) -> list[Any] | None:
         return [inputs]
     if isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind in "iuf"):
         return list(inputs) if inputs.ndim == 2 and len(inputs) else None
-    if not isinstance(inputs, list | tuple) or not inputs:
+    if not isinstance(inputs, Sequence) or isinstance(inputs, str) or not len(inputs):
         return None
-    return list(inputs) if all(isinstance(item, Tensor) and item.ndim == 1 for item in inputs) else None
+    return list(inputs) if all(map(_is_row_of_ids, inputs)) else None
+
+
+def _is_row_of_ids(row: Any) -> bool:
+    """Return whether a value is a vector, or a list of whole numbers."""
+    if isinstance(row, list):
+        return len(row) > 0 and all(isinstance(number, Integral) and not isinstance(number, bool) for number in row)
+    return isinstance(row, Tensor) and row.ndim == 1
 
 
 def is_list_of_encoded(inputs: Any) -> bool:
@@ -163,7 +211,7 @@ def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str)
     Args:
         ids: The token ids.
         vocabulary: How many ids the model knows, None if that is not known.
-        described_source: What they are of, for the message.
+        described_source: A description of their source, for the message.
     """
     if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
         unknown_id = next(

@@ -1,1 +1,1 @@
-"""From a name, a folder, a pipeline, an adapter or a GGUF file to a module and what reads its inputs."""
+"""Loading: names, folders, pipelines, adapters and GGUF files to a module and its tokenizer or processor."""

@@ -1,4 +1,4 @@
-"""Adapters saved by PEFT: folders that hold no model, and name the base model."""
+"""Adapters saved by PEFT: folders without a model that name their base model."""
 
 import warnings
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..tasks import TASKS, TaskName, task_name
-from ..tasks.similarity.model_files import find_file, read_json
+from ..tasks.similarity.model_files import find_file, read_model_json
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
@@ -21,7 +21,7 @@ PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter as its files describe it.
+    """The files of an adapter.
 
     Attributes:
         source: Its folder or hub name.
@@ -50,7 +50,7 @@ class Adapter:
         return base_only if self.revision is None else base_only | {"revision": self.revision}
 
     def head_options(self, task: TaskName, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options that give the base model as many outputs as the adapter, unless the caller sets them."""
+        """Return options for as many outputs of the base model as the adapter has, unless the caller sets them."""
         if self.labels is None or not TASKS[task].labelled or {"num_labels", "id2label", "config"} & options.keys():
             return {}
         return {"num_labels": self.labels}
@@ -70,7 +70,7 @@ class Adapter:
 
 def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
     """Return the adapter in a folder or of a hub name, None if there is none."""
-    config = read_json(source, "adapter_config.json", options)
+    config = read_model_json(source, "adapter_config.json", options)
     if config is None:
         return None
     base = config.get("base_model_name_or_path") if isinstance(config, Mapping) else None

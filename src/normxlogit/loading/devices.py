@@ -1,15 +1,15 @@
-"""Names of devices: where a model runs."""
+"""Devices by name."""
 
 import torch
 
 from ..errors import InputError
 
 AUTO = "auto"
-"""The accelerator that the machine has (CUDA, MPS and others), else the CPU."""
+"""The accelerator of the machine (CUDA, MPS and others), otherwise the CPU."""
 
 
 def device_named(device: torch.device | str) -> torch.device:
-    """Return a device that the machine has."""
+    """Return the device with a name, if the machine has it."""
     if device == AUTO:
         accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         return accelerator or torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Converted GGUF files: their weights in a cache, because parsing and de-quantising takes longer than an explanation.
+"""A cache of converted GGUF files, as converting them takes longer than an explanation.
 
 A file is known by the hash of its content, so that one which was replaced is converted anew.
 """
@@ -23,25 +23,25 @@ MAX_BYTES = 4 << 30
 """Most bytes of the converted weights of a model that are kept."""
 
 FREE_SPACE_FACTOR = 4
-"""The disk must have this many times the room that the weights take."""
+"""The disk must have this multiple of the size of the weights free."""
 
 PROBE = "It's 1,234.5 km to  Zürich,\n\tisn't it? <|im_start|>user\n你好 🙂"
-"""A text on which a tokenizer that was saved and read again must agree with itself."""
+"""A text on which a tokenizer and its reloaded copy must agree."""
 
 logger = logging.getLogger("normxlogit")
 
 
 def cache_folder() -> Path | None:
-    """Return the folder in which converted models are kept; None where the caller turned it off."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    if named is not None:
-        return Path(named).expanduser() / "gguf" if named else None
+    """Return the folder of the cache; None if the user has turned it off."""
+    configured = os.environ.get(FOLDER_VARIABLE)
+    if configured is not None:
+        return Path(configured).expanduser() / "gguf" if configured else None
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "normxlogit" / "gguf"
 
 
 def converted_folder(file: Path) -> Path | None:
-    """Return where the converted model of a GGUF file is, or would be, kept; None where nothing is kept."""
+    """Return the folder in the cache for a GGUF file's converted model; None without a cache."""
     cache = cache_folder()
     if cache is None or not file.is_file():
         return None
@@ -51,12 +51,12 @@ def converted_folder(file: Path) -> Path | None:
 
 
 def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> bool:
-    """Save a converted model with its tokenizer in the cache, complete or not at all; nothing on a disk that is full.
+    """Save a converted model with its tokenizer in the cache, atomically, if the disk has room.
 
     Args:
         model: The model in float32, as it was de-quantised.
         tokenizer: Its tokenizer.
-        folder: What `converted_folder` returned.
+        folder: The folder that `converted_folder` returned.
 
     Returns:
         Whether it is kept.
@@ -86,7 +86,7 @@ def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> bool:
 
 
 def _save_checkpoint(model: Any, folder: Path) -> None:
-    """Write a model as a checkpoint that is not quantised: transformers refuses to, though its weights are plain."""
+    """Save a model without its quantisation settings, with which transformers would refuse to save it."""
     folder.mkdir()
     config = copy.deepcopy(model.config)
     for name in ("quantization_config", "_pre_quantization_dtype"):
@@ -109,14 +109,14 @@ def clear() -> int:
 
 
 def kept_bytes() -> int:
-    """Return how many bytes the converted models take."""
+    """Return the size of the cache in bytes."""
     cache = cache_folder()
     files = cache.rglob("*") if cache is not None and cache.is_dir() else ()
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _same_tokenizer(tokenizer: Any, reloaded: Any) -> bool:
-    """Return whether a tokenizer that was saved and read again gives the same ids and renders chats alike."""
+    """Return whether a tokenizer and its reloaded copy give the same ids and render chats alike."""
     if tokenizer.get_vocab() != reloaded.get_vocab() or tokenizer.chat_template != reloaded.chat_template:
         return False
     backends = [

@@ -1,4 +1,4 @@
-"""From a name or folder to a task model and its tokenizer."""
+"""Load a task model and its tokenizer from a name or a folder."""
 
 import pickle
 import re
@@ -29,11 +29,11 @@ from .devices import AUTO, device_named
 from .gguf_cache import converted_folder, save_converted
 
 MAX_LISTED = 6
-"""Weights that an error names; a whole model has hundreds."""
+"""Most weights that an error names."""
 TOKENIZER = "its tokenizer"
 GGUF = ".gguf"
 CONFIGURATIONS = ("config.json", "adapter_config.json")
-"""Files of a folder that say which model it holds."""
+"""Files that describe the model in a folder."""
 NO_FILE = "does not appear to have a file named"
 """The message of transformers for a repository on the hub that lacks a file."""
 
@@ -155,7 +155,7 @@ def _naming_adapter(adapter: Adapter | None) -> Iterator[None]:
 
 
 def _source_and_options(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the folder or hub name to load from, and the options, for a GGUF file too."""
+    """Return the folder or hub name to load from, and the options, with those for a GGUF file."""
     if name is None and options.get("gguf_file") is not None:
         name = str(options["gguf_file"])
         options = {key: value for key, value in options.items() if key != "gguf_file"}
@@ -186,9 +186,9 @@ def _source(name: str | Path | None) -> str:
     if name is None:
         return str(default_model_folder())
     if not isinstance(name, str | PathLike):
-        given = type(name).__name__
+        type_name = type(name).__name__
         raise InputError(
-            f"a model is loaded by its name or folder, not a {given}; Explainer(model, tokenizer) takes one"
+            f"a model is loaded by its name or folder, not a {type_name}; Explainer(model, tokenizer) takes one"
         )
     source = str(name)
     if source.startswith("~"):
@@ -206,7 +206,7 @@ def _source(name: str | Path | None) -> str:
 
 @contextmanager
 def _one_line_error(source: str, part: str) -> Iterator[None]:
-    """Turn any error while a part of a model is read into an `InputError` of one line that says the cause."""
+    """Turn any error while a part of a model is read into an `InputError` of one line with the cause."""
     try:
         yield
     except Exception as error:
@@ -216,7 +216,7 @@ def _one_line_error(source: str, part: str) -> Iterator[None]:
 
 
 def _cause(error: Exception, source: str, part: str) -> str:
-    """Return the cause of an error, and what to do if that is known."""
+    """Return the cause of an error, with advice if there is any."""
     line = _first_line(error)
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
@@ -236,7 +236,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
 
 
 def _similar_folder(source: str) -> str:
-    """Return the question whether a folder was meant whose name is almost that of one that does not exist."""
+    """Return a suggestion of an existing folder with a similar name; empty if there is none."""
     folder = Path(source)
     if folder.exists() or not folder.parent.is_dir():
         return ""
@@ -245,9 +245,9 @@ def _similar_folder(source: str) -> str:
 
 
 def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
-    """Return what to install if a tokenizer exists only as a SentencePiece file; None for any other error.
+    """Return advice to install sentencepiece if a tokenizer exists only in its format; None for any other error.
 
-    Without the package transformers takes the file for one of tiktoken's, and asks for that.
+    Without the package, transformers takes the file for one of tiktoken's, and asks for that package.
     """
     missing = [name for name in ("sentencepiece", "google.protobuf") if not _installed(name)]
     mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
@@ -269,7 +269,7 @@ def _installed(name: str) -> bool:
 
 
 def _only_pickles(source: str, line: str) -> bool:
-    """Return whether an error says that there are no safetensors, where there may be pickled weights."""
+    """Return whether an error says that safetensors are missing, so that there may be pickled weights."""
     folder = Path(source)
     return "safetensors" in line and (not folder.is_dir() or any(folder.glob("*.bin")))
 
@@ -291,7 +291,7 @@ def _broken_file(source: str) -> str | None:
 def _check_weights(
     source: str, model: PreTrainedModel, info: Mapping[str, Any], adapter_weights: Container[str] = ()
 ) -> None:
-    """Refuse weights that are missing and therefore random, except those that an adapter has."""
+    """Refuse missing weights, which would be random, except those of an adapter."""
     unused_prefix = "pooler." if is_bare(model) else None  # an embedding model pools by itself
     missing = sorted(
         k
@@ -321,9 +321,9 @@ def _check_weights(
 
 
 def _check_layers(source: str, model: PreTrainedModel, info: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint with more layers than its configuration counts: without them it gives other answers.
+    """Refuse a checkpoint with more layers than its configuration has, as its outputs would differ without them.
 
-    Other weights that a model has no use for, such as the heads of its pretraining, change nothing.
+    Other unused weights, such as pretraining heads, have no effect.
     """
     last_numbers: dict[str, list[int]] = {}
     for key in model.state_dict():
@@ -349,12 +349,12 @@ def _numbered(key: str) -> tuple[str, list[int]]:
 
 
 def _loading_errors(info: Mapping[str, Any]) -> list[str]:
-    """Return the errors that transformers noted while it loaded or converted weights."""
+    """Return the errors of transformers while it loaded or converted weights."""
     return sorted({*map(str, info.get("error_msgs") or ()), *map(str, info.get("conversion_errors") or ())})
 
 
 def _list_some(keys: list[str]) -> str:
-    """Return the first of some names of weights as a list in words, and how many more there are."""
+    """Return the first names of some weights as text, with the number of further ones."""
     unlisted = f" and {len(keys) - MAX_LISTED} more" if len(keys) > MAX_LISTED else ""
     return ", ".join(keys[:MAX_LISTED]) + unlisted
 

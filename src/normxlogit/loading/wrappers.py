@@ -20,11 +20,11 @@ from ..tasks import is_bare
 from ..tasks.classification import label_names
 from ..tasks.similarity.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from ..tasks.zero_shot import hypotheses_of
-from .pipeline_settings import settings_of
+from .pipeline_settings import pipeline_settings
 
 
 class SetFitForSequenceClassification(PreTrainedModel):
-    """A SetFit model as a task model: the vector of a text, and the head that classifies it.
+    """A SetFit model as a task model: an embedding model with a classification head.
 
     Args:
         body: The embedding model; its trunk stays the caller's own.
@@ -87,19 +87,19 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
 
 
 def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> dict[str, Any]:
-    """Return what is explained of a model or pipeline: its module, tokenizer, labels and a pipeline's settings."""
+    """Return the module, tokenizer, labels and pipeline settings of a model or pipeline."""
     module, reader = module_and_reader(model, tokenizer)
     names = None if labels is None else label_names(labels)
     return {
         "model": module,
         "tokenizer": reader,
         "labels": names,
-        "pipeline": settings_of(model, hypotheses_of(model, names)),
+        "pipeline": pipeline_settings(model, hypotheses_of(model, names)),
     }
 
 
 def _reader_of(pipeline: Any) -> Any:
-    """Return what reads a pipeline's inputs: its processor, or the model's own made of its parts; None if none does."""
+    """Return a pipeline's processor or tokenizer; several parts are combined to the model's processor."""
     processor = getattr(pipeline, "processor", None)
     names = ("tokenizer", "image_processor", "feature_extractor")
     parts = {name: part for name in names if (part := getattr(pipeline, name, None)) is not None}
@@ -113,7 +113,7 @@ def _reader_of(pipeline: Any) -> Any:
 
 
 def _describe_reader(reader: Any) -> str:
-    """Return what an object is, for an error: the class itself, or an object of one."""
+    """Return a description of an object for an error."""
     return f"the class {reader.__name__}" if isinstance(reader, type) else f"a {type(reader).__name__}"
 
 
@@ -135,7 +135,7 @@ def _unwrap_classifier(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] 
 
 
 def _refuse_extra_steps(model: Any, has_extra_steps: object) -> None:
-    """Raise an error where an object computes more than its transformers model and its head."""
+    """Refuse an object that computes more than its transformers model and its head."""
     if has_extra_steps:
         raise UnsupportedModelError(
             f"this {type(model).__name__} has modules or prompts around its model of transformers, which would be left "
@@ -144,7 +144,7 @@ def _refuse_extra_steps(model: Any, has_extra_steps: object) -> None:
 
 
 def _with_length_limit(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """Return the tokenizer, a copy with a lower `model_max_length` where the model reads fewer tokens."""
+    """Return the tokenizer, or a copy with a lower `model_max_length` if the model reads fewer tokens."""
     longest = getattr(model, "max_seq_length", None) or getattr(model, "max_length", None)
     if not isinstance(longest, int) or longest >= tokenizer.model_max_length:
         return tokenizer

@@ -40,7 +40,7 @@ class Request:
             `model.run`, `model.layer_as_final`, `model.head_logits`, `model.embeddings`, `model.batch`, `model.task`
             and `model.tokenizer`.
         forward: The forward pass over B texts, made without gradients.
-        target: What to explain, K targets for each text; see `BatchTargets.quantity`.
+        target: The targets, K for each text; see `BatchTargets.quantity`.
         layers: The requested layers, L of them, counted from 1; empty for the model's answer as it is.
     """
 
@@ -58,11 +58,11 @@ class Scores:
         values: Scores, (B, K, max(L, 1), T), of any value at padding.
         diagnostics: What the method measured of itself, such as an approximation error, by name: (B, K) each.
         bias: What belongs to no token, (B, K, max(L, 1)): with the scores of the text's tokens and the sink it adds up
-            to what is explained. None where the scores do not add up.
+            to what is explained. None if the scores do not add up.
         sink: What attention sinks contribute, which is in no token's score, (B, K, max(L, 1)); None without sinks.
         sinks: Which tokens are attention sinks, (B, T); None without sinks.
         parts: Scores of the N parts of pictures and sounds where they enter the model, (B, K, max(L, 1), N), which
-            belong to the sum; None where what is read of them are the tokens that stand for them.
+            belong to the sum; None if what is read of them are the tokens that stand for them.
     """
 
     values: Tensor
@@ -83,7 +83,7 @@ def remainder(request: Request, values: Tensor) -> Tensor:
     """Return the explained quantity minus the sum of the token scores, (B, K, L).
 
     Args:
-        request: What is explained.
+        request: The request.
         values: Scores that add up, (B, K, L, T).
     """
     masked = values * request.forward.batch.mask[:, None, None].to(values)  # (B, K, L, T)
@@ -107,7 +107,7 @@ class Method(ABC):
     attribute of its own name. Values are checked against the types before the constructor sees them.
 
     Attributes:
-        info: What `register` was called with.
+        info: The arguments of `register`.
         needs_grad: Whether `score` is called with gradients allowed.
         word_merge: How the scores of a word's tokens become the word's: "sum" where scores are parts of a whole,
             "max" (largest magnitude) where they would grow with the number of pieces.
@@ -125,7 +125,7 @@ class Method(ABC):
         if "__init__" in cls.__dict__:
             setattr(cls, "__init__", _with_checked_settings(cls.__init__))  # noqa: B010  # mypy knows no other way
 
-    def __init__(self) -> None:  # noqa: B027  # what has no settings needs no constructor
+    def __init__(self) -> None:  # noqa: B027  # a method without settings needs no constructor
         """Take no settings; a subclass declares its settings as arguments."""
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
@@ -133,7 +133,7 @@ class Method(ABC):
 
         Args:
             model: The model.
-            batch: What to read.
+            batch: The batch.
             layers: The requested layers.
             predict: Compute what a language model says at the position explained.
         """
@@ -219,8 +219,8 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
     The values are checked on the host, which avoids another synchronisation with the device.
 
     Args:
-        method: What gave the scores.
-        request: What it was given.
+        method: The method that returned the scores.
+        request: The request.
         values: The scores, the layers on the second of three axes.
 
     Raises:
@@ -291,4 +291,4 @@ def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., No
     return checked
 
 
-setattr(Method, "__init__", _with_checked_settings(Method.__init__))  # noqa: B010  # methods without settings say so too
+setattr(Method, "__init__", _with_checked_settings(Method.__init__))  # noqa: B010  # the base class checks that methods without settings get none

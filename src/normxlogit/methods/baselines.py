@@ -15,7 +15,7 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
     """Return the baseline of each token.
 
     Args:
-        request: What is explained.
+        request: The request.
         vectors: The word embeddings of its batch, (B, T, H).
         baseline: "zero" for zero vectors everywhere; the embedding of the "pad" or "mask" token for all
             tokens but the special ones and, in a masked language model, the mask that is the question.

@@ -63,7 +63,7 @@ class FrozenGradient(Method):
     """
 
     needs_grad = True
-    memory = 4  # what flows is kept for the backward pass
+    memory = 4  # the graph is kept for the backward pass
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
 
     Args:
         contributions: The contributions, by place.
-        batch: What was read.
+        batch: The batch.
         per_layer: Whether layers were requested; otherwise the mean over the places of a side is taken.
     """
     text_places, source_places = (

@@ -77,8 +77,8 @@ class PairFit:
     """A linear model fitted to pairs of perturbed texts.
 
     Attributes:
-        weights: Of the M tokens, (M,).
-        scale: What the prior was multiplied by.
+        weights: The weights of the M tokens, (M,).
+        scale: The factor of the prior.
         r2: The share of the variance that it explains on pairs left out of the fit; below zero where the mean of the
             others is the better prediction.
     """
@@ -111,7 +111,7 @@ def fit_pairs(
     prior = prior / prior_size if prior_size > 0 else prior  # (M,); only its direction is used
     factor = cho_factor(np.eye(len(signs)) + signs @ signs.T / alpha)  # K, (n, n)
     inverse = cho_solve(factor, np.eye(len(signs)))  # (n, n)
-    prior_predictions = signs @ prior  # (n,), what the prior predicts
+    prior_predictions = signs @ prior  # (n,), the prediction of the prior
     weighted_predictions = inverse @ prior_predictions  # (n,)
     strength = float(prior_predictions @ weighted_predictions)
     scale = float(weighted_predictions @ difference) / strength if strength > TINY else 0.0

@@ -71,7 +71,7 @@ class TokenSubsets:
     """The explained quantity of texts as a function of which of their tokens are present.
 
     Args:
-        request: What is explained.
+        request: The request.
         log_odds: Whether the log-odds of the target are read, instead of the explained quantity.
 
     Attributes:
@@ -157,7 +157,7 @@ class Fit(NamedTuple):
 
     Attributes:
         weights: (K, M).
-        r2: Share of the variance of the answers that they explain on inputs left out of the fit, (K,); None where it
+        r2: Share of the variance of the answers that they explain on inputs left out of the fit, (K,); None if it
             is not measured.
     """
 
@@ -189,7 +189,7 @@ class Perturbation(Method):
         """Fit scores to the answers on perturbed inputs.
 
         Args:
-            present: What `subsets` returned, (N, M).
+            present: The result of `subsets`, (N, M).
             answers: (N, K).
             prior: The scores of `prior`, (K, M); None without one.
         """

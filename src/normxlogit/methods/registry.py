@@ -44,7 +44,7 @@ class MethodInfo:
         name: Its name.
         summary: One line.
         paper: Where it comes from.
-        needs: What it needs of a model.
+        needs: Its requirements on a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether, with its default settings, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations, so that with a causal model
@@ -102,9 +102,9 @@ def register(
     """Add a method to the registry.
 
     Args:
-        name: What users type.
+        name: The name that users type.
         paper: Source, such as "Mohebbi et al., 2023".
-        needs: What it needs of a model.
+        needs: Its requirements on a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether, with its default settings, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations.
@@ -195,10 +195,10 @@ def describe(name: str) -> MethodInfo:
         MethodError: If there is none of this name; names the nearest.
     """
     _load()
-    if name not in _METHODS and (
-        own_name := NAMES_ELSEWHERE.get(str(name).lower().replace("_", "-").replace(" ", "-"))
-    ):
+    spelled = str(name).lower().replace("_", "-").replace(" ", "-")
+    if name not in _METHODS and (own_name := NAMES_ELSEWHERE.get(spelled)):
         raise MethodError(f"no method named {name!r}; here it is called {own_name}")
+    name = name if name in _METHODS or spelled not in _METHODS else spelled
     if name not in _METHODS:
         similar = nearest(str(name), _METHODS)
         hint = f"did you mean {' or '.join(similar)}?" if similar else f"there are {', '.join(_METHODS)}"
@@ -221,6 +221,8 @@ def method_named(method: "str | Method") -> "Method":
     if not isinstance(method, str):
         from .base import Method
 
+        if isinstance(method, type) and issubclass(method, Method):
+            method = method()
         if not isinstance(method, Method):
             raise MethodError(f"a method is a name or a Method, not {_describe_type(method)}")
         if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as

@@ -57,7 +57,7 @@ def check(setting: Setting, value: Any) -> Any:
     Raises:
         ValueError: If the setting does not take the value.
     """
-    for kind in schema.alternatives(setting.kind):
+    for kind in schema.union_members(setting.kind):
         wrap_value = get_origin(kind) is tuple and not isinstance(value, tuple | list)
         with suppress(ValueError):
             checked = schema.check(kind)((value,) if wrap_value else value)
@@ -90,7 +90,7 @@ def parse(setting: Setting, text: str) -> Any:
     """
     if text.startswith("(") and text.endswith(")"):
         text = text[1:-1]
-    for kind in sorted(schema.alternatives(setting.kind), key=lambda kind: kind is str):  # a string could be anything
+    for kind in sorted(schema.union_members(setting.kind), key=lambda kind: kind is str):  # a string could be anything
         with suppress(ValueError):
             return _parse_as(text, kind)
     raise _refusal(setting, text)

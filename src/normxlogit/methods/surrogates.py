@@ -43,7 +43,7 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
         columns: Which players are present, (N, M).
         answers: (N, K).
         alpha: The penalty.
-        importance: Of the samples, (N,).
+        importance: The weights of the samples, (N,).
     """
     weights = _as_matrix(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
     deviations = answers.std(0)  # (K,)
@@ -146,8 +146,8 @@ class KernelShap(_Surrogate):
 
     def subsets(self, players: int) -> Booleans:
         """Return all subsets if there are few, otherwise random ones, (N, M)."""
-        drawn = all_subsets(players) if self._takes_all_subsets(players) else shapley_subsets(players, self.seed)
-        return np.stack(list(itertools.islice(drawn, self.samples)))
+        subsets = all_subsets(players) if self._takes_all_subsets(players) else shapley_subsets(players, self.seed)
+        return np.stack(list(itertools.islice(subsets, self.samples)))
 
     def _takes_all_subsets(self, players: int) -> bool:
         """Return whether there are no more subsets of the players than samples."""

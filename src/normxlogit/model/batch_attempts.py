@@ -57,7 +57,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
 
     Args:
         model: Holds the token budget.
-        encodings: What to work through.
+        encodings: The encodings.
         share: How many times the memory of a plain pass the work takes.
 
     Yields:
@@ -90,7 +90,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
         else:
             empty_cache()
             remaining_batches.appendleft(places)
-            if len(places) == 1:  # what a method does with one text may be cut by the budget too
+            if len(places) == 1:  # the budget also bounds the work of a method on a single text
                 tokens = budget.tokens
             smaller = max(min(budget.tokens, tokens) // 2, longest)
             if smaller >= budget.tokens:

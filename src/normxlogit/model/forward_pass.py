@@ -27,8 +27,8 @@ class ForwardPass:
             vocabulary heads, of which only the requested rows are computed, and without a head.
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
-        logits_by_position: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
-        outputs: What the model returned, where the caller ran it.
+        logits_by_position: The logits at every token, (B, T, C); None for whole-text and vocabulary heads.
+        outputs: The outputs of the model, if the caller ran it.
     """
 
     batch: Batch

@@ -31,8 +31,10 @@ def identity_of(model: TaskModel) -> Identity:
     compared with the caller's own.
     """
     digest = hashlib.blake2b(digest_size=16)
-    for chunk in _weight_bytes(unwrapped(model.caller_model)):
-        digest.update(chunk)
+    prompt_encoder = model.copy.virtual_tokens.encoder
+    for module in filter(None, (unwrapped(model.caller_model), prompt_encoder)):
+        for chunk in _weight_bytes(module):
+            digest.update(chunk)
     digest.update(json.dumps(_reading_settings(model), sort_keys=True, default=str).encode())
     backend = getattr(model.tokenizer, "_tokenizer", None)
     if backend is not None:
@@ -51,12 +53,12 @@ def _probe_logits(model: TaskModel) -> tuple[tuple[float, ...], float]:
         encodings = model.task.encode(model, [model.task.example_input(model)])[0]
         with torch.inference_mode():
             logits = model.run(model.batch(encodings, [0] * len(encodings))).logits
-    except NormXLogitError:  # such as a model that reads other inputs; what is explained by it says why
+    except NormXLogitError:  # such as a model with other inputs; the reason is raised when it is used
         return (), 0.0
     values = logits.detach().flatten().float().cpu().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)  # (C,)
-    chosen = torch.linspace(0, len(values) - 1, min(len(values), PROBED)).round().long()
+    indices = torch.linspace(0, len(values) - 1, min(len(values), PROBED)).round().long()
     size = max(1.0, values.abs().max().item())
-    return tuple(values[chosen].tolist()), size * max(DEVICE_TOLERANCE, rounding_of(logits.dtype))
+    return tuple(values[indices].tolist()), size * max(DEVICE_TOLERANCE, rounding_of(logits.dtype))
 
 
 def _weight_bytes(model: nn.Module) -> Iterator[bytes | memoryview]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..copies.plain_module import forward_arguments
-from ..errors import InputError
+from ..errors import InputError, first_line
 from ..inputs.encoder import UNLIMITED
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
@@ -53,7 +53,7 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
             if limit is not None and "max_seq_len" in names_read:  # it makes as many distances as the number says
                 yield limit
         for rows, is_certain in _position_counts(name.split(".")[-2:], module):
-            # Rows that the configuration does not count stand before the first position.
+            # Rows beyond the configuration's count precede the first position.
             declared_count = next((count for count in declared if rows - MAX_OFFSET_ROWS <= count <= rows), None)
             if declared_count is not None:
                 yield declared_count
@@ -111,12 +111,12 @@ def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exce
 
     Args:
         model: Names it.
-        inputs: What it was given.
-        error: What it raised.
+        inputs: The inputs of the model.
+        error: The error that the model raised.
         doing: What it was to do with the input, such as "read".
     """
     texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-    reason = (str(error).strip().splitlines() or [""])[0] + _length_hint(model, tokens)
+    reason = first_line(error) + _length_hint(model, tokens)
     described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
     return InputError(f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason}")
 
@@ -160,8 +160,8 @@ def padding_id(
     if not isinstance(module, PreTrainedModel):
         return _first_usable((tokenizer.pad_token_id, 0), None), True
     configured = getattr(config.get_text_config(), "pad_token_id", None)
-    chosen = _first_usable((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), vocabulary_limit(module))
-    return chosen, chosen == configured
+    pad_id = _first_usable((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), vocabulary_limit(module))
+    return pad_id, pad_id == configured
 
 
 def filler_id(config: PretrainedConfig, pad: int) -> int:

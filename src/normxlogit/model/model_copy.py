@@ -16,6 +16,7 @@ from ..copies.memory import out_of_memory
 from ..copies.pool import Pool, kind_of
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
+from ..copies.virtual_tokens import VirtualTokens
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
@@ -39,13 +40,14 @@ class ModelCopy:
     Attributes:
         unmodified: A copy that nothing was changed on: it answers as the caller's model does.
         wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
+        virtual_tokens: What an adapter puts before each text.
         module: The copy that is explained; passes run on private copies of it, see `run`.
         is_adapted: Whether something was changed on `module` that could change its answer: it must be compared with
             that of `wrapped`.
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         pool: Lends private copies of `module`.
         parts: Where its parts are; None before the first batch.
-        known_answer: The inputs of the first text and its logits, of a vocabulary the last token's; None where the
+        known_answer: The inputs of the first text and its logits, of a vocabulary the last token's; None if the
             model has not read that text alone.
         padding: Lengths of texts that keep their states in one batch, padded.
         generates_padded: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
@@ -62,6 +64,9 @@ class ModelCopy:
         self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))
         self.wrapped = clone(caller_model) if is_wrapped(caller_model) else self.unmodified
         self.module = cast(PreTrainedModel, clone(unwrapped_model))
+        self.virtual_tokens = VirtualTokens(self.wrapped)
+        for copy in (self.unmodified, self.module):
+            self.virtual_tokens.add_to(copy)
         self.is_adapted = self.wrapped is not self.unmodified
         self.outputs: int | None = None
         self.pool = Pool(self.module)
@@ -104,7 +109,7 @@ class ModelCopy:
         Args:
             inputs: Its inputs.
             record: As for `copies.run`, as `replace` and `stop` are.
-            replace: What takes the place of which modules' outputs.
+            replace: Functions that replace modules' outputs, by path.
             stop: Where the pass ends.
             states: Whether the model is to return every layer's output.
         """
@@ -216,7 +221,7 @@ def lengths_to_try(lengths: Iterable[int]) -> list[int]:
     of the tokens that it changes is among them.
 
     Args:
-        lengths: Of all texts, of more than one length.
+        lengths: The lengths of all texts, at least two different ones.
     """
     *shorter, longest = sorted(set(lengths))
     chosen, bound = set(), shorter[0]

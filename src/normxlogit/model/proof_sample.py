@@ -21,7 +21,7 @@ MAX_TOKENS = 64
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
     """Return the inputs for the proof of the head: one or two texts of one length, of more than one token."""
-    if batch.placeholder_mask is not None:  # the head is the same for words alone, of which there may be few
+    if batch.placeholder_mask is not None:  # the head is proved on the words alone, of which there may be few
         words = ~batch.placeholder_mask[0]  # (T,)
         by_token = {name: value for name, value in batch.inputs.items() if value.shape == batch.mask.shape}
         return {name: value[:, words][:, :MAX_TOKENS] for name, value in by_token.items()}
@@ -54,13 +54,13 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
     """Compare the logits of the explained copy with those of the model as its owner calls it.
 
     Returns:
-        Why they could not be compared, as a note on results; None where they were.
+        Why they could not be compared, as a note on results; None if they were.
     """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
-        expected = answer_of(private_clone(copy.wrapped)(**caller_inputs))
+        expected = answer_of(private_clone(copy.wrapped)(**_without_virtual_tokens(copy, caller_inputs)))
     if actual is None:
-        return None  # `find_parts` raises what is wrong
+        return None  # `find_parts` raises the error
     if expected is None:
         return f"{type(copy.wrapped).__name__} returns no logits that the copy that is explained could be compared with"
     if not (is_finite(actual) or is_finite(expected)):
@@ -72,3 +72,12 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
             f"own by {difference:.2g}"
         )
     return None
+
+
+def _without_virtual_tokens(copy: ModelCopy, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the inputs of one text as the caller's model takes them, which puts virtual tokens before it itself."""
+    ids = inputs.get("input_ids")
+    if ids is None or not copy.virtual_tokens.ids:
+        return dict(inputs)
+    count = ids.shape[-1] - len(copy.virtual_tokens.stripped(ids[0].tolist()))
+    return {name: value[:, count:] if value.shape == ids.shape else value for name, value in inputs.items()}

@@ -17,7 +17,7 @@ from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch, TokenBudget, collate
 from ..inputs.encoder import Encoder
-from ..inputs.texts import counted
+from ..inputs.texts import positive_integer
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
@@ -41,8 +41,8 @@ class TaskModel:
     The arguments are those of `Explainer`, with the settings of the pipeline that holds the model.
 
     Attributes:
-        pipeline: What the pipeline that holds it was set to.
-        reader: What reads its inputs, a tokenizer or a processor.
+        pipeline: The settings of the pipeline that holds it.
+        reader: Its tokenizer or processor.
         version: The model as this thread's call began with it.
 
     Raises:
@@ -67,7 +67,7 @@ class TaskModel:
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
         task_class.check_reader(tokenizer, class_name)
-        self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
+        self.budget = TokenBudget(positive_integer(batch_tokens, "batch_tokens"))
         self.pipeline = pipeline or PipelineSettings()
         self._read_version = partial(
             read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline
@@ -201,7 +201,7 @@ class TaskModel:
         """
         changed = self.refresh()
         if changed or (not encode_sources and self.copy.parts is None):
-            self.prepare(self._collate(encodings, indices))  # what was found before went with the copy before
+            self.prepare(self._collate(encodings, indices))  # parts that were found earlier belong to the earlier copy
         return self._collate(encodings, indices, encode_sources=encode_sources)
 
     def _collate(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
@@ -242,7 +242,7 @@ class TaskModel:
         """Run the trunk once over a batch.
 
         Args:
-            batch: What to read.
+            batch: The batch.
             layers: Keep every layer's output.
             predict: Compute what a language model says at the position explained; without, `logits` has no columns.
 
@@ -286,7 +286,7 @@ class TaskModel:
             inputs: Model inputs, (B, T).
             positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
             rows: For vocabulary heads, the entries to compute, (R,), instead of the whole vocabulary.
-            replace: What takes the place of which modules' outputs, see `copies.run`.
+            replace: Functions that replace modules' outputs, see `copies.run`.
 
         Returns:
             (B, C), or (B, R).
@@ -319,7 +319,7 @@ class TaskModel:
             inputs: Model inputs, (N, T).
             positions: Where a head that answers at every token is read, (N,) or (N, 2) as in `ForwardPass`.
             texts: Which of the B texts each of the N belongs to, (N,).
-            replace: What takes the place of which modules' outputs, see `copies.run`.
+            replace: Functions that replace modules' outputs, see `copies.run`.
             log_probability: Return the log-probability of the target instead of `BatchTargets.quantity`.
 
         Returns:
@@ -365,11 +365,11 @@ class TaskModel:
         """Return a `ForwardPass` made from the output of a run of the model.
 
         Args:
-            batch: What was read.
-            hidden: What the head reads, (B, T, H); None where there is no head.
+            batch: The batch.
+            hidden: The head's input, (B, T, H); None if there is no head.
             embedded: The embedding layer's output, (B, T, H), or why there is none.
             states: Every layer's output, if they are kept.
-            logits: The model's answer; None where the head has not run.
+            logits: The model's answer; None if the head has not run.
             predict: As for `run`.
             head: What is called for a language model's logits, (B, V), of states, (B, H), instead of its head.
         """
@@ -461,6 +461,7 @@ class TaskModel:
                 raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
             numbers.append(operator.index(layer))
         count = self.layer_count()
+        numbers = [number + count + 1 if -count <= number < 0 else number for number in numbers]  # -1 is the last
         for number in numbers:
             if not 1 <= number <= count:
                 raise MethodError(f"no layer {number}; the model has layers 1 to {count}")

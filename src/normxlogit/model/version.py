@@ -61,12 +61,12 @@ def read_version(
     """Copy the caller's model as it is now, and create the task and encoder for it.
 
     Args:
-        model: What the caller gave.
+        model: The caller's model.
         declared: The task that the caller named.
         labels: The labels that the caller named.
-        reader: What reads the model's inputs.
+        reader: The tokenizer or processor of the model.
         tokenizer: The tokenizer of `reader`.
-        pipeline: What the pipeline that holds the model was set to.
+        pipeline: The settings of the pipeline that holds the model.
         previous: The task model of the version before.
 
     Raises:
@@ -89,6 +89,8 @@ def read_version(
         vocabulary_limit(unwrapped_model),
         input_names(tokenizer, unwrapped_model),
         add_special_tokens=pipeline.add_special_tokens,
+        virtual_ids=copy.virtual_tokens.ids,
+        prefix=copy.virtual_tokens.prefix,
     )
     # Trunks whose head takes the last position as it is must have their last token there.
     pad_left = getattr(config, "summary_type", None) == "last" and hasattr(unwrapped_model, "sequence_summary")

@@ -1,1 +1,1 @@
-"""Where trunk, head, layers and embeddings of a model are: found by recording a pass, and proved."""
+"""The parts of a model (trunk, head, layers, embeddings), found by recording a forward pass, and proved."""

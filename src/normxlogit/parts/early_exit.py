@@ -1,4 +1,4 @@
-"""Early exit: read single layers by skipping later ones, in trunks whose `hidden_states` cannot be brought to the head.
+"""Early exit: read a layer by skipping all later ones, where `hidden_states` cannot be brought to the head.
 
 Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. What all of them have is
 layers that hand a state to the next. With an *early exit*, the layers after the one that is read are skipped: each
@@ -25,7 +25,7 @@ from .proofs import early_exit_ends_in_what_the_head_read
 
 @dataclass(frozen=True)
 class EarlyExit:
-    """Layers that can be skipped, each then returning its input.
+    """The layers of a trunk that can be skipped; a skipped layer returns its input.
 
     Attributes:
         layers: Their paths.
@@ -61,7 +61,7 @@ def find_early_exit(
     """Find the layers that can be skipped, and prove that without skipping the trunk reproduces the head's input.
 
     Returns:
-        None where no layer hands on a state that reaches the head.
+        None if no layer hands on a state that reaches the head.
     """
     hidden = trunk.hidden
     if hidden is None:
@@ -96,7 +96,7 @@ def chained_layers(calls: list[Call]) -> list[Call]:
             continue
         if call.main_input.ndim == 3 and call.main_input.is_floating_point() and call.main_input.shape == output.shape:
             layers.append(call)
-    # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is not a layer.
+    # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
     families = set()
     for layer in layers:
         output = tensor_of(layer.returned)
@@ -106,7 +106,7 @@ def chained_layers(calls: list[Call]) -> list[Call]:
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a change of a layer's state changes what the head reads; a patcher's only decides something."""
+    """Return whether changing a layer's state changes the head's input; that of a patcher only affects a choice."""
 
     def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         output = layer_forward(*args, **kwargs)
@@ -120,13 +120,13 @@ def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs:
 
 
 def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a layer's output with its states replaced by the input states of the same shape: the layer is skipped.
+    """Return the output of a skipped layer: its states are replaced by the input states of the same shape.
 
-    Of several states, one that the layer returns under the name of an argument is replaced by that argument; the others
-    by the arguments that are left, in their order.
+    With several states, one that is returned under the name of an argument is replaced by that argument, and the others
+    by the remaining arguments in their order.
 
     Args:
-        output: What the layer returned: a tensor, a `ModelOutput`, or a tuple or list, with names or without.
+        output: The layer's output: a tensor, a `ModelOutput`, or a tuple or list, with names or without.
         args: The layer's positional arguments.
         kwargs: Its keyword arguments.
     """

@@ -1,4 +1,4 @@
-"""The word embeddings of a model: read them, and replace them in a forward pass."""
+"""The word embeddings of a model, to look up or to replace in a forward pass."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -74,7 +74,7 @@ class Lookup:
     Attributes:
         path: The table.
         ids: The token ids that the model is called with, (B, T).
-        change: Is given the rows, (B, T, H), and returns what takes their place.
+        change: A function of the rows, (B, T, H), that returns their replacement.
         placeholder_mask: Tokens that stand for a picture or a sound, (B, T), for which the model may look any id up.
         once: Whether they must be looked up exactly once, as word embeddings that vectors take the place of.
     """
@@ -86,11 +86,11 @@ class Lookup:
     once: bool = True
 
     def replacement(self, output: Tensor, indices: Tensor) -> Tensor | None:
-        """Return the output of a lookup with its rows changed; None if it is of other ids.
+        """Return the output of a lookup with its rows changed; None if other ids were looked up.
 
         Args:
-            output: What the table returned.
-            indices: The ids that it was given, which may be transposed, or padded on either side.
+            output: The output of the table.
+            indices: The ids that were looked up, which may be transposed, or padded on either side.
         """
         ids, width = self.ids.to(indices.device), self.ids.shape[1]
         if self.placeholder_mask is not None and indices.shape == ids.shape:
@@ -106,7 +106,7 @@ class Lookup:
         return None
 
     def _checked_change(self, rows: Tensor) -> Tensor:
-        """Return what takes the place of rows, (B, T, H), of the same shape."""
+        """Return the replacement of rows, (B, T, H), after checking its shape."""
         vectors = self.change(rows)
         if vectors.shape != rows.shape:
             raise UnsupportedModelError(
@@ -121,7 +121,7 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, 
 
     Args:
         name: The model's class.
-        lookups: What is looked up where.
+        lookups: The lookups.
 
     Yields:
         What `run` is to replace in a pass in this block.
@@ -161,12 +161,12 @@ def table_of(side: nn.Module) -> nn.Module | None:
 
 
 def _word_embedding_table(model: nn.Module) -> nn.Module | None:
-    """Return the module that looks up the word embeddings, of an encoder-decoder model the encoder's; None if none."""
+    """Return the word embedding table, in an encoder-decoder model that of the encoder; None if there is none."""
     try:
         table = model.get_input_embeddings()  # type: ignore[operator]
         config = getattr(model, "config", None)
         stack = getattr(getattr(model, "base_model", None), "encoder", None)
-        # The encoder's own table, which may scale what it gives; T5's is its own also where there is no decoder.
+        # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.
         if getattr(config, "is_encoder_decoder", False):
             table = table_of(model.get_encoder())  # type: ignore[operator]
         elif isinstance(stack, PreTrainedModel):

@@ -14,7 +14,7 @@ from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
 from ..copies.run import Form, embedded_of, states_of, tensor_of
 from ..copies.trace import Call, axes_of, path_of, trace
-from ..errors import HeadMismatchError
+from ..errors import HeadMismatchError, first_line
 from .early_exit import chained_layers, find_early_exit
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
@@ -72,7 +72,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         parts = replace(parts, head_error=str(error))
         unverified = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not pads_inside)
         if embedded is not None and embedded.shape[1] != token_count and not pads_inside:
-            states, embedded = None, None  # latents, of which none is a token's
+            states, embedded = None, None  # latents, which belong to no token
     else:
         parts = replace(
             _with_layer_access(parts, pool, trunk, calls, inputs, None if token_pooling else states),
@@ -95,7 +95,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
 
 
 def _input_of_layers(model: nn.Module, layers: list[Call], shape: torch.Size) -> Tensor | None:
-    """Return what the first layer of a plain module reads, (B, T, H), None without layers; `shape` is its ids'."""
+    """Return the input of a plain module's first layer, (B, T, H), None without layers; `shape` is that of the ids."""
     embedded = layers[0].main_input if layers else None
     if embedded is not None and _time_first(model, embedded, shape):
         return embedded.transpose(0, 1)
@@ -105,7 +105,7 @@ def _input_of_layers(model: nn.Module, layers: list[Call], shape: torch.Size) ->
 def _outputs_of_layers(
     parts: Parts, calls: list[Call], states: tuple[Tensor, ...] | None
 ) -> tuple[LayerOutput, ...] | None:
-    """Return where the layers' outputs are returned; None where not all of the layers that can be read are found."""
+    """Return the module calls that return the layers' outputs; None unless those of all readable layers are found."""
     outputs = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 else None
     if outputs is not None and parts.layers not in (None, len(outputs)):
         return None
@@ -113,14 +113,14 @@ def _outputs_of_layers(
 
 
 def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
-    """Return the paths of the tables in which token ids were looked up, an adapter's in the place of what it wraps."""
+    """Return the paths of the tables that looked up token ids; an adapter's path instead of the table it wraps."""
     tables = {path for path, module in model.named_modules() if _is_embedding_table(module)}
     lookup_paths = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
     return tuple(dict.fromkeys(path for path in lookup_paths if path.rpartition(".")[0] not in tables))
 
 
 def same_ids(indices: Any, ids: Tensor) -> bool:
-    """Return whether what a module was called with are the token ids, (B, T)."""
+    """Return whether a module was called with the token ids, (B, T)."""
     return isinstance(indices, Tensor) and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))
 
 
@@ -137,7 +137,7 @@ def _with_layer_access(
     inputs: Mapping[str, Any],
     states: tuple[Tensor, ...] | None,
 ) -> Parts:
-    """Return the parts with how single layers' outputs are brought to the head: in one pass, or by skipping layers."""
+    """Return the parts with the way by which layers' outputs reach the head: in one pass, or by skipping layers."""
     if states and len(states) > 1:
         try:
             return replace(parts, tail=find_tail(pool, inputs, calls, trunk, states), layers=len(states) - 1)
@@ -148,7 +148,7 @@ def _with_layer_access(
 
 
 def _model_pads_inside(calls: list[Call], ids: Tensor) -> bool:
-    """Return whether the model itself pads the text, as BigBird does to fill its last block."""
+    """Return whether the model itself pads texts, as BigBird does to fill its last block."""
     integers = (
         call.main_input for call in calls if call.main_input is not None and not call.main_input.is_floating_point()
     )
@@ -159,7 +159,7 @@ def _model_pads_inside(calls: list[Call], ids: Tensor) -> bool:
 def _find_token_pooling(
     pool: Pool[PreTrainedModel], head: Head, trunk: Call, calls: list[Call], token_count: int, filler: int
 ) -> TokenPooling | None:
-    """Find which pooled state belongs to which token; None where the trunk gives a state for each token."""
+    """Find which pooled state belongs to which token; None if the trunk returns a state for each token."""
     hidden = trunk.hidden
     if hidden is None or head.piece.swap_if_time_first(hidden).shape[1] == token_count:
         return None
@@ -177,7 +177,7 @@ def _find_token_pooling(
 
 def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
     """Find a module whose input or output is the embedding layer's output; None if there is none."""
-    if embedded is None:  # several streams from the start: what they were made of is the embedding itself
+    if embedded is None:  # several streams from the start, made from the word embeddings
         try:
             word_embeddings = model.get_input_embeddings()
         except NotImplementedError:  # of pyramids of feature maps
@@ -198,9 +198,10 @@ def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor |
 
 
 def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
-    """Yield the calls whose output could be what the head reads, likely ones first.
+    """Yield the calls whose output could be the head's input, likely ones first.
 
-    Only those that end after the last layer: the model goes on correctly from any module, the embeddings included.
+    Only calls that end after the last layer are candidates, because the proof would succeed with any earlier module
+    too, even with the embeddings.
     """
     last = states[-2] if states and len(states) > 1 else None
     after = max((call.end for call in calls if last is not None and call.main_input is last), default=-1)
@@ -218,7 +219,7 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
 def _plain_trunk_candidates(
     model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
 ) -> Iterator[Call]:
-    """Yield the calls of a plain module that could be its trunk's, the last ones first: the head follows the trunk.
+    """Yield the calls of a plain module that could be the trunk, the last ones first.
 
     A call whose output is the answer itself comes last: what is found then is a head that does nothing.
     """
@@ -242,7 +243,7 @@ def _is_transformers_model(model: nn.Module) -> bool:
 
 
 def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
-    """Return whether a plain module holds states as (T, B, H), where its token ids are of a shape of (B, T)."""
+    """Return whether a plain module's states are (T, B, H), for token ids of (B, T)."""
     return not _is_transformers_model(model) and states.shape[:2] == shape[::-1] != shape
 
 
@@ -254,7 +255,7 @@ def _find_head(
     filler: int,
     layer_forms: Mapping[str, Form],
 ) -> tuple[Head, Call, bool]:
-    """Return the head of the first candidate for the trunk with which it reproduces the model's logits.
+    """Return the head behind the first candidate for the trunk with which the model's logits are reproduced.
 
     Args:
         pool: Lends copies of the model.
@@ -276,7 +277,7 @@ def _find_head(
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
-            failures.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
+            failures.append(f"{trunk.path}: {kind}{first_line(error)}")
             return None
         return head, trunk, tokenwise
 
@@ -297,7 +298,7 @@ def _prove_head(
     filler: int,
     layer_forms: Mapping[str, Form],
 ) -> tuple[Head, bool]:
-    """Prove the head that reads what a module returned.
+    """Prove the head that reads a module's output.
 
     Returns:
         The head, and whether it answers at single tokens.

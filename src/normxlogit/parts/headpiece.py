@@ -1,4 +1,4 @@
-"""The headpiece: a model's head as a callable, found by trial and proved.
+"""The headpiece: a model's head as a callable, which is proved.
 
 The head is the model's own code, run on a copy in which the trunk is skipped: it returns the hidden states that it is
 given. So scaling, capping, biases and adapters are the model's own.
@@ -22,14 +22,14 @@ from ..errors import UnsupportedModelError
 Inputs = Mapping[str, Any]
 
 TOKENS_AT_ONCE = 256
-"""Tokens whose logits of the whole vocabulary are held at once."""
+"""Tokens whose logits of the whole vocabulary are in memory at once."""
 
 LOGITS_AT_ONCE = 65_536_000
-"""Logits computed at once where single rows of the output embedding cannot be computed."""
+"""Most logits computed at once if single rows of the output embedding cannot be computed alone."""
 
 
 def answer_of(output: Any) -> Tensor | None:
-    """Return the logits in a model's output, None if it has none; start and end logits side by side, (B, T, 2)."""
+    """Return the logits in a model's output, None if it has none; start and end logits are stacked, (B, T, 2)."""
     logits = output.get("logits")
     if logits is None and output.get("start_logits") is not None and output.get("end_logits") is not None:
         logits = torch.stack((output["start_logits"], output["end_logits"]), -1)  # (B, T, 2)
@@ -38,7 +38,7 @@ def answer_of(output: Any) -> Tensor | None:
 
 @dataclass(frozen=True)
 class Headpiece:
-    """Where the head of a model is, and how it is called.
+    """The trunk that a head follows, and how the head is called.
 
     Attributes:
         trunk: Path of the trunk, whose output the head reads.
@@ -47,7 +47,7 @@ class Headpiece:
             token or the end-of-sequence token find it in every one-token sequence.
         time_first: Whether the trunk gives (T, B, H).
         skipped: Paths of layers outside the trunk, which the head does not need, with how they return a state.
-        output_embedding: Path of the output embedding, where chosen rows alone can be computed; None where they cannot.
+        output_embedding: Path of the output embedding, where chosen rows alone can be computed; None if they cannot.
         takes_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
         repeats: How often a token stands in its sequence of one: heads may pool two places.
     """
@@ -62,7 +62,7 @@ class Headpiece:
     repeats: int = 1
 
     def swap_if_time_first(self, hidden: Tensor) -> Tensor:
-        """Return the trunk's states with axes (B, T, H), or these as the trunk has them."""
+        """Swap the first two axes of states if the trunk's are time first: to (B, T, H), or back."""
         return hidden.transpose(0, 1) if self.time_first else hidden
 
 
@@ -145,7 +145,7 @@ def output_embedding_path(model: PreTrainedModel) -> str | None:
 
 
 def _return_states(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
-    """Stand in for the trunk: return given hidden states in the form of its output."""
+    """Replace the trunk: return given hidden states in the form of its output."""
     output = form.wrap(hidden)
     pooler = getattr(trunk.__self__, "pooler", None)
     if form.pooled and isinstance(output, ModelOutput) and pooler is not None:
@@ -154,7 +154,7 @@ def _return_states(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -
 
 
 def _project_on_rows(rows: Tensor, embedding: Any, hidden: Tensor) -> Tensor:
-    """Stand in for the output embedding: project states, (..., H), on chosen rows of it, (..., R)."""
+    """Replace the output embedding: project states, (..., H), on some of its rows, (..., R)."""
     module: nn.Module = embedding.__self__
     weight, bias = module.weight, getattr(module, "bias", None)  # now: a parametrised weight is made anew each time
     return nn.functional.linear(hidden, weight[rows], None if bias is None else bias[rows])  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""The module, and which of its calls, that returns the output of each layer."""
+"""The module and the call that returns the output of each layer."""
 
 from dataclasses import dataclass
 
@@ -31,8 +31,8 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
     """Find the modules that return the layers' outputs.
 
     Args:
-        calls: What the modules did in a trial.
-        trunk: The path of the trunk; None where it is not known.
+        calls: The calls of modules in a recorded pass.
+        trunk: The path of the trunk; None if it is not known.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way
             to the head.
 
@@ -88,10 +88,10 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
 
 
 def _tokens_first(state: Tensor, text_state: Tensor | None) -> Axes | None:
-    """Return the order of a state's axes that begins with texts and tokens, None if it is ambiguous.
+    """Return an order of a state's axes that puts texts and tokens first, None if it is ambiguous.
 
     Args:
-        state: What a layer returned, (B, T, H), or with an axis of streams before or after the first two.
+        state: A layer's output, (B, T, H), or with an axis of streams before or after the first two.
         text_state: A state of which these are the first two axes, (B, T, H).
     """
     if text_state is None:

@@ -22,7 +22,7 @@ from .proofs import tail_gives_what_the_head_read
 
 @dataclass(frozen=True)
 class Tail:
-    """What follows the layers of a trunk.
+    """The modules that follow the layers of a trunk.
 
     Attributes:
         form: How the last one returns a state.
@@ -53,7 +53,7 @@ def run_trunk(
 def bring_to_head(
     pool: Pool[PreTrainedModel], trunk: str, tail: Tail, state: Tensor, inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Return what the head would read if the last layer gave a state: the trunk's output with its layers skipped.
+    """Return the head's input for a state as the last layer's output: the trunk's output with its layers skipped.
 
     Args:
         pool: Lends copies of the model.
@@ -76,7 +76,7 @@ def find_tail(
     trunk: Call,
     states: tuple[Tensor, ...],
 ) -> Tail | None:
-    """Find what follows the layers of a trunk, and prove it.
+    """Find the modules that follow the layers of a trunk, and prove them.
 
     The last layer is looked for among the calls inside the trunk: it reads the last state but one, and modules of its
     kind return the states before. With all of these skipped, its own output must reach the head as in the pass.

@@ -102,7 +102,7 @@ def holds_on_another_text(
     *,
     side_by_side: bool,
 ) -> str | None:
-    """Compare the head with the model on another text, and the model's answers in a batch with those alone.
+    """Compare the head with the model on another text, and the model's logits in a batch with those alone.
 
     The first text is read a second time here: where its answer beside the other one is the same to rounding, the model
     answers the same again, and is not asked once more.
@@ -161,10 +161,10 @@ def holds_on_another_text(
 def _run_doubled(
     pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], site: Site | None
 ) -> tuple[dict[str, Any], Pass, str | None]:
-    """Run the model on a batch with each text once more, its tokens in another order.
+    """Run the model on a batch in which each text is repeated with its tokens in another order.
 
     Returns:
-        The inputs, the pass, and why it was not run or gave no answer; None where it did.
+        The inputs, the pass, and a note if the pass was not run or gave no logits, otherwise None.
     """
     names = ("input_ids", "pixel_values", "input_features", "input_values")
     main_name = next((name for name in names if name in inputs), None)
@@ -197,5 +197,5 @@ def _random_states() -> tuple[Any, ...]:
 
 
 def _spread_rows(size: int, like: Tensor) -> Tensor:
-    """Return some rows of a vocabulary of a size, the first and the last among them, (R,), on the device of `like`."""
+    """Return evenly spread rows of a vocabulary, (R,), with the first and the last, on the device of `like`."""
     return torch.linspace(0, size - 1, PROOF_ROWS, dtype=torch.float64, device=like.device).long()

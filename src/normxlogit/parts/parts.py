@@ -1,4 +1,4 @@
-"""Where the parts of a model are: paths, axes and counts, which can be printed and pickled."""
+"""`Parts`: the paths of a model's parts with their axes and counts, as plain data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ class EmbeddingTap:
         return Site(self.path, is_input=self.is_input)
 
     def embedded(self, recorded: Tensor, length: int) -> Tensor:
-        """Return the embedding layer's output, (B, T, H), T being `length`."""
+        """Return the embedding layer's output, (B, T, H), with T = `length`."""
         states = recorded.permute(self.axes)[:, :length]  # (B, T, H)
         if states.shape[1] != length:
             raise UnsupportedModelError(
@@ -46,10 +46,10 @@ class EmbeddingTap:
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the parts of a model are, as module paths.
+    """The parts of a model, as module paths.
 
     Attributes:
-        headpiece: The proved head; None where none reproduces the model's logits.
+        headpiece: The proved head; None if none reproduces the model's logits.
         head_error: Why there is none, said to what needs one.
         tokenwise: Whether the head on one token gives what it gives at that token in the text; heads that compare
             tokens with each other, such as Splinter's with the question's, answer only in the text.
@@ -59,14 +59,14 @@ class Parts:
             `hidden_states`.
         states_lack_embeddings: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends
             with the last layer's before and after the final norm.
-        tail: What follows the layers and precedes the head; None if the last layer's output is final.
-        early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None where they can.
+        tail: The modules between the layers and the head; None if the last layer's output is final.
+        early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None if they can.
         layers: Number of layers; None when they cannot be read either way.
-        token_pooling: Which state stands for which token, of trunks that shorten it; None where each token has its own.
-        outputs: Where each layer's output is returned; None where no kind of module returns them all.
-        embedding_output: Where the embedding layer's output is returned; None where no module returns it.
+        token_pooling: Which state stands for which token, of trunks that shorten it; None if each token has its own.
+        outputs: Where each layer's output is returned; None if no kind of module returns them all.
+        embedding_output: Where the embedding layer's output is returned; None if no module returns it.
         tables: Tables in which token ids were looked up, the word embeddings among them.
-        unverified: What could not be proved because it could not be tried, as notes on results.
+        unverified: Notes on proofs that could not be run, for results.
     """
 
     headpiece: Headpiece | None = None
@@ -98,7 +98,7 @@ class Parts:
 
     @property
     def head_mismatch(self) -> HeadMismatchError:
-        """The error of a model without a proved head, new each time because an error keeps its traceback."""
+        """A new error for a model without a proved head; errors are not reused, as they keep their traceback."""
         return HeadMismatchError(self.head_error)
 
     @property
@@ -107,7 +107,7 @@ class Parts:
         return None if self.trunk is None else Site(self.trunk, call=0)
 
     def hidden(self, model: nn.Module, returned: Any) -> Tensor:
-        """Return the hidden states in what the trunk returned, (B, T, H)."""
+        """Return the hidden states in the trunk's output, (B, T, H)."""
         if (hidden := hidden_of(returned)) is None:
             raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
         return self.head.swap_if_time_first(hidden)
@@ -116,7 +116,7 @@ class Parts:
         """Return the embedding layer's output, (B, T, H) with T = `length`, from a recording at the tap.
 
         Returns:
-            None where nothing was recorded; the error where the layers read fewer positions than tokens.
+            None if nothing was recorded; the error where the layers read fewer positions than tokens.
         """
         tensor = tensor_of(recorded)
         if tensor is None or self.embedding_tap is None:

@@ -1,7 +1,7 @@
 """All proofs on models: what is compared, the tolerance, the reason, and when they run.
 
 The numbers are right because each step is compared with the model's own answer, on the caller's own input. A comparison
-returns whether it holds, or None where it does and the difference where it does not. Those here compare two answers;
+returns whether it holds, or None if it does and the difference where it does not. Those here compare two answers;
 those that run the model for it are in `model_proofs` and `frozen.runner`. `PROOFS` is the table in the page on
 how it works.
 """
@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from ..copies.non_finite import EXCLUDED
 
 SUM_ERROR = 10
-"""Sums in another order, as of a larger batch, may differ by this many times what rounding explains in a single one."""
+"""Sums in another order, as in a larger batch, may differ by this multiple of the rounding of a single sum."""
 
 STATES_AGREE = 1e-4
-"""Difference that padding, or a longer text, may make to a state, relative to the largest."""
+"""Tolerance of the effect of padding, or of later tokens, on a state, relative to the largest value."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,9 +30,9 @@ class Proof:
     """A row of the table of proofs.
 
     Attributes:
-        compares: What is compared with what.
+        compares: The two quantities that are compared.
         tolerance: How far apart they may be.
-        why: What would be wrong without it.
+        why: The fault that the proof excludes.
         when: When it runs, and what it costs.
     """
 
@@ -65,12 +65,12 @@ def tolerance_for(logits: Tensor) -> float:
 
 
 def rounding_of(dtype: torch.dtype) -> float:
-    """Return the largest difference, relative to the size of what is added up, that rounding explains."""
+    """Return the largest difference that rounding explains, relative to the size of the summands."""
     return 1e-5 if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps
 
 
 def largest_difference(actual: Tensor, expected: Tensor) -> float:
-    """Return the largest difference between two answers, infinite where their shapes differ.
+    """Return the largest difference between two tensors, infinite if their shapes differ.
 
     A value beyond EXCLUDED, as a regression model may answer with, counts relative to its own size, so that
     `tolerance_for` holds for it too; the same infinity does not differ.
@@ -86,9 +86,9 @@ def largest_difference(actual: Tensor, expected: Tensor) -> float:
 
 
 def quantises_by_batch(model: nn.Module) -> bool:
-    """Return whether activations are quantised by the largest of a batch, so that texts change each other's answers.
+    """Return whether activations are quantised by the maximum of a batch, so that texts affect each other's logits.
 
-    In LLM.int8 of bitsandbytes a column with a value above the threshold in any text is quantised in none.
+    In LLM.int8 of bitsandbytes, a column with a value above the threshold in any text is not quantised in any text.
     """
     return any(
         ".quantized.dynamic" in type(module).__module__ or _has_outlier_columns(module) for module in model.modules()
@@ -102,7 +102,7 @@ def _has_outlier_columns(module: nn.Module) -> bool:
 
 
 def _largest_logit(logits: Tensor) -> float:
-    """Return the largest logit that is not excluded, 1 or more."""
+    """Return the magnitude of the largest logit that is not excluded, at least 1."""
     size = logits.abs()
     return max(1.0, torch.where(size < EXCLUDED, size, 0.0).max().item()) if size.numel() else 1.0
 
@@ -123,7 +123,7 @@ def beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
     when="first call, where something was changed; two passes",
 )
 def copy_answers_as_the_model(actual: Tensor, expected: Tensor) -> float | None:
-    """Return by how much the copy's logits differ from the model's own, None if by no more than rounding."""
+    """Return the difference of the copy's logits from the model's own, None if it is within rounding."""
     return beyond_rounding(actual, expected)
 
 
@@ -137,7 +137,7 @@ def copy_answers_as_the_model(actual: Tensor, expected: Tensor) -> float | None:
     when="first call, for each candidate; the head alone",
 )
 def head_gives_the_logits(logits: Tensor, expected: Tensor) -> float | None:
-    """Return by how much the head's logits differ from the model's, None if by no more than rounding."""
+    """Return the difference of the head's logits from the model's, None if it is within rounding."""
     return beyond_rounding(logits, expected)
 
 
@@ -170,7 +170,7 @@ def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
     when="first call; a pass in which the layers are skipped",
 )
 def tail_gives_what_the_head_read(brought: Tensor, hidden: Tensor, state: Tensor) -> bool:
-    """Return whether the last layer's output, brought to the head, is what the head read."""
+    """Return whether the last layer's output, brought to the head, equals the head's input."""
     return bool((brought - hidden).abs().max().item() <= tolerance_for(state))
 
 
@@ -195,7 +195,7 @@ def early_exit_ends_in_what_the_head_read(every_layer: Tensor, without_last: Ten
     "plain pass, and a frozen one over the first of several texts",
 )
 def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: float) -> float | None:
-    """Return by how much the answer of a frozen pass differs from the model's own, None within the tolerance."""
+    """Return the difference of a frozen pass's output from the model's own, None if it is within the tolerance."""
     difference = largest_difference(answer, expected)
     return None if difference <= tolerance else difference
 
@@ -207,7 +207,7 @@ def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: flo
     when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
 )
 def nothing_bypasses(gradient: Tensor | None) -> bool:
-    """Return whether nothing of a signal reaches the answer but through the map of vectors made of it."""
+    """Return whether a signal affects the output only through the vectors that its entry makes of it."""
     return gradient is None
 
 
@@ -251,7 +251,7 @@ def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
     when="generating for several prompts, and again beyond the lengths that were tried; two steps for each length",
 )
 def prompts_are_continued_as_alone(alone: Tensor, batched: Tensor) -> bool:
-    """Return whether two steps of logits are the same, (2, V) each; the second as far as the first chose alike."""
+    """Return whether two steps of logits are the same, (2, V) each; the second is compared if both chose one token."""
     if not torch.equal(alone[0].argmax(), batched[0].argmax()):
         return False
     difference = (alone.float() - batched.float()).abs()
@@ -280,7 +280,7 @@ def states_are_of_these_inputs(theirs: Tensor, ours: Tensor) -> bool:
     when="every call of `from_outputs`; the head alone",
 )
 def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
-    """Return by how much the head's logits on the caller's states differ from theirs, None if by rounding alone."""
+    """Return the difference of the head's logits on the caller's states from the caller's, None if within rounding."""
     return beyond_rounding(logits.to(theirs.device), theirs.float())
 
 
@@ -291,7 +291,7 @@ def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
     when="loading a SentenceTransformer; two passes over three tokens",
 )
 def vectors_are_the_sentence_transformers(rebuilt: Tensor, expected: Tensor) -> float | None:
-    """Return by how much vectors differ from the SentenceTransformer's, None if by no more than rounding."""
+    """Return the difference of vectors from the SentenceTransformer's, None if it is within rounding."""
     return beyond_rounding(rebuilt, expected)
 
 

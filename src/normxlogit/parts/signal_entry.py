@@ -1,4 +1,4 @@
-"""Where a picture or a sound enters a model: the first module with weights that is given no token ids."""
+"""The entry of a picture or a sound into a model: the first module with weights that reads it."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class SignalEntry:
         return patches.reshape(*axes, width).movedim(-1, self.channels)
 
     def patch_means(self, values: Tensor) -> Tensor:
-        """Return the mean of values, in the shape of the module's input, over what each patch is made of, (N,)."""
+        """Return the mean of values, in the shape of the module's input, over each patch's receptive field, (N,)."""
         if not self.window:
             return values.mean(-1).flatten()
         pools: tuple[Any, ...] = (nn.functional.avg_pool1d, nn.functional.avg_pool2d, nn.functional.avg_pool3d)
@@ -60,7 +60,7 @@ class SignalEntry:
         return means.flatten()
 
     def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
-        """Return the `replace=` of `run` with which the model goes on with changed patches, (1, N, H)."""
+        """Return the `replace=` of `run` that changes the patches, (1, N, H)."""
 
         def replace_output(output: Any, _: Any, __: Any) -> Tensor:
             with torch._C.DisableTorchFunction():
@@ -70,7 +70,7 @@ class SignalEntry:
 
 
 def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
-    """Find where the numbers of a picture or a sound enter a model; None where nothing but token ids is read."""
+    """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone."""
     entries: list[SignalEntry] = []
 
     def recorder(path: str, module: Any) -> Replace:
@@ -99,7 +99,7 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
 
 
 def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
-    """Return where the patch embeddings of a signal are, proved to be all that the answer depends on of it.
+    """Return the patch embeddings of a signal, after proving that it affects the output through them alone.
 
     Args:
         model: A private copy of the model.
@@ -119,7 +119,7 @@ def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) ->
 
 
 def _bypassing_gradient(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> Tensor | None:
-    """Return the gradient of the answer with respect to a signal whose entry is detached; None if no path is left."""
+    """Return the gradient of the output by a signal whose entry is detached; None if there is no other path."""
     with torch.inference_mode(False), torch.enable_grad():
         values = inputs[signal].detach().clone().requires_grad_()
         result = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))

@@ -1,4 +1,4 @@
-"""Trunks that pool tokens: which state belongs to which token.
+"""Trunks that pool tokens: the mapping of tokens to states.
 
 Some trunks pool: they read T tokens and give fewer states. With its layers skipped, which mix the tokens, such a trunk
 only pools, and then a state changes with a token exactly when the token is pooled into it.
@@ -17,12 +17,12 @@ from ..copies.trace import Call
 from .layer_to_head import run_trunk
 
 ROWS = 64
-"""Texts in one pass of the trunk without layers."""
+"""Texts in one pass of a trunk with its layers skipped."""
 
 
 @dataclass(frozen=True)
 class TokenPooling:
-    """The layers of a trunk that pools, to be skipped.
+    """The layers of a pooling trunk that are skipped to find its mapping.
 
     Attributes:
         layers: Their paths, with how they return a state.
@@ -34,7 +34,7 @@ class TokenPooling:
 
 
 def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPooling:
-    """Return the layers of a trunk that must be skipped for it to pool only: those that keep the number of states."""
+    """Return the layers to skip so that a trunk only pools: those that keep the number of states."""
     layers: dict[str, Form] = {}
     for call in calls:
         output, main_input = tensor_of(call.returned), call.main_input
@@ -58,7 +58,7 @@ def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPool
 def token_state_indices(
     pool: Pool[PreTrainedModel], trunk: str, pooling: TokenPooling, length: int, device: torch.device
 ) -> Tensor:
-    """Return the index of each token's state, (T,); a token that the trunk drops has the state of the token before."""
+    """Return the index of each token's state, (T,); a token that the trunk drops gets that of the token before."""
     instead = {path: form.return_input for path, form in pooling.layers.items()}
 
     def pool_tokens(ids: Tensor) -> Tensor:

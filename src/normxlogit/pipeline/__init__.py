@@ -1,1 +1,1 @@
-"""From a request to results."""
+"""Pipelines: from the arguments of a call to its results."""

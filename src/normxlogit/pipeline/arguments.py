@@ -85,7 +85,7 @@ def advised_arguments(advice: Mapping[str, str]) -> Callable[[Callable[P, R]], C
     """Return a decorator that checks arguments as `checked_arguments` does, with other advice.
 
     Args:
-        advice: What to do instead, by the name of an argument that the function does not take.
+        advice: Advice by the name of an argument that the function does not take.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -155,17 +155,17 @@ def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signat
     `**options: Unpack[Keys]` takes these keys alone, and `**options: Annotated[Any, Keys]` others too.
     """
     signature, text = inspect.signature(function), inspect.getdoc(function)
-    *others, last = signature.parameters.values()
+    *parameters, last = signature.parameters.values()
     if text is None or last.kind is not last.VAR_KEYWORD or not get_args(last.annotation):
         return signature, text
     takes_others = [last.replace(annotation=Any)] if get_origin(last.annotation) is Annotated else []
     described = next(line for line in text.splitlines() if line.startswith(f"    **{last.name}: "))
     lines = []
     for key, hint in get_type_hints(get_args(last.annotation)[-1], include_extras=True).items():
-        others.append(last.replace(name=key, kind=last.KEYWORD_ONLY, default=None, annotation=hint.__origin__))
+        parameters.append(last.replace(name=key, kind=last.KEYWORD_ONLY, default=None, annotation=hint.__origin__))
         lines.append(fill(f"{key}: {hint.__metadata__[0]}", 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
     lines += [described] if takes_others else []
-    return signature.replace(parameters=[*others, *takes_others]), text.replace(described, "\n".join(lines))
+    return signature.replace(parameters=[*parameters, *takes_others]), text.replace(described, "\n".join(lines))
 
 
 def _unknown_argument_error(

@@ -1,4 +1,4 @@
-"""Keywords of the explainer's methods, described once; each is None unless it is passed.
+"""Keyword arguments of the explainer's methods; each is None unless it is passed.
 
 `arguments.checked_arguments` writes them into the signature and the docstring of a method that unpacks them.
 """

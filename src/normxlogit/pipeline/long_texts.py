@@ -1,4 +1,4 @@
-"""Windows of a text beyond the model's length, and the result of the whole text from those of its windows."""
+"""Windows of a text beyond the model's length, and the merged result of the whole text."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,13 +13,13 @@ from ..results.storage.schema import FloatArray
 from ..tasks.base import units_of_tokens
 
 OVERLAP = 4
-"""Neighbouring windows share one part in this many of the room for text."""
+"""Neighbouring windows overlap by this fraction, 1 / OVERLAP, of their text."""
 
 Places = list[int]
 
 
 def windows(encoding: Encoding, limit: int) -> list[Places]:
-    """Cut a text into windows that share a quarter with their neighbours.
+    """Cut a text into windows that overlap by a quarter.
 
     Returns:
         The places of each window's tokens; special tokens and the shorter text of a pair are in all of them, and the
@@ -35,7 +35,7 @@ def windows(encoding: Encoding, limit: int) -> list[Places]:
 
 
 def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
-    """Return the positions of the text that is cut, and how many of them fit into a window."""
+    """Return the indices of the tokens of the text to cut, and how many of them fit into a window."""
     sequences = [
         [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]
         for sequence in (0, 1)
@@ -51,13 +51,13 @@ def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
 
 
 def _window_places(encoding: Encoding, content: Places, start: int, room: int) -> Places:
-    """Return the places of a window: `room` of the text that is cut, and all that every window keeps."""
+    """Return the token indices of a window: `room` of the text to cut, and all tokens that every window keeps."""
     left_out = set(content[:start]) | set(content[start + room :])
     return [i for i in range(len(encoding)) if i not in left_out]
 
 
 def window_around(encoding: Encoding, limit: int, position: int) -> Places:
-    """Return the window with a token in its middle, as far as the text's ends allow."""
+    """Return a window around a token, which is in its middle unless it is near an end of the text."""
     content, room = _content(encoding, limit)
     middle = sum(i < position for i in content)
     start = min(max(0, middle - room // 2), len(content) - room)
@@ -78,7 +78,9 @@ def spread(encoding: Encoding, places: Places, result: Attribution, limit: int) 
     return _whole(encoding, result, scores, note, targets=targets, token_predictions=None, sinks=sinks)
 
 
-def merged(encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int) -> Attribution:
+def merge_windows(
+    encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int
+) -> Attribution:
     """Merge the scores of overlapping windows; take a token's prediction from the window where it is most central.
 
     The prediction is the mean of W windows' logits, so a token whose scores add up to them has the sum of its windows'

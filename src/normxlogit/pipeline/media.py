@@ -1,4 +1,4 @@
-"""Scores of pictures and sounds, from those of the tokens that stand for them or of the parts that they enter by."""
+"""Scores of pictures and sounds, from those of their placeholder tokens, or of their patches and frames."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ class Placed(NamedTuple):
 
 
 def check_reads_media(method: Method) -> None:
-    """Refuse a method that scores the words of a prompt and not its pictures.
+    """Refuse a method that cannot score pictures and sounds in a prompt.
 
     Raises:
         MethodError: If this is one.
@@ -44,14 +44,14 @@ def check_reads_media(method: Method) -> None:
         )
 
 
-def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
-    """Separate the scores of a text's words from those of the pictures and sounds of its prompt.
+def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
+    """Separate the scores of a prompt's text from those of its pictures and sounds.
 
     The padding of a picture has no place in it: what it contributes is added to the bias, so that the sum stays. So is
     what attention sinks contribute where all of them are frames of a sound.
 
     Args:
-        context: What was read.
+        context: The encoding that was read.
         scores: Of one text on the host, (G, L, T); where an encoder reads a sound, its frames come before the tokens.
 
     Returns:
@@ -89,7 +89,7 @@ def with_media(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]
 
 
 def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium], Scores]:
-    """Return the pictures and sounds that were read, and the scores with those of an encoder's frames as parts."""
+    """Return the pictures and sounds of an encoding, and the scores with those of an encoder's frames as parts."""
     signal = context.signal
     if signal is not None and signal.sound is not None:
         scores, frames = _frames_as_parts(scores, len(context)), scores.values.shape[-1] - len(context)
@@ -101,11 +101,11 @@ def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium
 
 
 def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str = "") -> Placed:
-    """Bring scores, (G, L, N), to the places of a picture or sound.
+    """Map scores, (G, L, N), to the places of a picture or sound.
 
     Args:
         medium: The picture or sound.
-        spread: Where each of the N is; None where that is not known.
+        spread: Where each of the N is; None if that is not known.
         scores: Of the tokens that stand for it, or of the parts by which it enters the model.
         hint: What the error adds where it is not known.
     """
@@ -124,7 +124,7 @@ def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, h
 def appended(
     units: Units, scores: FloatArray, placed: Sequence[Placed], *, layers: bool
 ) -> tuple[Units, FloatArray, tuple[Medium, ...]]:
-    """Return units and scores with the parts of pictures and sounds behind those of the text.
+    """Append the parts of pictures and sounds to the units and scores of the text.
 
     Args:
         units: The T units of the text.

@@ -1,4 +1,4 @@
-"""The arguments of an explanation, checked once."""
+"""`Options`: the checked arguments of an explanation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium
-from ..inputs.texts import counted
+from ..inputs.texts import positive_integer
 from ..methods import Method
 from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
@@ -16,15 +16,15 @@ from ..tasks.positions import Position
 from ..tasks.targets import Choice, Layers, TargetSpec, is_choice
 
 Verify = int | Literal["auto"] | None
-"""How many units are removed one at a time; with "auto" a set is looked for among all of them; None for none."""
+"""How many units are removed one at a time; "auto" also searches a set among all units; None for none."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """One call's arguments, checked.
+    """The checked arguments of one call.
 
     Attributes:
-        media_method: What takes the place of `method` where a prompt holds a picture or a sound; None for the same.
+        media_method: The method for prompts with a picture or a sound; None for `method`.
         verify: How many units of the highest scores are removed, see `keywords.Verify`.
     """
 
@@ -90,9 +90,10 @@ class Options:
 
 
 def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:
-    """Return the methods of a comparison, by default the default and the paper's."""
+    """Return the methods of a comparison; by default, the default method and the paper's."""
     methods = default_methods("labels") if methods is None else methods
-    if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
+    methods = [methods] if isinstance(methods, str | Method) else methods
+    if not isinstance(methods, Sequence) or not methods:
         raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'lime']")
     if target is not None and not is_choice(target):
         raise TargetError("methods are compared on one target: a name or an index")
@@ -111,7 +112,7 @@ def checked_verify(verify: Verify) -> Verify:
         return "auto"
     if verify is None or verify is False or (isinstance(verify, int) and verify == 0):
         return None
-    return counted(verify, "verify")
+    return positive_integer(verify, "verify")
 
 
 def _listed(targets: object) -> list[Choice]:
@@ -125,7 +126,7 @@ def _listed(targets: object) -> list[Choice]:
 
 
 def provenance(model: TaskModel, method: Method) -> dict[str, Any]:
-    """Return the fields by which a result says where it comes from."""
+    """Return the fields of a result on the model and the method that it comes from."""
     return {
         "method": method.info.name,
         "settings": method.settings,

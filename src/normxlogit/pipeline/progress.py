@@ -1,4 +1,4 @@
-"""The progress display of calls, corpora and commands: a bar on a terminal, lines in a log."""
+"""Progress of calls, corpora and commands: a bar on a terminal, lines in a log."""
 
 import sys
 import threading
@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 PATIENCE = 1.0
-"""Seconds without a bar: a call that is done by then needs none."""
+"""Seconds before a bar appears, so that short calls show none."""
 
 LOG_EVERY = 10.0
-"""Seconds between two lines where standard error is not a terminal."""
+"""Seconds between two lines if standard error is not a terminal."""
 
 _silent = threading.local()
 
@@ -30,13 +30,13 @@ class Update(Protocol):
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Show no bar inside the block unless one is requested: the caller shows its own."""
-    before = getattr(_silent, "on", False)
+    """Show no bar inside the block unless one is requested, as the caller shows its own."""
+    was_silent = getattr(_silent, "on", False)
     _silent.on = True
     try:
         yield
     finally:
-        _silent.on = before
+        _silent.on = was_silent
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def progress_bar(
     """Show progress on standard error.
 
     Args:
-        total: The number of steps; None where it is not known before the work begins, and then 1 if it can be known.
+        total: The number of steps; None if it is not known before the work begins, and then 1 if it can be known.
         show: True for a bar on a terminal and lines in a log, False for nothing; None for a bar after a second, if
             standard error is a terminal, this is the main thread and no `no_bars` block is active.
         description: The text beside the bar.

@@ -24,7 +24,7 @@ from ..results.units.units import Units
 from ..tasks.base import units_of_tokens
 from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
-from .media import Placed, appended, with_media
+from .media import Placed, appended, split_media_scores
 from .options import Verify, provenance
 from .verification import Answer, MeasuredQuantity, Tokens, removable, run_searches
 
@@ -47,7 +47,7 @@ class Shares(NamedTuple):
 
     Attributes:
         scores: (K, T).
-        bias: The bias, with the contribution of attention sinks, (K,); None where the method reports none.
+        bias: The bias, with the contribution of attention sinks, (K,); None if the method reports none.
         sinks: Which tokens are attention sinks.
     """
 
@@ -153,14 +153,14 @@ def _verified(
         return [next(shortened).vector if removed else text.vector for text, removed in texts]
 
     def cosines_without(removals: list[tuple[int, Tokens]]) -> list[Answer]:
-        """Return the cosine of each document and the query, without some units of either."""
+        """Return the cosines of documents with the query, without some units of either."""
         from_query, from_document = [], []
         for place, units in removals:
             removed = [origins[place][unit] for unit in units]
             from_query.append((query, [token for side, token in removed if side == 0]))
             from_document.append((documents[place], [token for side, token in removed if side == 1]))
-        queries, others = vectors_without(models[0], from_query), vectors_without(models[1], from_document)
-        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, others, strict=True)]
+        queries, document_vectors = vectors_without(models[0], from_query), vectors_without(models[1], from_document)
+        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, document_vectors, strict=True)]
         return [Answer(None, cosine, None) for cosine in cosines]
 
     removables = [removable(result) for result in results]
@@ -197,7 +197,7 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
             states = _normalised(model.head_logits(run.hidden, batch))  # (N, C)
         else:  # no head reads a single token
             states = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
-    # Out of inference mode: what follows backpropagates through the model.
+    # Cloned outside inference mode, as later code backpropagates through the model.
     text_states = states.clone().split([len(e) for e in encodings])
     model.check_finite(vectors.cpu().numpy(), batch)
     return [Side(*side) for side in zip(encodings, vectors.clone(), text_states, strict=True)]
@@ -278,7 +278,7 @@ class Half(NamedTuple):
         units: Its units, without the patches of a picture.
         scores: float32, (U,).
         placed: Its picture with scores, if it has one.
-        bias: The bias, (); None where the method reports none.
+        bias: The bias, (); None if the method reports none.
     """
 
     units: Units
@@ -292,7 +292,7 @@ def _half_result(side: Side, shares: Shares, sequence: int) -> Half:
     encoding = side.encoding
     bias = None if shares.bias is None else shares.bias.reshape(-1)[:1, None].cpu()  # (1, 1)
     scores = Scores(shares.scores.reshape(-1, 1, len(encoding))[:1].cpu(), bias=bias)  # (1, 1, T)
-    scores, placed = with_media(encoding, scores)
+    scores, placed = split_media_scores(encoding, scores)
     # Patches have no characters, and no vocabulary.
     units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
     units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine

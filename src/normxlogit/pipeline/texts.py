@@ -1,4 +1,4 @@
-"""From inputs, or a forward pass over them, to attributions: read from the top, the story of one call."""
+"""From inputs, or a forward pass over them, to attributions, in the order of a call."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
-from .long_texts import merged, spread, window_around, windows
+from .long_texts import merge_windows, spread, window_around, windows
 from .options import Options, provenance
 from .progress import progress_bar
 from .verification import with_verifications
@@ -44,7 +44,7 @@ def explain_by_default(
 
     Args:
         model: The model.
-        inputs: Whatever its task reads.
+        inputs: Inputs of any kind that its task reads.
         arguments: The caller's, of `Options`.
     """
     methods = DEFAULTS[model.task.use].methods
@@ -62,7 +62,7 @@ def explain_by_default(
 
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-    """Explain whatever the model's task reads.
+    """Explain inputs of any kind that the model's task reads.
 
     Returns:
         One result for a single input, otherwise a list in the order of the inputs.
@@ -85,7 +85,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
 
 
 def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain encodings in batches, those beyond the model's length in windows.
+    """Explain encodings in batches, and those beyond the model's length in windows.
 
     Raises:
         InputError: If one is too long.
@@ -180,12 +180,12 @@ class ScoreColumns:
         ids: Classes or vocabulary entries explained, (B, K).
         contrast: The entry subtracted, (B,), None without contrast.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
-        predictions: Value, index and probability (NaN for none) of each, (B, 3); None where the answer is a span.
-        token_predictions: The same of each token alone, (N, 3); None where it was not computed.
+        predictions: Value, index and probability (NaN for none) of each, (B, 3); None if the answer is a span.
+        token_predictions: The same of each token alone, (N, 3); None if it was not computed.
         spans: The predicted spans of an extractive model; None of others.
-        diagnostics: What the method measured of itself, (B, K) each, as lists.
-        bias: The contribution of no token, (B, K, L); None where scores do not add up.
-        sink: What attention sinks contribute, (B, K, L); None without sinks.
+        diagnostics: The method's diagnostics, (B, K) each, as lists.
+        bias: The contribution of no token, (B, K, L); None if scores do not add up.
+        sink: The contribution of attention sinks, (B, K, L); None without sinks.
         sinks: Which tokens are attention sinks, (N,); None without sinks.
     """
 
@@ -254,8 +254,10 @@ def _places(run: ForwardPass) -> Tensor | None:
     """Return the positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
     if run.positions is None or not run.batch.padded:
         return run.positions
-    before = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
-    places = before.gather(1, run.positions.reshape(len(before), -1).to(before.device))  # (B, 1) or (B, 2)
+    earlier_tokens = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
+    places = earlier_tokens.gather(
+        1, run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)
+    )  # (B, 1) or (B, 2)
     return places.view_as(run.positions)
 
 
@@ -289,7 +291,7 @@ def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | Non
 
 @enough_memory("explain this text in windows")
 def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
-    """Explain a text that is longer than the model reads.
+    """Explain a text beyond the model's length.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
     score the mean over the windows that hold it, or its share of the mean logits where scores add up. A head that
@@ -306,17 +308,17 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     parts = [encoding.take(places) for places in kept_windows]
     runs = forward_passes(model, parts, layers=options.layers is not None)
     if model.task.per_token:
-        chosen = model.task.answering_window(runs)
-        result = explain_batch(model, runs[chosen], options)[0]
-        answer = model.task.in_whole_text(result.predictions[0], kept_windows[chosen])
+        window = model.task.answering_window(runs)
+        result = explain_batch(model, runs[window], options)[0]
+        answer = model.task.in_whole_text(result.predictions[0], kept_windows[window])
         result = replace(result, predictions=(answer,))
-        return spread(encoding, kept_windows[chosen], result, limit)
+        return spread(encoding, kept_windows[window], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
     if options.target is None:
         options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
-    return replace(merged(encoding, kept_windows, results, limit), predictions=(prediction,))
+    return replace(merge_windows(encoding, kept_windows, results, limit), predictions=(prediction,))
 
 
 # --- several texts for an input ----------------------------------------------------------------------------------
@@ -388,8 +390,8 @@ def explain_outputs(
     ids = tensors.get("input_ids")
     if ids is None:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
-    mask = tensors.get("attention_mask", torch.ones_like(ids)).bool()  # (B, T)
-    batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
+    tensors = model.copy.virtual_tokens.before({"attention_mask": torch.ones_like(ids), **tensors})
+    batch = Batch(tensors, tensors["attention_mask"].bool(), encodings, list(range(len(encodings))))
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)
     return Attributions(explain_batch(model, run, options))
@@ -397,7 +399,7 @@ def explain_outputs(
 
 @torch.inference_mode(False)
 def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
-    """Add up what a text and each module's constants contribute to an answer."""
+    """Return the contributions of a text and of each module's constants to an output, with their sum."""
     model.refresh()
     model.task.check_explains_inputs(model)
     if not model.task.reads_one_text:

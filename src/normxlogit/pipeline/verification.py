@@ -1,4 +1,4 @@
-"""Verify explanations: run the model again without what has the highest scores.
+"""Verify explanations: run the model again without the units of the highest scores.
 
 Deletion of one part at a time says what the model answers without it (Li et al. 2016, "Understanding Neural Networks
 through Representation Erasure"); the smallest set whose removal changes the prediction is found by bisection over the
@@ -21,7 +21,7 @@ from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from ..results.units.media import Medium
 from ..results.units.words import UnitScore
-from ..results.verification import Quantity, Removal, RemovedBy, Unit, Verification
+from ..results.verification import Quantity, Removal, RemovedBy, RemovedUnit, Verification
 
 NOT_VERIFIED = "not verified: it was read in several windows"
 
@@ -29,10 +29,10 @@ HOLDS = 0.5
 """The probability from which on a label holds, where labels do not exclude each other."""
 
 REGIONS = 8
-"""Most regions of a picture in a row or a column: a single patch of many seldom matters."""
+"""Most regions of a picture in a row or a column, as a single small patch seldom has an effect."""
 
 MOMENT = 0.25
-"""Seconds of a sound that are silenced at a time, at least."""
+"""Least duration, in seconds, of a part of a sound that is silenced."""
 
 SHOWN = 5
 """How many units `verify="auto"` removes one at a time; the command line and the app ask for as many."""
@@ -41,19 +41,19 @@ Tokens = tuple[int, ...]
 
 
 class MeasuredQuantity(NamedTuple):
-    """What a verification measures, as in its result."""
+    """The quantity that a verification measures, with the kind of removed units."""
 
     target: str
     quantity: Quantity
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
 
 
 class Removable(NamedTuple):
-    """The parts of an input that can be removed, what they are, and what happens to them."""
+    """The removable parts of an input, their kind, and how they are removed."""
 
     parts: list[UnitScore]
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
 
 
@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
     Attributes:
         value: The measured quantity.
-        outcome: What is compared to decide whether the prediction changed; None where predictions are values.
+        outcome: What is compared to decide whether the prediction changed; None if predictions are values.
     """
 
     prediction: Prediction | None
@@ -77,11 +77,11 @@ Search = Generator[list[Tokens], list[Answer], Verification]
 def with_verifications(
     model: TaskModel, encodings: Sequence[Encoding], results: Sequence[Attribution], verify: int | Literal["auto"]
 ) -> list[Attribution]:
-    """Return results with what the model answers without the units of the highest scores.
+    """Return results with the model's answers without the units of the highest scores.
 
     Args:
         model: The model that was explained.
-        encodings: What it read for each result.
+        encodings: The encoding of each result's input.
         results: The results.
         verify: How many units are removed.
     """
@@ -90,7 +90,7 @@ def with_verifications(
     for place, (encoding, result) in enumerate(zip(encodings, results, strict=True)):
         if limit is not None and len(encoding) > limit:
             verified[place] = _with_note(result, NOT_VERIFIED)
-        elif not removable_of(model, result).parts:
+        elif not removable_for_task(model, result).parts:
             verified[place] = _with_note(result, "not verified: there is nothing that could be removed")
         else:
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
@@ -101,8 +101,8 @@ def with_verifications(
     return verified
 
 
-def removable_of(model: TaskModel, a: Attribution) -> Removable:
-    """Return what can be removed from an input.
+def removable_for_task(model: TaskModel, a: Attribution) -> Removable:
+    """Return the removable parts of an input.
 
     The token whose label or prediction is explained is kept, and so is the one at which an answer is read, unless there
     is nothing else to remove.
@@ -112,7 +112,7 @@ def removable_of(model: TaskModel, a: Attribution) -> Removable:
 
 
 def ranked_scores(a: Attribution) -> Attribution:
-    """Return the scores that rank the units: of several labels the predicted one's, of several layers the last's."""
+    """Return the scores that rank the units: those of the predicted label and the last layer."""
     if a.has_target_axis:
         predicted = None if not a.predictions else a.predictions[0].id
         a = a[next((k for k, target in enumerate(a.targets) if target.id == predicted), 0)]
@@ -124,7 +124,7 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
 
     Args:
         model: The model.
-        encodings: What it read.
+        encodings: The encodings of the inputs.
         results: Their explanations, which say what is measured.
         masked: Whether words are masked; by default they are deleted.
     """
@@ -161,16 +161,16 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         targets = torch.tensor([[self._results[place].target.id] for place, _ in keys], device=outputs.device)  # (B, 1)
         explained = outputs.gather(1, targets)  # (B, 1)
         # Where labels do not exclude each other, the answer is read from the explained label's own output.
-        shown = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
-        shown, measured = to_host(shown, explained)
+        top = task.top(run.logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
+        top, measured = to_host(top, explained)
         self.model.check_finite(measured, run.batch)
         return [
             Answer(prediction, float(value), self._outcome(prediction))
-            for prediction, value in zip(task.describe(shown), measured[:, 0].tolist(), strict=True)
+            for prediction, value in zip(task.describe(top), measured[:, 0].tolist(), strict=True)
         ]
 
     def _outcome(self, prediction: Prediction) -> Hashable:
-        """Return what is compared to decide whether a prediction changed; None where predictions are values.
+        """Return what is compared to decide whether a prediction changed; None if predictions are values.
 
         It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
         """
@@ -191,11 +191,11 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
 
 
 def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
-    """Test several explanations with the answers of their model."""
+    """Verify several explanations."""
     model = answers.model
     questions = []
     for a in results:
-        candidates, target = removable_of(model, a), ranked_scores(a).target
+        candidates, target = removable_for_task(model, a), ranked_scores(a).target
         measured = MeasuredQuantity(target.name, model.task.measured, candidates.unit, candidates.removed_by)
         questions.append((candidates.parts, measured))
     return run_searches(questions, verify, answers)
@@ -209,7 +209,7 @@ def run_searches(
     """Run the searches of several inputs in step, so that the inputs they ask for share batches.
 
     Args:
-        questions: What can be removed from each input, and what is measured.
+        questions: The removable parts of each input, and the measured quantity.
         verify: How many parts are removed.
         answers: Returns the answers to inputs, by their places, without some of their tokens.
     """
@@ -223,7 +223,7 @@ def run_searches(
         for place, sets in pending.items():
             try:
                 requested[place] = searches[place].send([next(replies) for _ in sets])
-            except StopIteration as stop:  # noqa: PERF203  # its value is what was found
+            except StopIteration as stop:  # noqa: PERF203  # its value is the verification
                 verifications[place] = stop.value
         pending = requested
     return [verifications[place] for place in range(len(searches))]
@@ -233,9 +233,9 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
     """Yield the parts to remove: those of the highest scores, alone and together, and as many others as a control.
 
     Args:
-        parts: What can be removed.
+        parts: The removable parts.
         count: How many are removed one at a time.
-        measured: What is measured, and how.
+        measured: The measured quantity.
         everything: Whether the smallest set is searched for among all parts, if the removed ones do not change the
             prediction.
     """
@@ -251,17 +251,17 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
     by_effect = sorted(zip(first, single, strict=True), key=lambda pair: pair[1].value)
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
-    if not alone and original.outcome is not None:  # a value has no other outcome
+    if not alone and original.outcome is not None:  # there is no outcome where predictions are values
         ranked = [i for i, _ in by_effect] + (remaining if everything else [])
         smallest = yield from _smallest(parts, ranked, original, (len(first), together))
     size = len(first if smallest is None else smallest[0])
     untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
-    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # without a comma little is expected
+    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # punctuation is a weak control
     control = None
     if len(words) >= size:
-        drawn = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
-        (answer,) = yield [_tokens(parts, drawn)]
-        control = removal(drawn, answer)
+        control_parts = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
+        (answer,) = yield [_tokens(parts, control_parts)]
+        control = removal(control_parts, answer)
     return Verification(
         **measured._asdict(),
         original=removal([], original),
@@ -275,19 +275,21 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
 def _smallest(
     parts: Sequence[UnitScore], ranked: Sequence[int], original: Answer, first: tuple[int, Answer]
 ) -> Generator[list[Tokens], list[Answer], tuple[list[int], Answer] | None]:
-    """Find a set of parts whose removal changes the prediction, and of which none can be put back.
+    """Find a set of parts whose removal changes the prediction, and no part of which can be put back.
 
     The shortest beginning of a ranking is found by bisection, as if longer ones changed the prediction too; then parts
     are put back one at a time while the prediction stays changed.
 
     Args:
-        parts: What can be removed.
+        parts: The removable parts.
         ranked: The parts by the effect that they had alone, and others by their scores; no part changes it alone.
         original: The answer to the whole input.
         first: How many were removed together, and the answer without them.
     """
     lower, (upper, answer) = 1, first
-    if answer.outcome == original.outcome and upper > 2:  # fewer may change what all of them do not
+    if (
+        answer.outcome == original.outcome and upper > 2
+    ):  # fewer parts may change the prediction even if all together do not
         shorter = range(2, upper)
         answers = yield [_tokens(parts, ranked[:count]) for count in shorter]
         changed = [(count, a) for count, a in zip(shorter, answers, strict=True) if a.outcome != original.outcome]
@@ -326,7 +328,7 @@ def _with_note(result: Attribution, note: str) -> Attribution:
 
 
 def removable(a: Attribution, fixed: int | None = None) -> Removable:
-    """Return what can be removed from an input: words, or tokens where words are not known; regions; moments.
+    """Return the removable parts of an input: words, or tokens if words are not known; regions; moments.
 
     Args:
         a: The explanation, with one score for each unit.
@@ -354,8 +356,8 @@ def with_media_parts(a: Attribution, words: Sequence[UnitScore]) -> Removable:
         return kinds[0]
     parts = [
         part._replace(text=f"{unit} {part.text}") if unit in ("region", "moment") else part
-        for found, unit, _ in kinds
-        for part in found
+        for parts_of_kind, unit, _ in kinds
+        for part in parts_of_kind
     ]
     return Removable(parts, "part", "removed")
 
@@ -413,7 +415,7 @@ def _regions(image: Medium) -> list[UnitScore]:
 
 
 def removable_moments(sound: Medium) -> list[UnitScore]:
-    """Return moments of `MOMENT` seconds, or of a frame where frames are longer.
+    """Return moments of `MOMENT` seconds, or of one frame if frames are longer.
 
     Args:
         sound: A sound with scores of its frames; of several answers their sum counts.

@@ -18,9 +18,9 @@ class Piece(NamedTuple):
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
             "unknown" (a word that the model does not know), "rest" (no token covers it), "grey" (neither part nor
             source), "strong" (generated), "unsupported" (a sentence that does not rest on its sources).
-        name: What a tooltip calls it.
+        name: Its name in a tooltip.
         number: Its score as it is written.
-        details: What else to say of it.
+        details: Further text on it.
         column: The column of its score, where a slider changes it.
         part: Which part of an answer it is, where links start there.
         source: Which source it is, where links end there.
@@ -93,8 +93,8 @@ class Header(Block):
 
     Attributes:
         prediction: The model's answer; empty for none.
-        tested: What it answers without parts of its input, in sentences; empty for none.
-        notes: What the reader should know.
+        tested: Sentences on its answers without parts of the input; empty for none.
+        notes: Notes for the reader.
     """
 
     kind: ClassVar = "header"
@@ -152,7 +152,7 @@ class Turn(NamedTuple):
 
     Attributes:
         kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound", or "answer".
-        name: What it is called.
+        name: Its name.
         share: Its share of what speaks for the answer; None for the answer itself.
         runs: Pieces in a row, each with the line that they are folded to; an empty one where they are not.
     """
@@ -203,7 +203,7 @@ class Links(Block):
 
     Attributes:
         data: What the page's script reads: "scores" with one row for each part, of what it has seen, or "shares".
-        negative: What a negative score means.
+        negative: The meaning of a negative score.
     """
 
     kind: ClassVar = "links"
@@ -229,7 +229,7 @@ class Card(NamedTuple):
     """A result on a page.
 
     Attributes:
-        heading: What it is called among several; empty for one alone.
+        heading: Its heading among several; empty for one alone.
         result: Whether it is a result, not a table of several.
         opened: Whether it stands open where there is a heading.
     """

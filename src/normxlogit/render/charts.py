@@ -27,7 +27,7 @@ class Grid(Block):
         signed: Whether scores have a sign.
         kinds: What each column is, see `Piece.kind`; "unknown" is a word that the model does not know. Only plain
             columns and sinks set the scale, as far as there are some; special and unknown ones have no colour.
-        details: What else to say of each column.
+        details: Further text on each column.
         relative: Whether each row has a scale of its own.
         steps: How many layers each label has a row for, which a slider marks; rows of a layer share their scale. 0 for
             none.
@@ -130,8 +130,8 @@ class Legend(Block):
     """The meaning of the colours.
 
     Attributes:
-        negative: What blue means; None for scores without a sign.
-        notes: What else to know of the colours.
+        negative: The meaning of blue; None for scores without a sign.
+        notes: Further notes on the colours.
         grid: The scores, where all that have no colour can be told by one limit or share.
         unread: Whether the model did not read all of the text.
     """

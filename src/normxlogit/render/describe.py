@@ -25,7 +25,7 @@ def header(results: Sequence[Attribution], costs: Sequence[str] = (), tested: st
     Args:
         results: A result, or those of several methods for one text and target.
         costs: The cost of each method; empty for none.
-        tested: What the model answers without parts of its input.
+        tested: Sentences on the model's answers without parts of the input.
     """
     first, methods, known_costs = results[0], [method_of(a) for a in results], [cost for cost in costs if cost]
     if len(results) > 1 and known_costs:
@@ -76,7 +76,7 @@ def model_text(name: str) -> str:
 
 def method_of(a: Attribution) -> str:
     """Return a result's method with the settings that differ from its defaults in brackets."""
-    try:  # as results hold them; a method that is not installed has none
+    try:  # the defaults in the form of stored settings; a method that is not installed has none
         usual = {key: check(Any)(default) for key, default in describe(a.method).defaults.items()}
     except MethodError:
         usual = {}

@@ -77,8 +77,8 @@ def _clean(value: Any) -> Any:
 
 def _markup(**attributes: str | None) -> Markup:
     """Return the attributes of an element that are not None."""
-    written = (f' {name.replace("_", "-")}="{escape(safe(value))}"' for name, value in attributes.items() if value)
-    return Markup("".join(written))  # noqa: S704  # every value is escaped
+    formatted = (f' {name.replace("_", "-")}="{escape(safe(value))}"' for name, value in attributes.items() if value)
+    return Markup("".join(formatted))  # noqa: S704  # every value is escaped
 
 
 def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:

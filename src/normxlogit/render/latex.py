@@ -47,15 +47,15 @@ def latex_of(a: Attribution, *, words: bool | None = None, greys: bool = False) 
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    drawn, lines = layout(a, words=words), [HEADER]
-    for row in range(len(drawn.grid.rows)):
-        sentence = drawn.sentence(row)
+    laid_out, lines = layout(a, words=words), [HEADER]
+    for row in range(len(laid_out.grid.rows)):
+        sentence = laid_out.sentence(row)
         if sentence.caption:
             lines.append(f"\\textbf{{{_escaped(sentence.caption)}}}\\par")
         for pieces in sentence.texts:
             text = "".join(_piece(piece, greys=greys) for piece in pieces if piece.kind != "special")
             lines.append(text.strip() + "\\par")
-    key_boxes = [_box(_escaped(text), sign, greys=greys) for sign, text in drawn.legend(a).meanings(FAINT)]
+    key_boxes = [_box(_escaped(text), sign, greys=greys) for sign, text in laid_out.legend(a).meanings(FAINT)]
     return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(key_boxes)}\\par}}", "}"])) + "\n"
 
 

@@ -12,7 +12,7 @@ from .charts import Grid, Legend
 from .describe import UNKNOWN, meanings, prediction_text, score_label
 from .verification import WITHOUT, without_text
 
-Span = tuple[int, int, Piece]
+PlacedPiece = tuple[int, int, Piece]
 """A piece with its start and end in the text; both are equal for a piece with a text of its own."""
 
 Group = tuple[tuple[int, ...], int, int]
@@ -35,7 +35,9 @@ SUMMARY, LEVEL = 4, 0.5
 """Words that the slider names; share of the largest score from which the smallest is mentioned where signs agree."""
 
 
-def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None, between: str = "") -> list[Piece]:
+def cut(
+    text: str, spans: Iterable[PlacedPiece], start: int = 0, end: int | None = None, between: str = ""
+) -> list[Piece]:
     """Cut a text at the spans of pieces.
 
     White space around a piece is text like any other. Special tokens without characters are set apart by spaces.
@@ -51,7 +53,7 @@ def cut(text: str, spans: Iterable[Span], start: int = 0, end: int | None = None
 
     def add(between_pieces: str) -> None:
         if between_pieces[:1].isspace() and pieces and pieces[-1] == SPACE:
-            pieces.pop()  # white space of the text stands for the space behind a special token
+            pieces.pop()  # white space of the text replaces the space after a special token
         plain = Piece(between_pieces, kind=between, details=UNREAD if between == "rest" else "")
         pieces.extend([plain if plain.text.strip() else Piece(plain.text)] if plain.text else [])
 
@@ -90,7 +92,7 @@ class Layout:
         unit: What a column is, "token" or "word".
         texts: The pieces of each text: one, or two for a pair.
         tokens: The tokens of each column of `grid`.
-        facts: What was measured of each column, in words, by what it is called; empty where it was not.
+        facts: What was measured of each column, in words, by what it is called; empty if it was not.
         grid: A row for each label and layer, labels outermost, named as far as there are several.
     """
 
@@ -156,7 +158,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     }
     special, sinks = a.special_tokens_mask, set(a.sinks)
     unknown = {i for i, token in enumerate(a.tokens) if token in UNKNOWN}
-    spans: list[list[Span]] = [[] for _ in texts]
+    spans: list[list[PlacedPiece]] = [[] for _ in texts]
     names: list[str] = []
     kinds, details, current = [], [], 0
     for i, (group, start, end) in enumerate(groups):

@@ -132,12 +132,12 @@ def _header(block: Header, color: bool) -> RenderableType:
 
 def _sentences(block: Sentences, color: bool) -> RenderableType:
     """Draw coloured texts, under their captions in a small block, otherwise beside them."""
-    drawn = [(row.caption, Text("\n").join(_sentence(pieces, color) for pieces in row.texts)) for row in block.rows]
-    if not any(caption for caption, _ in drawn):
-        return Group(*(text for _, text in drawn))
+    captioned = [(row.caption, Text("\n").join(_sentence(pieces, color) for pieces in row.texts)) for row in block.rows]
+    if not any(caption for caption, _ in captioned):
+        return Group(*(text for _, text in captioned))
     if block.small:
-        return Text("\n\n").join(Text("\n").join([_text(caption, DIM), text]) for caption, text in drawn)
-    return _named([(caption, BOLD, text) for caption, text in drawn], NAME_WIDTH)
+        return Text("\n\n").join(Text("\n").join([_text(caption, DIM), text]) for caption, text in captioned)
+    return _named([(caption, BOLD, text) for caption, text in captioned], NAME_WIDTH)
 
 
 def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
@@ -182,14 +182,14 @@ def _table(block: Table, color: bool) -> RenderableType:
     if any(column.name for column in block.columns):
         names = [[_text(column.name, DIM), *[Text()] * (i in marked)] for i, column in enumerate(block.columns)]
         table.add_row(*(text for column in names for text in column))
-    shown = range(len(block.rows)) if block.terminal_rows is None else block.terminal_rows
-    for row in (block.rows[i] for i in shown):
+    shown_rows = range(len(block.rows)) if block.terminal_rows is None else block.terminal_rows
+    for row in (block.rows[i] for i in shown_rows):
         cells = [
             [_cell(cell, color), *[Text(_mark(cell.strength).strip("()"))] * (i in marked)]
             for i, cell in enumerate(row)
         ]
         table.add_row(*(text for texts in cells for text in texts))
-    left_out = len(block.rows) - len(shown)
+    left_out = len(block.rows) - len(shown_rows)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
     return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
 

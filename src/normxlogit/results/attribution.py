@@ -46,28 +46,28 @@ class Attribution(Record):
     Attributes:
         scores: float32, one axis for each requested dimension, in the order (target, layer, unit): (U,) for one label,
             (K, U) for several labels or for the tokens of a completion, (L, U) and (K, L, U) with layers.
-        units: What has a score.
-        targets: What is explained; a single one where there is no such axis.
+        units: The units that have scores.
+        targets: The explained targets; a single one if there is no such axis.
         layers: The layers on the layer axis, None when there is no such axis.
         bias: float32, with the axes of `scores` but the last: `scores.sum(-1) + bias`, and `sink` where there is one,
             is the explained quantity: the target's logit, minus the contrast's or, for a vocabulary without a contrast,
-            minus the mean logit. Of a cosine it is (2,), for either text, whose units each add up to it. None where
+            minus the mean logit. Of a cosine it is (2,), for either text, whose units each add up to it. None if
             the scores do not add up.
         sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no unit's score. None
             without sinks.
         sinks: Indices of the units that are attention sinks, or hold one.
-        text: The text that was read, with the completion; None where it is not known.
+        text: The text that was read, with the completion; None if it is not known.
         text_pair: The second text of a pair.
-        completion: The generated part of the text; None where nothing was generated.
-        prompt_tokens: P, how many units are tokens before the first generated one; None where nothing was generated.
+        completion: The generated part of the text; None if nothing was generated.
+        prompt_tokens: P, how many units are tokens before the first generated one; None if nothing was generated.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
         media: The pictures and sounds that were read.
         predictions: The model's answer: one for the input, or for each generated token the likeliest at its place.
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
-            cosine that of each token's state with the other text's vector. None where it was not computed.
+            cosine that of each token's state with the other text's vector. None if it was not computed.
         pairs: float32, (T1 + 1, T2 + 1): what each pair of tokens of two texts adds to their cosine, which is its sum;
-            the last row and column are the biases'. None where that was not asked for.
+            the last row and column are the biases'. None if that was not asked for.
         state_cosines: float32, (T1, T2): the cosine of the own states of two tokens, beside `pairs`.
         method: Name of the method.
         settings: The method's settings.
@@ -75,11 +75,11 @@ class Attribution(Record):
         signed: Whether negative scores mean evidence against the target.
         merge: How the score of a word comes from its tokens' unless `words` is called with another way: "sum" where
             scores add up, "max" or "mean" where a sum would grow with the number of tokens.
-        quantity: What the scores are parts of.
-        notes: What the reader should know, such as a text cut to the model's length.
+        quantity: The quantity that scores add up to.
+        notes: Notes for the reader, such as a text cut to the model's length.
         diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
             Gradients; a tuple with a number for each target where there is a target axis, a number where it is of all.
-        verified: What the model answers without the units of the highest scores; None where it was not asked.
+        verified: The model's answers without the units of the highest scores; None if not requested.
         version: Version of the library.
     """
 
@@ -115,7 +115,7 @@ class Attribution(Record):
     diagnostics: Mapping[str, Measured] = field(default_factory=dict)
     verified: Verification | None = None
 
-    # What it holds
+    # Content
 
     @property
     def scored(self) -> "Attribution":
@@ -141,7 +141,7 @@ class Attribution(Record):
 
     @property
     def prediction(self) -> Prediction:
-        """What the model predicts for the input.
+        """The model's prediction for the input.
 
         Raises:
             DataError: If it predicts nothing, or the tokens of a completion: see `predictions`.
@@ -157,7 +157,7 @@ class Attribution(Record):
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        """The tokens' vocabulary indices; empty where there are none."""
+        """The tokens' vocabulary indices; empty if there are none."""
         return tuple(index for index in self.units.ids[: self.text_units] if index is not None)
 
     @property
@@ -203,7 +203,7 @@ class Attribution(Record):
     def reads_at(self) -> int | None:
         """Index of the token at which a token is predicted: the last one read, or the mask; None for other answers.
 
-        Its score says that an answer is due there more than which, so that rankings and colours go by the others.
+        Its score reflects that a prediction is made there rather than which one, so rankings and colours leave it out.
         """
         target = self.targets[0]
         return target.position if target.kind == "token" and len(self.targets) == 1 else None
@@ -253,7 +253,7 @@ class Attribution(Record):
             return self
         name, of_completion = self.targets[index].name, self.completion is not None
         values = self.diagnostics.items()
-        chosen = self._transformed(
+        result = self._transformed(
             lambda scores: scores[index],
             targets=(self.targets[index],),
             diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
@@ -262,17 +262,17 @@ class Attribution(Record):
             verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )
         return (
-            chosen._with_units_before(self._read_before(index))
+            result._with_units_before(self._read_before(index))
             if self.generated and self.prompt_tokens is not None
-            else chosen
+            else result
         )
 
     def _transformed(self, change: Callable[[FloatArray], Any], **fields: Any) -> "Attribution":
         """Return the result with other scores, biases and sinks.
 
         Args:
-            change: What is done to each of these arrays.
-            fields: What else is another.
+            change: A function that is applied to each of these arrays.
+            fields: Other fields to replace.
         """
         for name in ("scores", "bias", "sink"):
             values = getattr(self, name)
@@ -531,8 +531,8 @@ class Attribution(Record):
         require(len(self.completion or "") <= length or self.text is None, "completion: longer than the text")
         tokens = self.units.kind.count("token")
         start = self.prompt_tokens or 0
-        written = 0 if self.prompt_tokens is None else len(self.generated)
-        fits = start + written == tokens if written else start <= tokens
+        generated_count = 0 if self.prompt_tokens is None else len(self.generated)
+        fits = start + generated_count == tokens if generated_count else start <= tokens
         require(fits, "prompt_tokens: not the number before the generated ones")
         for name, values_of in (("predictions", self.predictions), ("generated", self.generated)):
             fits = self.completion is None or len(values_of) in (0, targets)

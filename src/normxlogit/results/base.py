@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
 from .storage.files import write_json, write_text, written
-from .storage.schema import FORMAT_VERSION, check, checked_version, freeze, plain, same, shortened
+from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
 from .storage.tables import Columns, shap_text, to_csv, to_pandas, to_shap, unit_columns
 from .units.characters import escaped
 
@@ -232,7 +232,7 @@ class Record(Exports):
         """
         state = checked_version(state)
         if state.get("kind") != cls.kind:
-            raise DataError(f"not {cls.described}: expected one of {cls.kind}, got {shortened(state.get('kind'))}")
+            raise DataError(f"not {cls.described}: expected one of {cls.kind}, got {abbreviated(state.get('kind'))}")
         try:
             result: Self = check(cls)(state)
             result._validate()

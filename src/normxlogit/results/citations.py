@@ -45,13 +45,13 @@ class Source(NamedTuple):
     """A source of an answer.
 
     Attributes:
-        number: Its number in the answer, counted from 1; None where the answer does not cite it.
+        number: Its number in the answer, counted from 1; None if the answer does not cite it.
         source: Its place among the sources.
         document: The name of the document or message that it is of.
         name: What it is called: its document and which sentence of it.
-        text: What it says.
+        text: Its text.
         share: Its share of all that the sources have in favour of the whole answer, or of the sentence asked for.
-        nats: What the answer's log-probability loses without it; None where it was not measured.
+        nats: The drop of the answer's log-probability without it; None if not measured.
     """
 
     number: int | None
@@ -83,11 +83,11 @@ class Support(NamedTuple):
         citations: Numbers of the cited sources; none if the sentence does not rest on the documents.
         rests: Whether the share reaches the threshold, and the sentence loses something without the documents, where
             that was measured.
-        loss: What its log-probability loses without all documents, in nats; None where that was not measured.
+        loss: The drop of its log-probability without all documents, in nats; None if not measured.
         contradiction: The value of it in whose place the model would rather have read another one of the documents;
-            None where there is none, or that was not tested.
-        messages: The messages that its citations are of, one for each; empty where they are of documents.
-        origin: What the sources are of, as the verdict calls them.
+            None if there is none, or that was not tested.
+        messages: The messages that its citations are of, one for each; empty if they are of documents.
+        origin: "documents" or "conversation", for the verdict.
         sources: The places of the cited sources among all.
     """
 
@@ -145,11 +145,11 @@ class Citations(Record):
         question: The question.
         attribution: What each sentence of the answer rests on: its units are the documents' sentences, the rest of the
             prompt and the answer's earlier words, its targets the answer's sentences.
-        messages: The messages of the conversation before the answer, in its order; empty where the sources are of
+        messages: The messages of the conversation before the answer, in its order; empty if the sources are of
             documents.
         value_scores: float32, (K, S): what each source contributes to the values (numbers, names and the like) of each
             sentence that the question does not hold, less what it contributes to the other values of the sources in
-            their place; NaN for a sentence without such values. None where no sentence has them, or the method has no
+            their place; NaN for a sentence without such values. None if no sentence has them, or the method has no
             such scores.
     """
 
@@ -383,15 +383,15 @@ class Citations(Record):
         """The numbers that each sentence cites; none if it does not rest on the documents."""
         return [sentence.citations for sentence in self._support_with(LEAST_SHARE)]
 
-    def _with_marks(self, mark: str, written: Callable[[str], str] = str) -> str:
+    def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
         """Return the answer with marks after each sentence; `written` formats each piece of text."""
         text, position = "", len(self.text) - len(self.answer)
         for target, numbers in zip(self.attribution.targets, self.marks, strict=True):
             start, end = target.span or (position, position)
             end = start + len(self.text[start:end].rstrip())
-            text += written(self.text[position:end]) + "".join(map(mark.format, numbers))
+            text += format_text(self.text[position:end]) + "".join(map(mark.format, numbers))
             position = end
-        return text + written(self.text[position:])
+        return text + format_text(self.text[position:])
 
     def _validate(self) -> None:
         a, tested, sources = self.attribution, self.verified, self.sources
@@ -467,8 +467,8 @@ def _cited_sources(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
     """Return the sources that a sentence cites: removed ones by the sentence's loss, the others by their shares.
 
     Args:
-        shares: Of each source, (S,).
-        losses: What the sentence loses without it, in nats, (S,); NaN for those that were not left out.
+        shares: The share of each source, (S,).
+        losses: The drop of the sentence's log-probability without each source, in nats, (S,); NaN if not removed.
     """
     measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
     min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])

@@ -17,7 +17,7 @@ from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
-from .storage.tables import Columns, Row, stacked, text_row
+from .storage.tables import Columns, Row, concat_tables, text_row
 from .targets import Prediction, prediction_of
 from .units.characters import escaped
 from .units.words import Merge
@@ -231,7 +231,7 @@ class Attributions(Sequence[R], Exports):
     def agreement(self) -> npt.NDArray[np.float64]:
         """Spearman's rank correlation between each pair of methods over the tokens of one text, (M, M).
 
-        Special tokens are left out. NaN where there are fewer than two others, or a method scores them all alike.
+        Special tokens are left out. NaN if there are fewer than two others, or a method scores them all alike.
 
         Raises:
             DataError: If the results are not of the same model, tokens and target, or hold several scores for each.
@@ -279,7 +279,7 @@ class Attributions(Sequence[R], Exports):
     def _text_columns(self) -> Columns:
         """Return the table of texts, a row for each result."""
         rows = [text_row(result.scored) for result in self]
-        return stacked([{name: [value] for name, value in row.items()} for row in rows], self._methods())
+        return concat_tables([{name: [value] for name, value in row.items()} for row in rows], self._methods())
 
     def _methods(self) -> list[Row]:
         """Return the table column of methods, or no column if all results have the same method."""
@@ -313,7 +313,7 @@ class Attributions(Sequence[R], Exports):
         if any(methods):
             places = [index for index, group in enumerate(self.by_text()) for _ in group]
         first: list[Row] = [{"text_index": i, **method} for i, method in zip(places, methods, strict=True)]
-        return stacked([result._columns() for result in self], first)
+        return concat_tables([result._columns() for result in self], first)
 
 
 def load(path: str | Path) -> Any:

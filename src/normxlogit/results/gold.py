@@ -79,7 +79,7 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
 
 
 def _plain_label(value: Any) -> bool | int | float | Decimal | str | None:
-    """Return a label as a Python boolean, number or string, None where it is missing or blank; dates become strings.
+    """Return a label as a Python boolean, number or string, None if it is missing or blank; dates become strings.
 
     Raises:
         InputError: If it is several values.

@@ -11,8 +11,8 @@ from .targets import Prediction
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
 """The measured quantity: the probability of the explained answer, a regression value, a cosine, or nats."""
 
-Unit = Literal["word", "token", "source", "region", "moment", "part"]
-"""The kind of part that is removed; "part" where words, regions of pictures and moments of sounds are."""
+RemovedUnit = Literal["word", "token", "source", "region", "moment", "part"]
+"""The kind of part that is removed; "part" if words are removed beside regions of pictures or moments of sounds."""
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 """How a part is removed."""
@@ -37,7 +37,7 @@ class Removal(NamedTuple):
     Attributes:
         units: The text of each unit that was removed; none for the whole input.
         tokens: Indices of their tokens.
-        prediction: What the model predicts without them; None where it predicts nothing, as of a cosine.
+        prediction: What the model predicts without them; None if it predicts nothing, as of a cosine.
         value: The measured quantity without them, see `Verification.quantity`.
         changed: Whether the prediction is another than for the whole input.
         values: Of a cited answer the log-probability of each of its sentences, whose sum is `value`.
@@ -79,27 +79,27 @@ class Verification:
     """The answers of the model without the units of the highest scores: one at a time, and together.
 
     Attributes:
-        target: What is explained, and whose probability (or value) is measured.
-        quantity: What `value` is of each removal.
-        unit: What is removed at a time.
+        target: The explained target, whose probability (or value) is measured.
+        quantity: The kind of quantity in each removal's `value`.
+        unit: The kind of removed units.
         removed_by: What happens to them: words are "deleted", or "masked" where a mask token takes their place; regions
             of a picture are "replaced" by the mean of what surrounds them, moments of a sound "silenced"; "removed"
             where parts of several kinds are, each in its way.
         original: The answer to the whole input.
         single: The answer without each of the n units, in the order of their scores.
-        together: The answer without all n of them; of a cited answer without all sources, NaN where the prompt has
+        together: The answer without all n of them; of a cited answer without all sources, NaN if the prompt has
             nothing else.
         smallest: The smallest set that was found whose removal changes the prediction (of several labels at once:
             brings the explained one's probability across a half), and none of whose units can be put back without
-            restoring it; None where no set was found, and for predictions that are values.
+            restoring it; None if no set was found, and for predictions that are values.
         control: The answer without as many other units as `smallest` has (or `together`, without one), drawn at
-            random; None where there are no others.
+            random; None if there are no others.
         swaps: The values of a cited answer that have another of their kind in the documents.
     """
 
     target: str
     quantity: Quantity
-    unit: Unit
+    unit: RemovedUnit
     removed_by: RemovedBy
     original: Removal
     single: tuple[Removal, ...]

@@ -65,7 +65,7 @@ class Task:
         tokenizer: The model's tokenizer, image processor, feature extractor or processor.
 
     Attributes:
-        encoder: What makes encodings of texts for the model; set when the model is read.
+        encoder: The encoder of texts; set when the model is loaded into a task.
         name: Its name in transformers' terms.
         mapping: transformers' mapping of the classes of its models.
         ending: The usual ending of their class names.
@@ -76,13 +76,13 @@ class Task:
         vocabulary: Whether the outputs are the vocabulary.
         per_token: Whether the model answers at every token, (B, T, C), and not once for the text, (B, C).
         labelled: Whether the outputs are classes with names.
-        purpose: What the model is for, as errors say it.
-        target_kind: What a target is: a label, a token or a value.
-        quantity: What scores add up to: the logit of a label or token, or a value.
+        purpose: The purpose of the model, for errors.
+        target_kind: The kind of target: a label, a token or a value.
+        quantity: The quantity that scores add up to: the logit of a label or token, or a value.
         measured: What the answers to shortened inputs are compared by.
-        outcomes: Whether one of the outputs is true or each by itself; None where they have no probabilities.
+        outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
         classifies_texts: Whether the answer to a text is one label of several, or a value.
-        shown_labels: The names of what the model can answer.
+        shown_labels: The names of the model's outputs.
         extractive: Whether a prediction is a piece of the text, and not one of the outputs.
         compares: Whether an input is several texts whose answers are compared.
         reads_tokens: Whether inputs are tokens of a vocabulary, and not patches or frames.
@@ -148,7 +148,7 @@ class Task:
         Args:
             model: The caller's model, as a task model.
             labels: Names instead of those in its configuration.
-            tokenizer: What reads its inputs.
+            tokenizer: Its tokenizer or processor.
 
         Raises:
             InputError: If there are names, and the outputs are not classes.
@@ -183,7 +183,7 @@ class Task:
         """Refuse a tokenizer or processor that does not prepare the inputs of the model.
 
         Args:
-            reader: What the caller gave.
+            reader: The caller's tokenizer or processor.
             name: Of the model's class.
 
         Raises:
@@ -239,7 +239,7 @@ class Task:
         """Return a batch with the inputs that are not tokens; see `TaskModel.batch`."""
         return batch
 
-    # What is read
+    # Inputs
 
     def encode(
         self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
@@ -356,7 +356,7 @@ class Task:
         """Return the position whose prediction is explained, (B,), or start and end, (B, 2); None for whole-text heads.
 
         Args:
-            batch: What was read.
+            batch: The batch.
             logits: The model's answers at every token, (B, T, C); not needed for language models.
 
         Raises:
@@ -376,14 +376,14 @@ class Task:
         """Return the prediction of a window with its places counted in the whole text."""
         return prediction
 
-    # What is answered
+    # Outputs
 
     def check_answer(self, logits: Tensor, name: str) -> None:
         """Refuse outputs that do not fit the task, such as two classes of a language model.
 
         Args:
-            logits: What the head answers, (B, C), or at every token, (B, T, C).
-            name: What to call the model in errors.
+            logits: The head's outputs, (B, C), or at every token, (B, T, C).
+            name: The name of the model in errors.
 
         Raises:
             UnsupportedModelError: If it is not an answer for this task.
@@ -400,7 +400,7 @@ class Task:
 
         Args:
             logits: Its answer to one text.
-            name: What to call it in errors.
+            name: Its name in errors.
 
         Raises:
             UnsupportedModelError: If this is not an answer for the task.
@@ -445,7 +445,7 @@ class Task:
         return self.labels[index]
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
-        """Return the probabilities of the outputs, (N, C), of logits (N, C); None where they are values."""
+        """Return the probabilities of the outputs, (N, C), of logits (N, C); None if they are values."""
         return logits.softmax(-1)
 
     def top(self, logits: Tensor, ids: Tensor | None = None) -> Tensor:
@@ -472,7 +472,7 @@ class Task:
         """Return the span that an extractive model predicts for each text of a batch."""
         raise NotImplementedError
 
-    # What has a score
+    # Units
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the units of an encoding, and its pictures and sounds."""

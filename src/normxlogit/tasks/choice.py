@@ -24,7 +24,7 @@ class Alternatives(NamedTuple):
     """One input: pairs of texts, of which the model chooses one.
 
     Attributes:
-        names: What the pairs are called, C of them.
+        names: The names of the C pairs.
     """
 
     names: Sequence[str]

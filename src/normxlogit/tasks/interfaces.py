@@ -50,7 +50,7 @@ class ForwardInterface(Protocol):
 
     @property
     def batch(self) -> Batch:
-        """What was read."""
+        """The batch of the pass."""
         ...
 
     @property

@@ -39,7 +39,7 @@ def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
     """Return positions, (B,), with the default replaced wherever the caller chose one.
 
     Args:
-        batch: What was read.
+        batch: The batch.
         positions: The default positions, (B,).
     """
     for row, encoding in enumerate(batch.encodings):

@@ -100,7 +100,7 @@ class Seq2Seq(LanguageTask):
     ) -> tuple[Encoding, int]:
         """Encode the completion as decoder tokens, with a single start token."""
         ids = self._target_ids(model, completion)
-        if ids == self._target_ids(model, ""):  # nothing but what ends every text
+        if ids == self._target_ids(model, ""):  # only the special tokens at the end of every text
             raise InputError("the completion is empty")
         check_ids(ids, self.encoder.vocabulary, "the completion")
         return append_tokens(self.tokenizer, before, ids), len(before)
@@ -132,7 +132,7 @@ class Seq2Seq(LanguageTask):
         cached = self._cached_source
         if cached is not None and all(source == cached[0] for source in sources):
             return cached[1].expand(len(sources), -1, -1)
-        states = encoder_states(model, ids, attention_mask=mask)
+        states: Tensor = encoder_output(model, ids, attention_mask=mask)[0]
         if len(sources) == 1:
             self._cached_source = (sources[0], states)
         return states
@@ -143,11 +143,11 @@ def with_first_token(tokenizer: Any, encoding: Encoding, first: int) -> Encoding
     return replace(encoding, inputs={"input_ids": [first]}, tokens=readable_tokens(tokenizer, [first]))
 
 
-def encoder_states(model: ModelInterface, source: Tensor, **inputs: Tensor) -> Tensor:
-    """Return the encoder's hidden states of sources, (B, S, H)."""
+def encoder_output(model: ModelInterface, source: Tensor, **inputs: Tensor) -> Any:
+    """Return what the encoder returns for sources; its hidden states, (B, S, H), come first."""
     encoder: Any = private_clone(model.unmodified).get_encoder()
     with torch.inference_mode(), without_autocast({"source": source}):
-        return encoder(source, **inputs)[0]  # type: ignore[no-any-return]
+        return encoder(source, **inputs)
 
 
 def _source_ids(encoding: Encoding) -> tuple[int, ...]:
@@ -161,6 +161,7 @@ def _call_as_decoder(
     encoder_states: Any = None,
     source: Any = None,
     source_mask: Any = None,
+    frames_mask: Any = None,
     **inputs: Any,
 ) -> Any:
     """Call a model as a decoder, with the encoder's states or with the source for the encoder.
@@ -168,17 +169,20 @@ def _call_as_decoder(
     Args:
         original: The model's own forward.
         input_ids: The decoder's tokens, if not their embeddings.
-        encoder_states: What the encoder returned.
+        encoder_states: The encoder's output.
         source: The encoder's input, if the encoder has not run: token ids, (B, S, 1), or a sound.
-        source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder reads every frame.
+        source_mask: Real tokens of the source, (B, S, 1); of a sound the encoder's states.
+        frames_mask: Frames of a sound that are not padding, (B, F, 1); None where none is.
         inputs: Further inputs of the decoder.
     """
     model: Any = original.__self__  # type: ignore[attr-defined]
     name = str(model.main_input_name)
     reads_tokens = name == "input_ids"
-    inputs.pop("attention_mask", None)  # padding stands behind the text, where a decoder does not look
+    inputs.pop("attention_mask", None)  # padding follows the text, and a decoder does not attend to later tokens
     if reads_tokens and source_mask is not None:
         inputs["attention_mask"] = source_mask[..., 0]
+    if frames_mask is not None:
+        inputs["attention_mask"] = frames_mask[..., 0]
     if source is not None:
         inputs[name] = source[..., 0] if reads_tokens else source
     else:
@@ -187,7 +191,8 @@ def _call_as_decoder(
             width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
             weight = next(model.parameters())
             encoder_states = torch.zeros(len(tokens), 1, width, dtype=weight.dtype, device=weight.device)
-        inputs["encoder_outputs"] = EncoderOutput(last_hidden_state=encoder_states)
+        states_mask = None if frames_mask is None or source_mask is None else source_mask[..., 0].bool()
+        inputs["encoder_outputs"] = EncoderOutput(last_hidden_state=encoder_states, attention_mask=states_mask)
     if "inputs_embeds" in inputs:
         inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
     else:

@@ -70,11 +70,11 @@ class BatchTargets:
             (N, K).
         """
         ids = self.ids if texts is None else self.ids[texts]  # (N, K)
-        chosen = logits.gather(1, ids)  # (N, K)
+        target_logits = logits.gather(1, ids)  # (N, K)
         if self.contrast is None:
-            return chosen
+            return target_logits
         contrast = self.contrast if texts is None else self.contrast[texts]  # (N,)
-        return chosen - logits.gather(1, contrast[:, None])  # (N, K)
+        return target_logits - logits.gather(1, contrast[:, None])  # (N, K)
 
     def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the quantity that methods other than NormXLogit and LogAt explain.
@@ -137,8 +137,8 @@ def check_target(
     task.check_contrast(contrast)
     indices = [index_of(task, choice, outputs) for choice in choice_by_text or ()]
     if spec is not None:
-        chosen, _ = _choices(task, spec, outputs)
-        indices += [] if isinstance(spec, All) else chosen
+        choices, _ = _choices(task, spec, outputs)
+        indices += [] if isinstance(spec, All) else choices
     if contrast is not None and index_of(task, contrast, outputs) in indices:
         raise TargetError(
             f"the target {contrast!r} is also the contrast, and their difference is zero at every token: give another "
@@ -179,8 +179,8 @@ def resolve(
     elif spec is None:
         ids, labelled = task.default_target(run.logits), False  # (B, 1)
     else:
-        chosen, labelled = _choices(task, spec, outputs)
-        ids = torch.tensor([chosen], device=run.logits.device).expand(len(run.logits), -1)  # (B, K)
+        choices, labelled = _choices(task, spec, outputs)
+        ids = torch.tensor([choices], device=run.logits.device).expand(len(run.logits), -1)  # (B, K)
     contrast_ids = None
     if contrast is not None:
         contrast_ids = torch.full((len(ids),), index_of(task, contrast, outputs), device=ids.device)  # (B,)
@@ -230,7 +230,7 @@ def describe_targets(
     """Return the target information for the results of the texts of a batch.
 
     Args:
-        target: What is explained.
+        target: The target.
         ids: `target.ids`, (B, K), on the host.
         contrast: `target.contrast`, (B,), on the host.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
@@ -283,7 +283,7 @@ def typed_targets(
     Args:
         task: The model's task.
         targets: The targets; none for the prediction.
-        contrast: What is subtracted; empty for none.
+        contrast: The contrast; empty for none.
         all_labels: Whether every label is explained instead.
     """
 

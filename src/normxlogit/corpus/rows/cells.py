@@ -14,7 +14,7 @@ def text_cell(value: Any, column: str) -> str:
     """Return a text, or UTF-8 bytes as text.
 
     Args:
-        value: What the cell holds.
+        value: The content of the cell.
         column: What errors call the column, such as "column 'text'".
 
     Raises:

@@ -43,7 +43,7 @@ SHOWN = 40
 
 FORMATS = ("parquet", "jsonl", "csv", "tsv", "arrow", "text")
 
-Row = Mapping[str, Any] | str
+InputRow = Mapping[str, Any] | str
 """The values of a row, or the reason why it cannot be read."""
 
 
@@ -187,7 +187,7 @@ def _without_views(arrow: Any, kind: Any) -> Any:
 
 def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
     dialect = dialect_of(file, kind)
-    # What is not UTF-8 is the problem of one row and not of the file.
+    # A cell that is not UTF-8 is a problem of its row, not of the file.
     lines = io.TextIOWrapper(file, dialect.encoding, "surrogateescape", newline="")
     reader = csv.reader(chain(islice(lines, dialect.skipped, None), [LAST]), delimiter=dialect.delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]
@@ -273,7 +273,7 @@ def _utf8_lines(file: Any) -> Iterator[bytes]:
     lines.detach()  # the file is closed by who opened it
 
 
-def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
+def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[InputRow]:
     """Read lines as rows; empty lines of JSON are skipped, and a JSON array gives a row for each entry.
 
     Raises:
@@ -294,7 +294,7 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
             yield _parsed(line)
 
 
-def _rows_of_array(content: bytes) -> Iterator[Row]:
+def _rows_of_array(content: bytes) -> Iterator[InputRow]:
     """Yield the objects of a JSON array; for any other entry, the error instead.
 
     What begins as an array and is none may be lines of JSON the first of which is an array: each is a row.
@@ -311,7 +311,7 @@ def _rows_of_array(content: bytes) -> Iterator[Row]:
     yield from (row if isinstance(row, dict) else "not a JSON object" for row in rows)
 
 
-def _parsed(line: bytes) -> Row:
+def _parsed(line: bytes) -> InputRow:
     """Return the object on a line, or the error."""
     try:
         row = json.loads(line)
@@ -320,12 +320,12 @@ def _parsed(line: bytes) -> Row:
     return row if isinstance(row, dict) else "not a JSON object"
 
 
-def row_names(rows: Iterable[Row]) -> list[str]:
+def row_names(rows: Iterable[InputRow]) -> list[str]:
     """Return the names in rows, in their order."""
     return list(dict.fromkeys(name for row in rows if not isinstance(row, str) for name in row))
 
 
-def row_blocks(rows: Iterable[Row], columns: Sequence[str], fraction: Callable[[], float]) -> Iterator[RowBlock]:
+def row_blocks(rows: Iterable[InputRow], columns: Sequence[str], fraction: Callable[[], float]) -> Iterator[RowBlock]:
     """Read some values of rows, block by block."""
     rows = iter(rows)
     while part := list(islice(rows, BLOCK)):

@@ -29,7 +29,7 @@ class MediumCell(NamedTuple):
 
     Attributes:
         text: The path of its file; None for one that is not a file.
-        content: What its file holds, or an array as numpy writes it; None for a path.
+        content: The content of its file, or an array in numpy's format; None for a path.
         rate: Samples a second of an array; None for files.
         stamp: Size and time of the file at the path, by which a run that goes on sees that it was replaced.
     """
@@ -86,7 +86,7 @@ def _files(name: str) -> list[str]:
         else:
             paths = [path for path in map(Path, iglob(name, recursive=True)) if not path.is_dir()]
         return sorted(str(path) for path in paths if path.suffix.lower() in SUFFIXES)
-    except (OSError, ValueError):  # no path: what reads tables says so
+    except (OSError, ValueError):  # not a path: the reader of tables raises the error
         return []
 
 
@@ -152,7 +152,7 @@ def _stamp(path: str) -> str:
 def _as_file(picture: Any) -> bytes:
     """Return a picture as the content of a lossless file."""
     try:
-        image, _ = opened_picture(picture)  # upright: what its file said is not written
+        image, _ = opened_picture(picture)  # upright, as the orientation tag is not written
         if isinstance(image, np.ndarray):
             raise ValueError(f"an array of {image.dtype} of shape {image.shape}, and not of levels from 0 to 255")
         image = image if image.mode in PNG_MODES else image.convert("RGB")

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from ...errors import DataError
+from ...errors import DataError, first_line
 from ...inputs.media.items import SUFFIXES as MEDIA_SUFFIXES
+from ...inputs.texts import collected, is_column
 from ...results.storage.tables import optional_module
 from .formats import (
     BLOCK,
     FORMATS,
+    InputRow,
     Reader,
-    Row,
     RowBlock,
     arrow_module,
     check_columns,
@@ -55,7 +56,7 @@ ENDS = 1 << 20
 """Bytes at each end of a file that its fingerprint reads; shards have digests of their rows too."""
 
 
-class Source(Protocol):
+class InputSource(Protocol):
     """Where rows come from."""
 
     def names(self) -> list[str]:
@@ -71,7 +72,7 @@ class Source(Protocol):
         ...
 
 
-def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> Source:
+def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> InputSource:
     """Return the source that a corpus is read from.
 
     Args:
@@ -90,14 +91,15 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     return _source_in_memory(inputs)
 
 
-def _source_in_memory(inputs: Any) -> Source:
+def _source_in_memory(inputs: Any) -> InputSource:
     """Return the source of a data set, a table, a column or rows."""
+    inputs = collected(inputs)
+    if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
+        inputs = arrow_module().table(dict(inputs))
     if hasattr(inputs, "with_format"):
         return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
-    if hasattr(inputs, "collect_schema") and hasattr(inputs, "collect"):  # a lazy frame of Polars
-        inputs = inputs.collect()
-    if hasattr(inputs, "to_frame"):  # a column of pandas or Polars
-        inputs = inputs.to_frame(inputs.name or "text")
+    if to_frame := getattr(inputs, "to_frame", None):  # a column of pandas or Polars
+        inputs = to_frame(getattr(inputs, "name", None) or "text")
     if hasattr(inputs, "__arrow_c_stream__"):
         return _table_source(inputs)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
@@ -108,7 +110,7 @@ def _source_in_memory(inputs: Any) -> Source:
     return RowSource(map(_mapping, inputs), {"name": "rows in memory"})
 
 
-def _named_source(names: Sequence[str], kind: str | None, files: bool) -> Source:
+def _named_source(names: Sequence[str], kind: str | None, files: bool) -> InputSource:
     """Return the source of files, data sets or standard input; the arguments are as for `open_source`."""
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
@@ -175,7 +177,7 @@ class File:
     """A file of an input.
 
     Attributes:
-        name: What the user knows it by.
+        name: The name for the user.
         partitions: The values in the names of the folders between the input's and the file, such as `year=2024`, which
             all its rows share.
     """
@@ -234,7 +236,7 @@ class File:
 
 def _reason(error: Exception) -> str:
     """Return the reason of an error in one line."""
-    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+    return getattr(error, "strerror", None) or first_line(error) or type(error).__name__
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -389,10 +391,10 @@ class RowSource:
 
     Args:
         rows: The rows.
-        metadata: What is known of them before they are read; the rows themselves are compared as they come.
+        metadata: Facts that are known before the rows are read; the rows are compared as they are read.
     """
 
-    def __init__(self, rows: Iterable[Row], metadata: dict[str, Any]) -> None:
+    def __init__(self, rows: Iterable[InputRow], metadata: dict[str, Any]) -> None:
         self._rows, self._metadata = iter(rows), metadata
         self._first = list(islice(self._rows, BLOCK))
 
@@ -405,5 +407,5 @@ class RowSource:
         return row_blocks(chain(self._first, self._rows), columns, lambda: 0.0)
 
     def fingerprint(self) -> list[dict[str, Any]]:
-        """Return what is known of the rows."""
+        """Return the metadata, as the fingerprint of rows that are not read yet."""
         return [self._metadata]

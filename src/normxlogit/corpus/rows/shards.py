@@ -13,7 +13,7 @@ from ...errors import DataError
 from ...results.storage.schema import Index
 from .formats import RowBlock, arrow_module, check_columns
 from .media import media_columns
-from .reading import Source
+from .reading import InputSource
 
 KEPT = "kept "
 """Prefix of kept columns in a shard, which has columns of its own with the same names."""
@@ -36,7 +36,7 @@ class InputColumns:
     """The columns of the input by their roles.
 
     Attributes:
-        texts: What is read as strings, by the column of a shard.
+        texts: The columns that are read as strings, by the column of a shard.
         media: Columns of pictures and sounds, by the prefix of the columns of a shard.
         id: Names of the rows; None for their numbers, and for the paths of pictures and sounds that are explained.
         target: The target of each row.
@@ -61,7 +61,7 @@ class InputColumns:
 
         Args:
             names: The columns of the input; none for a stream, whose blocks are checked one by one.
-            result_columns: What the results have beside the kept columns.
+            result_columns: The columns of the results beside the kept ones.
 
         Raises:
             DataError: If a column is missing or twice there, or one that is kept has the name of a result.
@@ -86,7 +86,7 @@ class WrittenShard:
         rows: How many input rows it has.
         errors: How many of them have no result.
         tokens: Tokens explained.
-        digest: Of its input rows.
+        digest: The digest of its input rows.
     """
 
     shard: Index
@@ -106,7 +106,7 @@ class Shard:
         first: The number of its first row.
         table: `row`, `id`, `target`, the strings of `InputColumns.texts`, the fields of `MediumCell` behind each prefix
             of `InputColumns.media`, and kept columns behind `KEPT`; `problem` says why a row cannot be read.
-        digest: Of everything that results depend on.
+        digest: The digest of everything that results depend on.
         fraction: Share of the input read with it.
     """
 
@@ -117,7 +117,7 @@ class Shard:
     fraction: float
 
 
-def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
+def read_shards(source: InputSource, columns: InputColumns, size: int) -> Iterator[Shard]:
     """Read a source shard by shard."""
     arrow = arrow_module()
     waiting: list[Any] = []
@@ -139,7 +139,7 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
 
 
 def left_shards(
-    source: Source,
+    source: InputSource,
     columns: InputColumns,
     size: int,
     written: Mapping[int, WrittenShard],
@@ -190,7 +190,7 @@ def _digest(table: Any) -> str:
         if str(column.type) != "string":
             if arrow.types.is_dictionary(column.type):  # whose values are those of the whole block
                 column = column.cast(column.type.value_type)
-            column = column.take(rows)  # without what stands behind nulls and, in the padding, of the next rows
+            column = column.take(rows)  # without the bytes behind nulls and, in the padding, of the next rows
             sink = arrow.BufferOutputStream()
             with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
                 writer.write_table(arrow.table({name: column}))
@@ -217,7 +217,9 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, 
     if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
-        unnamed = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())  # another may be named "7"
+        unnamed = arrow.array(
+            [f"row {row}" for row in rows.to_pylist()], arrow.string()
+        )  # another row may have the id "7"
         table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), unnamed)
     table |= {name: _texts(arrow, block, column, problems) for name, column in columns.texts.items()}
     if columns.target is not None:

@@ -24,7 +24,7 @@ class DocumentUse(NamedTuple):
         name: Its name.
         answers: Answers that it was there for.
         cited: Of these, answers that cite a sentence of it.
-        measured: What they lose without its sentences; None where that was not measured.
+        measured: The losses without its sentences; None if not measured.
     """
 
     name: str
@@ -52,7 +52,7 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
     name = "regexp_replace({}, ':[0-9]+$', '')"  # a source is called by its document and its place in it
     loss = "NULL::FLOAT"
     if is_tested(run):
-        units = "len(unit_names)"  # the losses of a sentence without each unit stand one after the other
+        units = "len(unit_names)"  # the losses of a sentence without each unit are consecutive
         loss = f"list_max(source_losses[place + 1 : len(source_losses) : {units}])"
     documents = run.ask(
         f"""

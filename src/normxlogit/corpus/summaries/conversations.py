@@ -29,7 +29,7 @@ class MessageUse(NamedTuple):
         conversations: Conversations that have one.
         cited: Of these, conversations whose answer cites one.
         share: The mean of their share of what speaks for the answer, over these conversations.
-        measured: What answers lose without its sources; None where that was not measured.
+        measured: The losses of answers without its sources; None if not measured.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class UnusedTool(NamedTuple):
         tool: Its name.
         conversations: Conversations with a result of it.
         results: Its results in them.
-        left_out: Of these, results of which a source was left out; None where nothing was measured.
+        left_out: Of these, results of which a source was left out; None if nothing was measured.
     """
 
     tool: str

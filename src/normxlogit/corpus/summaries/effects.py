@@ -18,10 +18,10 @@ from ..rows.formats import arrow_module
 from .run_tables import RunTables
 from .units import Effect, Unit, Z
 
-Place = tuple[int, int, str]
+UnitPlace = tuple[int, int, str]
 """A row, the index of a word (or token) in it, and how the word is written there."""
 
-Removal = tuple[int, tuple[int, ...]]
+RowRemoval = tuple[int, tuple[int, ...]]
 """A row, and the tokens that are deleted from it."""
 
 
@@ -56,27 +56,27 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
     """
     listed = dict.fromkeys((unit.label, unit.text) for units in lists for unit in units)
     places = _drawn_places(run, model, list(listed), count)
-    encodings, words = _texts(run, model, {row for drawn in places.values() for row, *_ in drawn})
-    keys: dict[tuple[str, str], list[Removal]] = {}
-    for (label, text), drawn in places.items():
-        for row, place, written in drawn:
+    encodings, words = _texts(run, model, {row for unit_places in places.values() for row, *_ in unit_places})
+    keys: dict[tuple[str, str], list[RowRemoval]] = {}
+    for (label, text), unit_places in places.items():
+        for row, place, written in unit_places:
             name, tokens = words[row][place] if place < len(words[row]) else ("", ())
             if name != written:
                 raise DataError(f"{model.name} reads other words in row {row} than the run has")
             keys.setdefault((label, text), []).append((row, tokens))
 
-    def read(inputs: list[Encoding], _: list[Removal]) -> Iterable[np.ndarray]:
+    def read(inputs: list[Encoding], _: list[RowRemoval]) -> Iterable[np.ndarray]:
         run_pass = model.run(model.batch(inputs, list(range(len(inputs)))))
         logits: Iterable[np.ndarray] = run_pass.logits.double().cpu().numpy()  # (B, C)
         return logits
 
-    def without(key: Removal) -> Encoding:
+    def without(key: RowRemoval) -> Encoding:
         row, tokens = key
         return remove_tokens(model, encodings[row], tokens, masked=False) if tokens else encodings[row]
 
-    answers: PerturbedAnswers[Removal, np.ndarray] = PerturbedAnswers(model, without, read)
-    every = dict.fromkeys(key for removals in keys.values() for key in removals)
-    removals_read = [*dict.fromkeys((row, ()) for row, _ in every), *every]
+    answers: PerturbedAnswers[RowRemoval, np.ndarray] = PerturbedAnswers(model, without, read)
+    all_removals = dict.fromkeys(key for removals in keys.values() for key in removals)
+    removals_read = [*dict.fromkeys((row, ()) for row, _ in all_removals), *all_removals]
     logits = dict(zip(removals_read, answers(removals_read), strict=True))
     classified = model.task.outcomes == "exclusive"
     effects = {}
@@ -90,7 +90,7 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
 
 def _drawn_places(
     run: RunTables, model: TaskModel, listed: Sequence[tuple[str, str]], count: int
-) -> Mapping[tuple[str, str], list[Place]]:
+) -> Mapping[tuple[str, str], list[UnitPlace]]:
     """Return random places of units in texts that explain their label, except in texts read in windows."""
     arrow, limit = arrow_module(), model.encoder.limit
     whole = "true" if limit is None else f"len(units) <= {limit}"
@@ -110,7 +110,7 @@ def _drawn_places(
         """,  # noqa: S608  # a column's name
         count,
     )
-    places: dict[tuple[str, str], list[Place]] = {}
+    places: dict[tuple[str, str], list[UnitPlace]] = {}
     for label, text, *place in rows:
         places.setdefault((label, text), []).append(tuple(place))
     return places
@@ -121,14 +121,14 @@ def _texts(
 ) -> tuple[dict[int, Encoding], dict[int, list[tuple[str, tuple[int, ...]]]]]:
     """Return the encodings of rows, and each row's words (or tokens) with their tokens."""
     pair = "text_pair" if "text_pair" in run.kinds else "NULL"
-    named = run.ask(
+    text_rows = run.ask(
         f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
         sorted(rows),
     )
-    texts = [text if second_text is None else (text, second_text) for _, text, second_text in named]
+    texts = [text if second_text is None else (text, second_text) for _, text, second_text in text_rows]
     encodings = model.encoder(texts, long_text="truncate") if texts else []
     words: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
-    for (row, *_), encoding in zip(named, encodings, strict=True):
+    for (row, *_), encoding in zip(text_rows, encodings, strict=True):
         if run.unit == "tokens":
             words[row] = [(token, (place,)) for place, token in enumerate(encoding.tokens)]
             continue
@@ -137,7 +137,7 @@ def _texts(
             np.zeros(len(encoding), np.float32), parts, encoding.offsets or (), encoding.sequence_ids, "sum"
         )
         words[row] = [(word.text, word.tokens) for word in merged]
-    return {row: encoding for (row, *_), encoding in zip(named, encodings, strict=True)}, words
+    return {row: encoding for (row, *_), encoding in zip(text_rows, encodings, strict=True)}, words
 
 
 def _effect(changes: Sequence[float], changed: Sequence[int] | None) -> Effect:

@@ -69,8 +69,8 @@ class Section(NamedTuple):
     """A table with bars.
 
     Attributes:
-        bars: What its bars show; empty where the column before them says it, None without bars.
-        note: What stands above it.
+        bars: The heading of its bars; empty if the column before them has it, None without bars.
+        note: A text above the table.
         texts: The columns of words after the first; all others are numbers.
     """
 
@@ -82,26 +82,26 @@ class Section(NamedTuple):
     texts: Sequence[str] = ()
 
 
-def page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
+def summary_page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
     """Return a summary as a self-contained HTML page."""
     of_answers = isinstance(summary, AnswerSummary | ConversationSummary)
     what = "What the answers rest on" if of_answers else "What the model looks at"
-    return drawn_page(cards(summary), f"{what}: {summary.folder}")
+    return drawn_page(summary_cards(summary), f"{what}: {summary.folder}")
 
 
-def cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
+def summary_cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
     """Return the cards of a summary: the accuracy first, the limits of the figures last."""
     if isinstance(summary, AnswerSummary | ConversationSummary):
         return _answer_cards(summary)
     places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}
-    drawn = [_predictions(summary)]
-    drawn += [_wrong_answers(summary.wrong)] if summary.wrong else []
-    drawn += [_card(section, places) for section in _sections(summary)]
+    result_cards = [_predictions(summary)]
+    result_cards += [_wrong_answers(summary.wrong)] if summary.wrong else []
+    result_cards += [_card(section, places) for section in _sections(summary)]
     if places:
         rows = [[cell(i, anchor=places[i]), cell(text)] for i, text in summary.texts.items()]
         texts = Table([Column("id"), Column("text")], rows)
-        drawn.append(Card([Fold("Texts of the examples", [texts], opened=True)], result=False))
-    return [*drawn, _limits(summary)]
+        result_cards.append(Card([Fold("Texts of the examples", [texts], opened=True)], result=False))
+    return [*result_cards, _limits(summary)]
 
 
 def _predictions(summary: Summary) -> Card:
@@ -291,22 +291,26 @@ def _conversations(summary: ConversationSummary) -> tuple[str, list[tuple[str, s
 
 def _kind(kind: str, tool: str) -> str:
     """Return the name of a kind of message in a table."""
-    named = {QUESTION: "last message of the user", "user": "earlier message of the user", "assistant": "earlier answer"}
-    return f"{named.get(kind, kind)} {tool}".strip()
+    kind_names = {
+        QUESTION: "last message of the user",
+        "user": "earlier message of the user",
+        "assistant": "earlier answer",
+    }
+    return f"{kind_names.get(kind, kind)} {tool}".strip()
 
 
 def _sections(summary: Summary) -> Iterator[Section]:
     """Yield the tables of words, or other units: those of wrong answers, those of each label, and a difference."""
     unit_heading, inputs = NAMES[summary.unit]
-    wrong = [
+    contradicting = [
         Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.chance:.1g}", f"{r.error_rate:.1%}"], r.error_rate)
         for r in summary.mistakes
     ]
-    if wrong:
+    if contradicting:
         names = [unit_heading, "in wrong answers", "in right answers", "by chance", "share wrong"]
         what = "Words" if unit_heading == "token" else summary.unit.capitalize()
         note = f'"by chance": at most so probable for any of {summary.tried:,} {summary.unit}, if they did not matter.'
-        yield Section(f"{what} that are more often in wrong answers", names, wrong, "", note)
+        yield Section(f"{what} that are more often in wrong answers", names, contradicting, "", note)
     for label, units in _by_label(summary).items():
         deleted = any(unit.effect for unit in units)
         names = [unit_heading, "places", *(WITHOUT if deleted else []), "mean score"]

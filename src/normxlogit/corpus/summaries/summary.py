@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import DataError, InputError
-from ...inputs.texts import counted
+from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
 from ...render.builders.text import last_visible
 from ...render.layout import layout
@@ -47,7 +47,7 @@ class Summary:
         model: Name of the model.
         method: Name of the method.
         layer: The layer whose scores these are: of several the last with scores outside special tokens that can be
-            seen; None where layers were not asked for.
+            seen; None if layers were not asked for.
         unit: "words", "tokens", or of pictures "patches" and of sounds "frames", each of them at one place.
         rows: Texts, pictures or sounds with a result.
         errors: Rows without one.
@@ -68,7 +68,7 @@ class Summary:
         mistakes: Units that are in wrong answers more often than chance would have it.
         tried: Units that were compared for `mistakes`.
         texts: The texts of the examples by id, where they were kept.
-        difference: What another run says differently, None without one.
+        difference: The differences to another run, None without one.
         grids: How many different grids the patches form; 0 for texts and sounds.
     """
 
@@ -122,7 +122,7 @@ def summarize(
     of messages and which tools they rest.
 
     Args:
-        folder: What `attribute` wrote.
+        folder: The folder that `attribute` wrote.
         gold: A kept column with the right labels, by name or index.
         against: Another run to compare with, of the same ids.
         top: Units in each list.
@@ -136,7 +136,7 @@ def summarize(
     """
     if (verify is None) != (explainer is None):
         raise InputError("verify= is how often each word is deleted, and explainer= the model that is asked: give both")
-    count = None if verify is None else counted(verify, "verify")
+    count = None if verify is None else positive_integer(verify, "verify")
     with closing(_Run(folder)) as run:
         if run.of_answers:
             if gold is not None or against is not None:
@@ -360,20 +360,20 @@ class _Run(RunTables):
         column = f"shards.{self.with_kept(gold)}"
         values = self.ask(f"SELECT CAST({column} AS VARCHAR), any_value({column}) FROM shards GROUP BY 1")  # noqa: S608
         labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards WHERE prediction IS NOT NULL")
-        named = self.common.get("labels")
-        labels += enumerate(map(str, named)) if isinstance(named, list) else ()
+        label_names = self.common.get("labels")
+        labels += enumerate(map(str, label_names)) if isinstance(label_names, list) else ()
         try:
             gold_labels = read_gold(
                 [value for _, value in values], labels, tokens=self.common["target"]["kind"] == "token"
             )
         except InputError as error:
             raise DataError(f"column {gold!r}: {error}") from None
-        if isinstance(named, list) and (
-            outside := [g.id for g in gold_labels if g.id is not None and g.id >= len(named)]
+        if isinstance(label_names, list) and (
+            outside := [g.id for g in gold_labels if g.id is not None and g.id >= len(label_names)]
         ):
             raise DataError(
-                f"column {gold!r} holds {min(outside)}, and the model has {len(named)} labels, counted from 0: "
-                f"{', '.join(map(str, named[:LISTED]))}{', ...' if len(named) > LISTED else ''}"
+                f"column {gold!r} holds {min(outside)}, and the model has {len(label_names)} labels, counted from 0: "
+                f"{', '.join(map(str, label_names[:LISTED]))}{', ...' if len(label_names) > LISTED else ''}"
             )
         arrow = arrow_module()
         names = dict(labels)
@@ -385,8 +385,8 @@ class _Run(RunTables):
             "shown": arrow.array([None if name is None else str(name) for name in gold_names], arrow.string()),
         }
         self.register("right_labels", arrow.table(table))
-        named, at = "prediction = right_labels.name", "prediction_id = right_labels.id"
-        right = f"CASE WHEN right_labels.name IS NULL THEN {at} ELSE {named} END"
+        label_names, at = "prediction = right_labels.name", "prediction_id = right_labels.id"
+        right = f"CASE WHEN right_labels.name IS NULL THEN {at} ELSE {label_names} END"
         return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", right
 
     def _check_gold(self, gold: str) -> None:
@@ -415,8 +415,8 @@ class _Run(RunTables):
             f"SELECT right_labels.shown, count(*) FROM {rows} "  # noqa: S608  # quoted names
             "WHERE right_labels.shown IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"
         )
-        known = set(map(str, labels))
-        return {label: n for label, n in counts if label not in known}
+        label_texts = set(map(str, labels))
+        return {label: n for label, n in counts if label not in label_texts}
 
     def _wrong(self, rows: str, right: str, layer: int, top: int) -> list[WrongAnswer]:
         """Return the wrong answers with the highest probabilities."""

@@ -11,7 +11,7 @@ NAMES = {
     "patches": ("patch", "pictures"),
     "frames": ("frame", "sounds"),
 }
-"""What one unit is called, and the rows that it is of."""
+"""The singular name of a unit, and the name of rows."""
 
 SIGNALS = {"image": "patches", "audio": "frames"}
 """The units of results that are not of texts, by their kind."""
@@ -19,7 +19,7 @@ SIGNALS = {"image": "patches", "audio": "frames"}
 
 @dataclass(frozen=True)
 class RowNote:
-    """What is said of rows: why they have no result, or a note on it.
+    """A note on results, or the reason why rows have none.
 
     Attributes:
         text: The reason or the note; of notes that differ in their numbers alone the first.
@@ -41,7 +41,7 @@ class Effect:
         mean: The mean of the explained logit (or value) with it minus that without it.
         low: Lower end of the 95% interval of the mean.
         high: Upper end.
-        changed: Share of the places at which the prediction is another; None where the answer is not one label.
+        changed: Share of the places at which the prediction is another; None if the answer is not one label.
     """
 
     places: int
@@ -66,7 +66,7 @@ class Unit:
         against: Share of its occurrences with a negative score, None for methods without a sign.
         examples: Ids of texts where it scores highest, or lowest where it speaks against the label; with the number of
             the row where several share an id.
-        effect: What deleting it changes; None where that was not measured.
+        effect: The effect of deleting it; None if not measured.
     """
 
     label: str
@@ -103,9 +103,9 @@ class WrongAnswer:
     Attributes:
         id: Its id; with the number of the row where several share it.
         prediction: The label that was predicted.
-        probability: Its probability, None where there is none.
+        probability: Its probability, None if there is none.
         gold: The right label.
-        pieces: The texts of the row, each cut into pieces with their scores; None where a piece has none. Empty where
+        pieces: The texts of the row, each cut into pieces with their scores; None if a piece has none. Empty where
             it is a picture or a sound.
     """
 

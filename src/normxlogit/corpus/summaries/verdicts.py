@@ -37,7 +37,7 @@ class UnsupportedAnswer(NamedTuple):
         id: The id of its row.
         sentences: Its sentences.
         unsupported: How many of them do not rest on the sources.
-        completion: What it says.
+        completion: The text of the answer.
     """
 
     id: str
@@ -77,14 +77,14 @@ class Verdicts:
         rows: Answers with a result.
         errors: Rows without one.
         complete: Whether the run was finished, so that these are all rows.
-        verify: How many sources of each answer were left out, or "auto"; None where verdicts follow from shares alone.
+        verify: How many sources of each answer were left out, or "auto"; None if verdicts follow from shares alone.
         threshold: The share of the sources from which on a sentence rests on them.
         sentences: Sentences of the answers.
         resting: Sentences that rest on the sources.
-        contradicting: Sentences that contradict them; None where that was not measured.
+        contradicting: Sentences that contradict them; None if that was not measured.
         unsupported: Sentences that do not rest on the sources.
         worst: Answers with the most unsupported sentences.
-        contradictions: Sentences that contradict their sources, the clearest first; empty where that was not measured.
+        contradictions: Sentences that contradict their sources, the clearest first; empty if that was not measured.
     """
 
     folder: str

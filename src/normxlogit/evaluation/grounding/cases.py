@@ -29,7 +29,7 @@ class Case(NamedTuple):
     Attributes:
         supported: Whether they hold the evidence.
         answer: The answer; None lets the model generate one.
-        evidence: The sentence that answers, as it stands in the documents; empty where it is not known.
+        evidence: The sentence that answers, as it stands in the documents; empty if it is not known.
     """
 
     question: str

@@ -14,7 +14,7 @@ from ...explainer import Explainer
 from ...methods import Method
 from ...methods.defaults import named_or_default
 from ..report import markdown_table
-from ..runs import Progress, ResultCache, counted
+from ..runs import OnProgress, ResultCache, with_progress
 from ..statistics import Interval, bootstrap_interval, interval_text
 from .cases import Case, answers_from_evidence, swap_evidence
 from .signals import LENS, PASSES, SHARE, Figures, SignalReader
@@ -49,7 +49,7 @@ class SignalQuality(NamedTuple):
     """How well a signal separates answers with evidence from answers without it.
 
     Attributes:
-        name: What is measured of an answer.
+        name: The name of the signal.
         auroc: Area under the ROC curve, with its 95% bootstrap interval.
         precision: Average precision, with its interval.
         lead: The AUROC of the documents' share on the same answers less this one, with its interval.
@@ -87,12 +87,12 @@ def evaluate_grounding(
     max_new_tokens: int = 16,
     seed: int = 0,
     folder: Path | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[MeasuredAnswer]:
     """Measure the signals of answers whose documents hold the evidence, lack it, or have it swapped.
 
     Args:
-        explainer: Of a causal language model.
+        explainer: The explainer of a causal language model.
         cases: Questions with documents.
         texts: Where the numbers and names of swapped evidence are drawn from.
         method: A method whose scores add up; `frozen-gradient` by default.
@@ -101,7 +101,7 @@ def evaluate_grounding(
         max_new_tokens: Most tokens of an answer that the model generates.
         seed: Draws the numbers and names.
         folder: Keeps what was measured, so that a stopped run continues.
-        on_progress: Called with what is done, cases done and cases in all.
+        on_progress: Called with the name of the work, the finished cases and all cases.
 
     Returns:
         The answers in the order of the cases, each followed by that of its swapped evidence; none for a case that the
@@ -111,9 +111,9 @@ def evaluate_grounding(
         InputError: If the scores of the method do not add up.
     """
     model = explainer._language_model
-    chosen = named_or_default(method, "completions")
-    reader = SignalReader(model, chosen, max_new_tokens)
-    cache = ResultCache[Figures](folder, model, [chosen.spec, max_new_tokens], Figures)
+    chosen_method = named_or_default(method, "completions")
+    reader = SignalReader(model, chosen_method, max_new_tokens)
+    cache = ResultCache[Figures](folder, model, [chosen_method.spec, max_new_tokens], Figures)
     answers: list[MeasuredAnswer] = []
 
     def measure(case: Case, evidence: Evidence, samples: int) -> Figures:
@@ -123,7 +123,7 @@ def evaluate_grounding(
             answers.append(MeasuredAnswer(case, evidence, figures))
         return figures
 
-    for number, case in counted("cases", cases, on_progress):
+    for number, case in with_progress("cases", cases, on_progress):
         ablations = samples if ablated is None or number < ablated else 0
         figures = measure(case, "there" if case.supported else "missing", ablations)
         if case.supported and case.evidence and figures.values:
@@ -139,7 +139,7 @@ def compare_signals(
     """Compare how well signals separate answers with evidence from those without, or with swapped evidence.
 
     Args:
-        answers: What `evaluate_grounding` returns.
+        answers: The results of `evaluate_grounding`.
         training: The same of other questions, on which logistic regressions are fitted; none for no regression.
         seed: Seed of the bootstrap.
 
@@ -164,23 +164,23 @@ def compare_signals(
         titles.append(("with the evidence, or with other numbers and names in it", "swapped", swapped))
     comparisons = []
     for title, evidence, questions in titles:
-        chosen = [
+        scored_answers = [
             (answer, score)
             for answer, score in zip(answers, scores, strict=True)
             if answer.evidence in ("there", evidence) and (questions is None or answer.case.question in questions)
         ]
-        if len({answer.evidence for answer, _ in chosen}) == 2:
-            comparisons.append(SignalComparison(title, _signals(chosen, seed)))
+        if len({answer.evidence for answer, _ in scored_answers}) == 2:
+            comparisons.append(SignalComparison(title, _signals(scored_answers, seed)))
     if not comparisons or comparisons[0].title != titles[0][0]:
         raise DataError("the model answers no supported or no unsupported case")
     return comparisons
 
 
-def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[SignalQuality]:
+def _signals(scored_answers: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[SignalQuality]:
     """Return the signals of answers, best first."""
     signals = []
-    for name in dict.fromkeys(name for _, score in chosen for name in score):
-        having = [(answer, score) for answer, score in chosen if name in score]
+    for name in dict.fromkeys(name for _, score in scored_answers for name in score):
+        having = [(answer, score) for answer, score in scored_answers if name in score]
         labels = np.array([answer.evidence == "there" for answer, _ in having])
         values = np.array([[score[name], score[SHARE]] for _, score in having], np.float64)  # (N, 2)
         if len(set(labels.tolist())) < 2:

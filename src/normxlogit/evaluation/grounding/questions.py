@@ -16,7 +16,7 @@ SENTENCES = 7
 """Sentences of a document made from QNLI: the one that answers and others."""
 
 
-Line = TypeVar("Line")
+ParsedLine = TypeVar("ParsedLine")
 """The type that a line of a file is parsed to."""
 
 
@@ -57,8 +57,8 @@ def _asked(row: Mapping[str, Any]) -> Asked:
 
 
 def read_questions(
-    path: str | Path, parse: Callable[[Mapping[str, Any]], Line]
-) -> tuple[list[Line], list[Mapping[str, Any]]]:
+    path: str | Path, parse: Callable[[Mapping[str, Any]], ParsedLine]
+) -> tuple[list[ParsedLine], list[Mapping[str, Any]]]:
     """Read a JSONL file of questions with documents, or of QNLI's rows.
 
     Args:
@@ -73,7 +73,7 @@ def read_questions(
     """
     pairs: list[Mapping[str, Any]] = []
 
-    def parse_line(row: Mapping[str, Any]) -> list[Line]:
+    def parse_line(row: Mapping[str, Any]) -> list[ParsedLine]:
         if "documents" not in row and {"question", "sentence", "label"} <= set(row):
             pairs.append(row)
             return []
@@ -86,8 +86,8 @@ def read_questions(
 
 
 def read_lines(
-    path: str | Path, parse: Callable[[Mapping[str, Any]], Line], wrong: str, limit: int | None = None
-) -> list[Line]:
+    path: str | Path, parse: Callable[[Mapping[str, Any]], ParsedLine], wrong: str, limit: int | None = None
+) -> list[ParsedLine]:
     """Read a JSONL file.
 
     Args:
@@ -103,7 +103,7 @@ def read_lines(
         lines = Path(path).read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
-    parsed: list[Line] = []
+    parsed: list[ParsedLine] = []
     for number, line in islice(((i, line) for i, line in enumerate(lines, start=1) if line.strip()), limit):
         try:
             parsed.append(parse(json.loads(line)))
@@ -117,7 +117,7 @@ class QNLIDocument(NamedTuple):
 
     Attributes:
         sentences: The sentence that answers, among others.
-        spare: One more sentence that does not answer; empty where the rows have no more.
+        spare: One more sentence that does not answer; empty if the rows have no more.
     """
 
     question: str
@@ -145,14 +145,14 @@ def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sen
     documents = []
     for i in random.permutation(answered)[:count].tolist():
         question, evidence = str(rows[i]["question"]), _one_line(str(rows[i]["sentence"]))
-        drawn = [rows[index] for index in random.permutation(len(rows)).tolist()]
+        shuffled = [rows[index] for index in random.permutation(len(rows)).tolist()]
         other_sentences = (
-            _one_line(str(row["sentence"])) for row in drawn if row["label"] != 0 or row["question"] != question
+            _one_line(str(row["sentence"])) for row in shuffled if row["label"] != 0 or row["question"] != question
         )
         distinct = list(islice(dict.fromkeys(text for text in other_sentences if text != evidence), sentences))
-        chosen, spare = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
-        order = random.permutation(len(chosen)).tolist()
-        documents.append(QNLIDocument(question, [chosen[k] for k in order], order.index(0), "".join(spare)))
+        document, spare = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
+        order = random.permutation(len(document)).tolist()
+        documents.append(QNLIDocument(question, [document[k] for k in order], order.index(0), "".join(spare)))
     return documents
 
 

@@ -135,10 +135,10 @@ class SignalReader:
         hidden = model.parts.hidden(model.module, returned)[0, start - 1 :]  # (G, H)
         ids = torch.tensor(encoding.ids[start:], device=hidden.device)  # (G,)
         log_probabilities, entropies = [], []
-        for states, chosen in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
+        for states, part_ids in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
             token_log_probabilities = model.head.tokens(states).float().log_softmax(-1)  # (G', V)
             log_probabilities.append(
-                token_log_probabilities.gather(1, chosen[:, None].to(token_log_probabilities.device))[:, 0]
+                token_log_probabilities.gather(1, part_ids[:, None].to(token_log_probabilities.device))[:, 0]
             )
             entropies.append(-(token_log_probabilities.exp() * token_log_probabilities).sum(-1))
         attentions = getattr(returned, "attentions", None) or ()

@@ -16,7 +16,7 @@ from ...errors import InputError
 from ..media.items import MEDIA_TYPES, PICTURE_TYPES
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
-Kind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
+MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
 """The kind of a message."""
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
@@ -40,12 +40,12 @@ class Message:
         text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
         name: Name of the tool; of other messages empty.
         number: Which message of the conversation it is in, counted from 0.
-        call: Id of the tool call; empty where the format has none.
+        call: Id of the tool call; empty if the format has none.
         part: The part of the message that is a picture or a sound, which says no text; None for others.
         author: The role of who showed that.
     """
 
-    kind: Kind
+    kind: MessageKind
     text: str
     name: str = ""
     number: int = 0
@@ -146,7 +146,7 @@ class _Reader:
     """Collects the messages of a conversation.
 
     Attributes:
-        messages: What was read so far.
+        messages: The messages that were read so far.
         notes: What was not read.
     """
 
@@ -162,7 +162,7 @@ class _Reader:
         if raw.get("role") not in ("system", "user", "assistant", "tool"):
             self._read_part(raw, "assistant")
             return
-        kind: Kind = "tool result" if raw["role"] == "tool" else raw["role"]
+        kind: MessageKind = "tool result" if raw["role"] == "tool" else raw["role"]
         additional: dict[str, Any] = raw["additional_kwargs"] if isinstance(raw.get("additional_kwargs"), dict) else {}
         for key in REASONING_KEYS:
             if text := _reasoning(raw.get(key) or additional.get(key)):
@@ -185,7 +185,7 @@ class _Reader:
         for tool_call in _calls(raw) or _calls(additional):
             self._read_call(tool_call)
 
-    def _read_part(self, part: Any, kind: Kind, name: str = "", call: str = "") -> None:
+    def _read_part(self, part: Any, kind: MessageKind, name: str = "", call: str = "") -> None:
         """Read a part of a message's content."""
         if isinstance(part, str):
             part = {"type": "text", "text": part}
@@ -210,13 +210,15 @@ class _Reader:
             )
         elif type_ == "document" and isinstance(part.get("source"), dict) and part["source"].get("type") == "text":
             self._add_message(kind, str(part["source"].get("data", "")))
-        elif type_.endswith("_call"):  # a tool of the service's own, with what it returned
+        elif type_.endswith("_call"):  # a built-in tool of the service, with its result
             self._read_service_call(part, type_.removesuffix("_call"))
         elif type_ in MEDIA_TYPES and kind in ("system", "user", "assistant"):
             is_picture = type_ in PICTURE_TYPES
             medium = {**part, "type": "image" if is_picture else "audio"}
-            shown = Message("picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind)
-            self.messages.append(shown)
+            medium_message = Message(
+                "picture" if is_picture else "sound", "", number=self._number, part=medium, author=kind
+            )
+            self.messages.append(medium_message)
         elif type_ != "redacted_thinking":
             self.notes.append(UNREAD.format(self._number, type_))
 
@@ -262,7 +264,7 @@ class _Reader:
         else:
             self._add_message("tool result", text, self._tools.get(call, "") or name, call)
 
-    def _read_text(self, kind: Kind, text: str) -> None:
+    def _read_text(self, kind: MessageKind, text: str) -> None:
         """Read a text, and the reasoning in an assistant's text; consecutive texts of one message are joined."""
         if kind == "assistant" and (match := THINKING.fullmatch(text)):
             self._add_message("reasoning", match[1])
@@ -273,7 +275,7 @@ class _Reader:
         else:
             self._add_message(kind, text)
 
-    def _add_message(self, kind: Kind, text: str, name: str = "", call: str = "") -> None:
+    def _add_message(self, kind: MessageKind, text: str, name: str = "", call: str = "") -> None:
         """Append a message unless its text is empty."""
         if text.strip():
             self.messages.append(Message(kind, text.strip(), name, self._number, call))

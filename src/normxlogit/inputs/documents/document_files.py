@@ -36,7 +36,7 @@ def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, s
 
     Args:
         path: The file. PDF needs the extra `documents`.
-        name: What to call it; its file name by default.
+        name: The name of the document; its file name by default.
 
     Returns:
         One text, or one for each page of a PDF, called "report.pdf, page 3".

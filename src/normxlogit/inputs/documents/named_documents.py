@@ -67,7 +67,7 @@ def documents_by_name(documents: Any) -> dict[str, str]:
 
 
 def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
-    """Return the pictures among documents by name, and the other documents; None where there are no others.
+    """Return the pictures among documents by name, and the other documents; None if there are no others.
 
     Args:
         documents: As for `documents_by_name`, in a list or by name also with pictures: of Pillow, arrays, or files.
@@ -83,11 +83,11 @@ def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
         named = {str(name): replace(read_picture(picture), name=str(name)) for name, picture in pictures.items()}
     elif isinstance(documents, list | tuple):
         items = [_without_score(document) for document in documents]
-        found = [item for item in items if _is_picture(item)]
+        picture_items = [item for item in items if _is_picture(item)]
         others = [document for document, item in zip(documents, items, strict=True) if not _is_picture(item)]
-        names = iter(names_of_files([Path(item) for item in found if isinstance(item, PathLike)]))
+        names = iter(names_of_files([Path(item) for item in picture_items if isinstance(item, PathLike)]))
         named = {}
-        for number, item in enumerate(found, start=1):
+        for number, item in enumerate(picture_items, start=1):
             name = next(names) if isinstance(item, PathLike) else f"picture {number}"
             named[_unique_name(name, named)] = replace(read_picture(item), name=name)
     else:

@@ -120,7 +120,7 @@ def messages_in(value: Any) -> tuple[list[dict[str, Any]], list[Any] | None]:
     Of a trace with several calls of a model, which repeat what was there before, the longest is taken.
 
     Args:
-        value: What `to_plain_data` returned.
+        value: A value that `to_plain_data` returned.
 
     Returns:
         The messages as their format has them, and the definitions of the tools if there are any.

@@ -34,7 +34,7 @@ def values_in(text: str, known_names: frozenset[str] = frozenset()) -> list[Valu
 
     Args:
         text: A sentence.
-        known_names: Words that are known to be names, see `names_of`: at the beginning of a sentence others are none.
+        known_names: Words that are known to be names, see `names_in`: at the beginning of a sentence others are none.
     """
     values = [Value("number", match.group(), *match.span()) for match in _NUMBER.finditer(text)]
     values += [Value("unit", match.group(1), *match.span(1)) for match in _UNIT.finditer(text)]
@@ -46,7 +46,7 @@ def values_in(text: str, known_names: frozenset[str] = frozenset()) -> list[Valu
     return sorted(values, key=lambda value: (value.start, value.end))
 
 
-def names_of(text: str, tokenizer: PreTrainedTokenizerBase) -> frozenset[str]:
+def names_in(text: str, tokenizer: PreTrainedTokenizerBase) -> frozenset[str]:
     """Return the words of a text that are names.
 
     Words with a capital inside a sentence are; those that begin one where the vocabulary of a tokenizer says so.
@@ -135,7 +135,7 @@ def _names(text: str, known_names: frozenset[str]) -> Iterator[Value]:
 
 _NUMBER = re.compile(r"\d+(?:[.,:/]\d+)*")
 _YEAR = r"(?<![\d.,:/])(?:1[89]|20)\d\d"  # has no unit: "1974 by"
-_UNIT = re.compile(rf"(?!{_YEAR}\s)(?<!\d)\d+[\s\N{{NO-BREAK SPACE}}-]?([^\W\d_]+|[%°€$£])")
+_UNIT = re.compile(rf"(?!{_YEAR}\s)(?<!\d)\d+[\s-]?([^\W\d_]+|[%°€$£])")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _JOINTS = (" ", "-", "\N{NO-BREAK SPACE}")
 _TOKEN = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|[.!?:\"“(]|\d+")

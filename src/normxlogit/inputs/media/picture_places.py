@@ -80,7 +80,7 @@ def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
     return np.concatenate([low, high], -1).reshape(-1, 4)
 
 
-def layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
+def grid_layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
     """Return a grid of places in a picture, and how the score of each patch is spread over it.
 
     Patches that form one grid are its places. Where a picture is read as a whole and in tiles, the smallest patches
@@ -93,7 +93,7 @@ def layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
         size: Width and height of the picture.
 
     Returns:
-        None where no part is in the picture.
+        None if no part is in the picture.
     """
     boxes = np.clip(boxes, 0, [*size, *size])
     sides = boxes[:, 2:] - boxes[:, :2]  # (N, 2)
@@ -117,7 +117,7 @@ def _spread(
     """Return how the scores of patches are spread over a grid; None if a patch lies outside it.
 
     Args:
-        boxes: Of all parts, (N, 4).
+        boxes: The boxes of all parts, (N, 4).
         with_area: The parts that are spread.
         single_places: Those that are one place of the grid each, whatever rounding makes of their edges.
         columns: The edges of the grid's columns.

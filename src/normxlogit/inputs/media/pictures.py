@@ -88,9 +88,9 @@ def read_picture(item: Any) -> Picture:
     Raises:
         InputError: If there is no picture, or it cannot be read; a URL is not fetched.
     """
-    given = item.get("image") if isinstance(item, Mapping) else item
-    if isinstance(given, Picture):
-        return given
+    source = item.get("image") if isinstance(item, Mapping) else item
+    if isinstance(source, Picture):
+        return source
     pillow = _import_pillow()
     picture, name = opened_picture(item)
     if isinstance(picture, np.ndarray):
@@ -180,7 +180,7 @@ def open_picture(file: Any, name: str, max_pixels: int | None = None) -> "Image"
 
     Args:
         file: A path or a file object.
-        name: What an error calls it.
+        name: Its name in errors.
         max_pixels: Most pixels; None for as many as Pillow takes.
 
     Raises:

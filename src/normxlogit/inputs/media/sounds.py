@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...errors import InputError
 from ..encoding import EncodedMedium, ScoreSpread
-from ..texts import counted
+from ..texts import positive_integer
 from .items import RATE_KEYS, decoded_base64, detached, number_axes, rewound
 
 LOUDNESS_POINTS = 400
@@ -44,8 +44,8 @@ class Sound:
 
     Attributes:
         samples: float32, (N,).
-        rate: Samples a second; None where neither the caller nor the model names it.
-        notes: What was done to it.
+        rate: Samples a second; None if neither the caller nor the model names it.
+        notes: Notes on changes, such as averaged channels.
     """
 
     kind: ClassVar[Literal["sound"]] = "sound"
@@ -155,7 +155,7 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tup
             raise InputError("a sound as a mapping has an array and a sampling_rate")
         samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
         own_rate = int(float(own_rate)) if isinstance(own_rate, Real) and float(own_rate).is_integer() else own_rate
-        return _channels_last(np.asarray(detached(samples))), counted(own_rate, "sampling_rate"), ()
+        return _channels_last(np.asarray(detached(samples))), positive_integer(own_rate, "sampling_rate"), ()
     samples, own_rate = _with_rate(item) or (item, rate)
     return samples, own_rate, ()
 
@@ -167,7 +167,7 @@ def _with_rate(item: Any) -> tuple[Any, int] | None:
     samples, rate = item if isinstance(item[1], Integral) else item[::-1]
     if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
         return None
-    return _channels_last(samples), counted(rate, "sampling_rate")
+    return _channels_last(samples), positive_integer(rate, "sampling_rate")
 
 
 def _channels_last(samples: Any) -> Any:

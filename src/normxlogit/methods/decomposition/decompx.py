@@ -22,7 +22,7 @@ from .encoder_layers import (
     TINY,
     EncoderLayer,
     HeadPaths,
-    activation,
+    activation_function,
     encoder_layers,
     head_paths,
     is_floating,
@@ -142,7 +142,7 @@ def decomposed(
 
     Args:
         model: The model.
-        batch: What to read.
+        batch: The batch.
         layers: 1 to the last layer that is needed.
         places: Positions i that are needed at the last of them, (B, P); None for all.
 
@@ -174,7 +174,7 @@ class _LayerOnShares:
         """Return the shares of the layer's output, (B, I, T, H), at positions `rows`.
 
         Args:
-            shares: Of its input, (B, T, T, H), which may be overwritten; None for the first layer.
+            shares: The shares of its input, (B, T, T, H), which may be overwritten; None for the first layer.
             rows: The I positions that are needed.
         """
         layer = self.layer
@@ -194,11 +194,11 @@ class _LayerOnShares:
         # Other positions are needed only as values, so that the states can be overwritten row by row.
         output = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
         for rows_part in torch.arange(len(rows), device=rows.device).split(max(1, self.budget // (count * width))):
-            chosen = rows[rows_part]  # (i,)
-            carried = layer.attention[:, :, chosen] @ values  # (B, heads, i, T * D)
+            part_rows = rows[rows_part]  # (i,)
+            carried = layer.attention[:, :, part_rows] @ values  # (B, heads, i, T * D)
             carried = carried.unflatten(-1, (width, -1)).permute(0, 2, 3, 1, 4).flatten(3)  # (B, i, T, H)
-            mixed = (carried @ weight.T).add_(shares[:, chosen])  # (B, i, T, H)
-            output[:, rows_part] = self._after_attention(_add_bias(mixed, bias), all_texts, chosen)
+            mixed = (carried @ weight.T).add_(shares[:, part_rows])  # (B, i, T, H)
+            output[:, rows_part] = self._after_attention(_add_bias(mixed, bias), all_texts, part_rows)
         return output
 
     def _values(self, shares: Tensor) -> Tensor:
@@ -270,7 +270,7 @@ class _HeadOnShares:
         self.weight, self.bias = linear_weights(module(paths.out))  # (C, H), (C,)
         self.centred = model.task.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`
         self.dense = linear_weights(module(paths.dense)) if paths.dense else None
-        self.act = activation(model.module, paths.activation) if paths.activation else None
+        self.act = activation_function(model.module, paths.activation) if paths.activation else None
         self.norm = module(paths.norm) if paths.norm else None
 
         out, dense = module(paths.out), paths.dense and module(paths.dense)
@@ -296,8 +296,8 @@ class _HeadOnShares:
         """Return each token's contribution to the explained logits, (b, K, T).
 
         Args:
-            shares: Of the states that the head reads, (b, P, T, H).
-            states: Those states, (b, P, H).
+            shares: The shares of the head's input, (b, P, T, H).
+            states: The head's input, (b, P, H).
             texts: Their places in the batch.
         """
         shares = shares.contiguous()

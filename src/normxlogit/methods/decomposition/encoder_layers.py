@@ -260,7 +260,7 @@ def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
     return (module(torch.eye(count, device=device, dtype=dtype)).float() - bias).T, bias[0]
 
 
-def activation(model: nn.Module, name: str) -> Any:
+def activation_function(model: nn.Module, name: str) -> Any:
     """Return an activation function by its name in transformers, or by its path in the model."""
     return ACT2FN[name] if name in ACT2FN else attrgetter(name)(model)
 

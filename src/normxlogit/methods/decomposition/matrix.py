@@ -92,7 +92,7 @@ def position_weights(model: TaskModel, run: ForwardPass, target: BatchTargets) -
             (gradient,) = torch.autograd.grad(answer.float().sum(), hidden, allow_unused=True)  # (B, T, H)
     if gradient is not None:
         changes_answer = (gradient != 0).any(-1)  # (B, T)
-    else:  # no gradient goes through rounded weights: another state in the place of each token's tells as well
+    else:  # quantised weights pass no gradient; permuting the state of each token shows the same
         answers = [head.texts(_with_token_permuted(hidden.detach(), token), inputs) for token in range(width)]
         changes_answer = torch.stack([(changed != answer).any(-1) for changed in answers], 1)  # (B, T)
     is_read = (changes_answer & run.batch.mask).float()  # (B, T)

@@ -1,1 +1,1 @@
-"""Answers with citations: what each sentence rests on, attributed and measured."""
+"""Answers with citations: the sources of each sentence, attributed and measured."""

@@ -30,14 +30,17 @@ from ..completions.sources import explain_sources, part_weights, sources_and_par
 from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
 from .contrasts import value_contrasts
-from .conversations import ConversationPrompt, conversation_prompt
+from .conversations import ConversationPrompt, Spans, conversation_prompt
 from .swaps import SwappedValues, swaps
 from .windows import read_in_windows
 
-Spans = dict[str, tuple[int, ...]]
+UNTESTED_MEDIA = (
+    "the share of a picture or a sound does not tell whether an answer rests on it: verify= asks the model without it"
+)
+"""The note of citations with pictures or sounds that were not tested; measured in docs/results-pointing.md."""
 
 LONGEST = 3
-"""Messages that are named where a conversation is too long."""
+"""Most messages that the error for a long conversation names."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Answered:
     Attributes:
         completed: The prompt and the answer; its named sources are the sources.
         question: The question.
-        messages: The messages that the sources are of; empty where they are of documents.
+        messages: The messages that the sources are of; empty if they are of documents.
     """
 
     completed: Completed
@@ -60,7 +63,7 @@ class Answered:
 
 
 TEXT_FIELDS = ("content", "text", "response")
-"""Where objects that other libraries return for an answer have its text."""
+"""Fields with the text of an answer, in objects of other libraries."""
 
 
 def cite(
@@ -106,7 +109,7 @@ def cite(
 def cite_answered(
     model: TaskModel, answered: Answered, options: Options, parts: Literal["sentence"] | tuple[int, int] = "sentence"
 ) -> Citations:
-    """Find the sources that each sentence of an answer rests on, and test them if the options say so.
+    """Find the sources that each sentence of an answer rests on, and verify them if the options ask for it.
 
     Args:
         model: A causal language model.
@@ -135,13 +138,18 @@ def cite_answered(
     values = values_of(completed)
     cited = explain(values)
     if options.verify is None:
-        return cited
+        return _with_note(cited, UNTESTED_MEDIA) if completed.encoding.media else cited
     test = _tested(model, values, cited, options.verify, parts)
     return replace(cited, attribution=replace(cited.attribution, verified=test))
 
 
+def _with_note(cited: Citations, note: str) -> Citations:
+    attribution = cited.attribution
+    return replace(cited, attribution=replace(attribution, notes=(*attribution.notes, note)))
+
+
 def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:
-    """Return the attribution of the sentences alone, and what the sources contribute to the values of each, (K, S)."""
+    """Return the attribution of the sentences, and the sources' contributions to the values of each, (K, S)."""
     count = len(sentences)
     if len(explained.targets) == count:  # there are no values, or the method has no contrasts
         return explained, None
@@ -189,21 +197,27 @@ def cite_stream(
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
     options = Options(method=method, verify=verify)
-    read: ConversationPrompt | None = None
+    conversation_input: ConversationPrompt | None = None
     if documents is None and messages is not None and not isinstance(messages, str):
         if question is not None or system is not None:
             raise InputError("messages hold the question and the system message; pass one or the other")
         conversation = read_conversation(messages)
-        read = conversation_prompt(model, conversation, answer="")
+        conversation_input = conversation_prompt(model, conversation, answer="")
     elif messages is None:
         pictures, texts = separate_pictures(documents)
         documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
         question_prompt(question, documents, system, chat=True)
 
     def answered_with(text: str) -> Answered:
-        if read is not None:
-            completed = ask(model, None, read.spans, messages=read.prompt, answer=text, longer=True)
-            return Answered(completed, read.question, with_media_messages(read.messages, completed.encoding))
+        if conversation_input is not None:
+            completed = ask(
+                model, None, conversation_input.spans, messages=conversation_input.prompt, answer=text, longer=True
+            )
+            return Answered(
+                completed,
+                conversation_input.question,
+                with_media_messages(conversation_input.messages, completed.encoding),
+            )
         completed = ask(model, question, documents, messages=messages, answer=text, system=system, longer=True)
         return Answered(completed, question or "")
 
@@ -257,7 +271,7 @@ def cite_each(
     if options.get("messages") is not None:
         raise InputError("messages hold the question; pass one or the other")
     answers = rows_of_texts(options.get("answer"))
-    if answers is not None:  # by place: the index of a column may be in another order
+    if answers is not None:  # by place, as the index of a column may be in another order
         answers = [] if isinstance(answers, str) else [arrow_value(answer) for answer in answers]
         if len(answers) != len(questions):
             raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
@@ -270,9 +284,9 @@ def cite_each(
 
 
 def _documents_of_each(documents: Any, count: int) -> list[Any]:
-    """Return the documents of each of several questions: those of a list with a list for each, or the same for all."""
+    """Return the documents of each question: those of a list of lists, or the same documents for all."""
     if isinstance(documents, Iterable) and not isinstance(documents, str | Mapping) and not is_table(documents):
-        rows = [plain_cell(part) for part in documents]  # what can be read once is read for each question
+        rows = [plain_cell(part) for part in documents]  # an iterator is read only once, for all questions
         if rows and all(isinstance(row, list) for row in rows):
             if len(rows) != count:
                 raise InputError(f"{len(rows)} lists of documents for {count} questions; give one for each")
@@ -284,7 +298,7 @@ def _documents_of_each(documents: Any, count: int) -> list[Any]:
 def ask_in(
     model: TaskModel, messages: Any, turn: int | None = None, *, answer: str | None = None, max_new_tokens: int = 200
 ) -> Answered:
-    """Read a conversation up to an answer; what is said before it are the named sources.
+    """Read a conversation up to an answer; the messages before it are the named sources.
 
     Args:
         model: A causal language model.
@@ -320,7 +334,7 @@ def with_media_messages(messages: Sequence[MessageSpan], encoding: Encoding) -> 
 
 
 def _naming_messages(error: TooLongError, messages: Sequence[MessageSpan]) -> InputError:
-    """Return the error of a conversation that is too long, with the names of its longest messages."""
+    """Return the error for a conversation that is too long, with the names of its longest messages."""
     characters = sum(message.end - message.start for message in messages)
     longest = sorted(messages, key=lambda message: message.start - message.end)[:LONGEST]
     shares = [(message.name, (message.end - message.start) / characters) for message in longest]
@@ -342,7 +356,7 @@ def ask(
     max_new_tokens: int = 200,
     longer: bool = False,
 ) -> Completed:
-    """Put a question with its documents to a model; the documents' sentences are the named sources.
+    """Ask a model a question with documents, whose sentences are the named sources.
 
     Args:
         model: A causal language model.
@@ -351,7 +365,7 @@ def ask(
             them by name, of a prompt that is rendered those of the sources.
         messages: A prompt of the caller's own instead of the question.
         answer: An answer that was written elsewhere; None lets the model answer.
-        system: What the system message says; none by default.
+        system: The system message; none by default.
         max_new_tokens: Most tokens to generate.
         longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
     """
@@ -382,7 +396,7 @@ def ask(
 
 
 def _type_and_field(answer: object) -> str:
-    """Return what was given in the place of an answer's text, and where the text is, if it has one."""
+    """Return a description of an object that is not an answer's text, and of the field that holds the text, if any."""
     field = next((name for name in TEXT_FIELDS if isinstance(getattr(answer, name, None), str)), None)
     where = f": pass its {field}" if field else ""
     return f", not {type(answer).__name__}{where}"
@@ -421,7 +435,7 @@ def _read_answer(
 
 
 def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
-    """Return the span of each sentence of documents that stand in a prompt, by names such as "notes.txt:3".
+    """Return the span of each sentence of the documents in a prompt, by names such as "notes.txt:3".
 
     Args:
         prompt: A text, or messages.
@@ -481,7 +495,7 @@ def question_prompt(
 
 
 def _without_ending(completed: Completed) -> Completed | None:
-    """Remove the special tokens that end an answer; None if nothing else is left of it."""
+    """Remove the special tokens at the end of an answer; None if it has no others."""
     encoding, count = completed.encoding, len(completed.encoding)
     while count > completed.prompt_tokens and encoding.special[count - 1]:
         count -= 1
@@ -497,7 +511,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 def _tested(
     model: TaskModel, values: SwappedValues, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
 ) -> Verification:
-    """Measure what each sentence loses without the first sources and without all, and swap the values of both.
+    """Measure the loss of each sentence without its first sources and without all, and swap its values.
 
     Args:
         model: The model.
@@ -528,7 +542,7 @@ def _tested(
 
     try:
         without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
-    except InputError:  # the prompt is nothing but its sources
+    except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
     lost = leave_one_out(ablations, weights, places)  # (K, n)
     return Verification(

@@ -16,7 +16,7 @@ from ...model.task_model import TaskModel
 from ..completions.ablations import log_probabilities
 
 TOLERANCE = 0.05
-"""Nats by which the first continuation may differ when keys and values are read from a cache."""
+"""Most nats by which a log-probability computed with a cache may differ."""
 
 
 class Continuation(NamedTuple):
@@ -37,7 +37,7 @@ class Continuation(NamedTuple):
 
 
 def continuation_log_probabilities(
-    model: TaskModel, before: Encoding, continuations: Sequence[Continuation], first: float | None = None
+    model: TaskModel, text: Encoding, continuations: Sequence[Continuation], first_value: float | None = None
 ) -> list[float]:
     """Return the log-probability of each of several continuations of a text, in nats.
 
@@ -47,17 +47,17 @@ def continuation_log_probabilities(
 
     Args:
         model: A language model.
-        before: The text; for an encoder-decoder model the tokens that the decoder reads, with the source.
+        text: The text; for an encoder-decoder model the tokens that the decoder reads, with the source.
         continuations: The continuations.
-        first: The log-probability of the first one, computed without a cache; by default it is computed here.
+        first_value: The log-probability of the first one, computed without a cache; by default it is computed here.
     """
-    without_cache = UncachedContinuations(model, before)
-    if len(set(continuations)) < 3 or before.source is not None or before.media or len(before) < 2:
+    without_cache = UncachedContinuations(model, text)
+    if len(set(continuations)) < 3 or text.source is not None or text.media or len(text) < 2:
         return without_cache(continuations)
-    if first is None:
-        (first,) = without_cache(continuations[:1])
-    cached = _with_cache(model, before, continuations)
-    if cached is None or not abs(cached[0] - first) <= TOLERANCE:
+    if first_value is None:
+        (first_value,) = without_cache(continuations[:1])
+    cached = _with_cache(model, text, continuations)
+    if cached is None or not abs(cached[0] - first_value) <= TOLERANCE:
         return without_cache(continuations)
     return cached
 
@@ -67,13 +67,13 @@ class UncachedContinuations(PerturbedAnswers[Continuation, float]):
 
     Args:
         model: A language model.
-        before: The text.
+        text: The text.
     """
 
-    def __init__(self, model: TaskModel, before: Encoding) -> None:
+    def __init__(self, model: TaskModel, text: Encoding) -> None:
         super().__init__(
             model,
-            lambda continuation: append_tokens(model.tokenizer, before, continuation.all_ids),
+            lambda continuation: append_tokens(model.tokenizer, text, continuation.all_ids),
             self._log_probabilities,
         )
 
@@ -91,15 +91,15 @@ class UncachedContinuations(PerturbedAnswers[Continuation, float]):
 
 
 @torch.inference_mode()
-def _with_cache(model: TaskModel, before: Encoding, continuations: Sequence[Continuation]) -> list[float] | None:
+def _with_cache(model: TaskModel, text: Encoding, continuations: Sequence[Continuation]) -> list[float] | None:
     """Return the log-probabilities, computed with a cache of the text's keys and values; None if the model has none."""
     module, device = model.unmodified, model.device
     parameters = inspect.signature(type(module).forward).parameters
     last_logits_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
     cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
-    context = torch.tensor([before.ids[:-1]], device=device)  # (1, T - 1)
+    context = torch.tensor([text.ids[:-1]], device=device)  # (1, T - 1)
     chunk_size = max(
-        1, model.budget.tokens // (len(before) + max(len(continuation.all_ids) for continuation in continuations))
+        1, model.budget.tokens // (len(text) + max(len(continuation.all_ids) for continuation in continuations))
     )
     sums: list[float] = []
     try:
@@ -109,7 +109,7 @@ def _with_cache(model: TaskModel, before: Encoding, continuations: Sequence[Cont
             repeated = copy.deepcopy(cache)
             repeated.batch_repeat_interleave(len(chunk))
             sums += _continue_from_cache(
-                module, {cache_name: repeated}, context.shape[1], before.ids[-1], chunk, model.pad_id
+                module, {cache_name: repeated}, context.shape[1], text.ids[-1], chunk, model.pad_id
             )
     except Exception as error:  # whatever a model without a cache raises
         reraise_out_of_memory(error)

@@ -1,4 +1,4 @@
-"""Which values of an answer are contrasted with others of the sources: why 30 days, and not 5?
+"""Contrasts of an answer's values with other values of the sources: why 30 days, and not 5?
 
 The words of an answer are mostly those of the question and of whatever is written alike; what tells its source is the
 value, such as a number or a name. So the sources are scored for the logit of each value's tokens less that of the other
@@ -13,7 +13,7 @@ import numpy as np
 from ...inputs.documents.values import occurs_in
 from ..completions.completed import Completed
 from ..completions.sources import Contrasts
-from .swaps import Question, SwappedValues
+from .swaps import ReplaceableValue, SwappedValues
 
 
 def value_contrasts(values: SwappedValues) -> Contrasts | None:
@@ -23,55 +23,57 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
         values: The values of the answer with the others of the sources.
     """
     completed, parts = values.completed, values.parts
-    rest = _without_sources(completed)
+    outside_sources = _without_sources(completed)
     generated = len(completed.encoding) - completed.prompt_tokens
     differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
     for question in values.questions:
-        if occurs_in(question.value.text, rest):
+        if occurs_in(question.value.text, outside_sources):
             continue
         for place, other in (found := _differences(values, question)):
             differences.setdefault(question.sentence, []).append((place, other, 1 / len(found)))
     if not differences:
         return None
-    every = [difference for of_sentence in differences.values() for difference in of_sentence]
-    weights = np.zeros((len(differences), generated + len(every)))  # (J, G + C)
+    all_differences = [difference for of_sentence in differences.values() for difference in of_sentence]
+    weights = np.zeros((len(differences), generated + len(all_differences)))  # (J, G + C)
     column = generated
     for row, of_sentence in zip(weights, differences.values(), strict=True):
         for place, _, weight in of_sentence:
             row[place] += weight
             row[column] = -weight
             column += 1
-    ids, places = [other for _, other, _ in every], [place for place, _, _ in every]
+    ids, places = [other for _, other, _ in all_differences], [place for place, _, _ in all_differences]
     return Contrasts([parts[k] for k in differences], ids, places, weights)
 
 
-def _differences(values: SwappedValues, question: Question) -> list[tuple[int, int]]:
-    """Return where a value's tokens begin to differ from each other's, and the other token there.
+def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tuple[int, int]]:
+    """Return where a value's tokens first differ from those of each other value, and the other token there.
 
     Places are counted in the answer.
     """
     completed, k = values.completed, question.sentence
     first = values.first_token(k)
-    own = completed.encoding.ids[first : first + len(values.parts[k].tokens)]
-    again = _shared(own, values.sentence_ids(k, values.sentences[k]))  # an answer may be in other tokens than its text
+    value_ids = completed.encoding.ids[first : first + len(values.parts[k].tokens)]
+    again = _shared(
+        value_ids, values.sentence_ids(k, values.sentences[k])
+    )  # an answer may be in other tokens than its text
     differences = []
     for text in values.swapped(question):
         swapped = values.sentence_ids(k, text)
-        place = _shared(own, swapped)
+        place = _shared(value_ids, swapped)
         if place < min(again, len(swapped)):
             differences.append((first + place - completed.prompt_tokens, swapped[place]))
     return differences
 
 
 def _shared(first: Sequence[int], second: Sequence[int]) -> int:
-    """Return how many tokens two texts have in common at their beginnings."""
+    """Return the length of the common prefix of two token sequences."""
     return next(
         (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
     )
 
 
 def _without_sources(completed: Completed) -> str:
-    """Return what of the prompt is in no source: the question, and what the template writes."""
+    """Return the text of the prompt outside its sources: the question, and the words of the template."""
     sequence, spans = completed.sequenced(), completed.named_sources.values()
     of_sources = {token for span in spans for token in sequence.tokens_in(*span, of_answer=False)}
     text, position = "", 0

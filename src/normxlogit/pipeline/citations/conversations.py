@@ -1,4 +1,4 @@
-"""From a conversation to a prompt of the reader's, with the spans of what each message says as sources.
+"""Conversations as prompts, with the sentences of each message as sources.
 
 The question is no source: as with documents, sources are what an answer could be taken from.
 """
@@ -10,15 +10,16 @@ from typing import Any
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, read_prompt
-from ...inputs.documents.conversations import Conversation, Kind, Message
+from ...inputs.documents.conversations import Conversation, Message, MessageKind
 from ...inputs.documents.json_fields import json_fields
 from ...model.task_model import TaskModel
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 
 Spans = dict[str, tuple[int, ...]]
+"""Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
 
-AS_TEXT: dict[Kind, str] = {
+AS_TEXT: dict[MessageKind, str] = {
     "tool call": "tool calls",
     "tool result": "results of tools",
     "system": "system messages",
@@ -27,13 +28,13 @@ AS_TEXT: dict[Kind, str] = {
 """Kinds of messages that chat templates may not render, in the order in which they are rendered as text instead."""
 
 DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
-"""What else is changed for templates that refuse it: left out, joined, and as vision-language models want it."""
+"""Further changes for templates: definitions of tools left out, roles joined, contents as lists of parts."""
 
 QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
-"""What a question ends with."""
+"""Characters at the end of a question."""
 
 CLOSING = "\"'”’»)]"
-"""What may follow the mark that ends a sentence."""
+"""Characters that may follow the punctuation at the end of a sentence."""
 
 TITLES: dict[str, str] = {
     "system": "System",
@@ -122,7 +123,7 @@ def conversation_prompt(
     spans: Spans = {}
     question_sources: Spans = {}
     contents, source_messages = [], []
-    for place, name in enumerate(names_of(messages)):
+    for place, name in enumerate(message_names(messages)):
         if messages[place].part is not None:
             continue
         if (start := rendering.starts.get(place)) is None:
@@ -136,8 +137,8 @@ def conversation_prompt(
             while full in spans:
                 full += "'"
             is_question = place == question_place and (first, last) in asked_spans
-            named = question_sources if is_question else spans
-            named[full] = (place, first, last) if chat else (start + first, start + last)
+            target_spans = question_sources if is_question else spans
+            target_spans[full] = (place, first, last) if chat else (start + first, start + last)
     prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
     question = "" if question_place is None else messages[question_place].text
     source_messages.sort(key=lambda message: message.start)
@@ -162,7 +163,7 @@ def question_spans(text: str) -> list[tuple[int, int]]:
     return marked or (sentences if len(sentences) == 1 else [])
 
 
-def names_of(messages: Sequence[Message]) -> list[str]:
+def message_names(messages: Sequence[Message]) -> list[str]:
     """Return the name of each message: its kind and tool, with a number if the name stood before."""
     counts: dict[str, int] = {}
     names = []
@@ -229,10 +230,10 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
             break  # the template knows contents that are texts
     if best is None:
         raise refusal or InputError("the chat template writes none of the messages")
-    written = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
+    kinds_as_text = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
     notes = []
-    if written:
-        notes.append(f"the reader's chat template does not render {', '.join(written)}: rendered as plain text")
+    if kinds_as_text:
+        notes.append(f"the reader's chat template does not render {', '.join(kinds_as_text)}: rendered as plain text")
     if conversation.tools and DEFINITIONS in best[2]:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
     return replace(best[1], prompt=replace(best[1].prompt, notes=tuple(notes)))
@@ -254,7 +255,7 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
     """
     messages = conversation.messages
     last = len(messages)
-    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning stands after the template
+    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning follows the rendered text
         last -= 1
     chat = chat_messages(messages[:last], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
@@ -375,7 +376,7 @@ def _ends_with_reasoning(last: ChatMessage, messages: Sequence[Message]) -> bool
 
 
 def _wrapping(message: Message, *, plain: bool) -> tuple[str, str]:
-    """Return what is written before and after a message of the assistant in its content."""
+    """Return the text before and after a message of the assistant in a content."""
     if message.kind == "tool call":
         return f"{message.name}(", ")"
     if message.kind == "reasoning":
@@ -411,7 +412,7 @@ def _may_join(previous: ChatMessage, current: ChatMessage, messages: Sequence[Me
 
 
 def _arguments(text: str) -> Any:
-    """Return the arguments of a tool call as templates want them: an object, if they are one."""
+    """Return the arguments of a tool call for templates: parsed JSON, or the text if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:
@@ -419,13 +420,13 @@ def _arguments(text: str) -> Any:
 
 
 def _call_id(message: Message, messages: Sequence[Message]) -> str:
-    """Return an id of nine letters and digits, as the strictest templates want it, one for each call."""
+    """Return an id for a tool call, of nine letters and digits, which the strictest templates demand."""
     calls = list(dict.fromkeys(m.call for m in messages if m.call))
     return f"call{calls.index(message.call) if message.call else len(calls):05d}"
 
 
 def _as_one_text(conversation: Conversation) -> Rendering:
-    """Write a conversation as one text, for readers without a chat template."""
+    """Write a conversation as one text, for models without a chat template."""
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
         title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"

@@ -1,4 +1,4 @@
-"""The swap test: would the model rather read another value of the documents in a sentence of an answer?
+"""The swap test: is another value of the documents more likely in a sentence of an answer?
 
 A sentence can rest on a document and contradict it. For each value of the sentence the other values of its kind that
 stand in the documents take its place, one at a time; where one of these sentences has the higher log-probability, the
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...inputs.documents.values import Value, candidates, names_of, values_in
+from ...inputs.documents.values import Value, candidates, names_in, values_in
 from ...inputs.encoder import private_tokenizer
 from ...model.task_model import TaskModel
 from ...results.units.spans import NamedSpan
@@ -20,16 +20,16 @@ from ..completions.completed import Completed
 from .continuations import Continuation, continuation_log_probabilities
 
 MOST = 8
-"""Most values that take the place of one."""
+"""Most replacements of a value."""
 
 
-class Question(NamedTuple):
+class ReplaceableValue(NamedTuple):
     """A value of a sentence with what could stand in its place.
 
     Attributes:
         sentence: Which sentence of the answer it is in.
         value: The value, counted in the sentence.
-        others: What takes its place.
+        others: Its replacements.
     """
 
     sentence: int
@@ -38,7 +38,7 @@ class Question(NamedTuple):
 
 
 class SwappedValues:
-    """The values of an answer with the others of the sources that could stand in their place.
+    """The values of an answer, with values of the sources that could replace them.
 
     Args:
         model: A language model.
@@ -58,14 +58,14 @@ class SwappedValues:
         self.sentences = [sequence.text[part.start : part.end] for part in parts]
         self._tokenizer = private_tokenizer(model.tokenizer)
         texts = {name: sequence.text[start:end] for name, (start, end) in completed.named_sources.items()}
-        named = names_of(sequence.text, self._tokenizer)
-        self.source_values = {name: values_in(text, named) for name, text in texts.items()}
-        every = [value for values in self.source_values.values() for value in values]
+        name_words = names_in(sequence.text, self._tokenizer)
+        self.source_values = {name: values_in(text, name_words) for name, text in texts.items()}
+        all_values = [value for values in self.source_values.values() for value in values]
         self.questions = [
-            Question(k, value, tuple(alternatives[:MOST]))
+            ReplaceableValue(k, value, tuple(alternatives[:MOST]))
             for k, sentence in enumerate(self.sentences)
-            for value in values_in(sentence, named)
-            if (alternatives := candidates(value, every, sentence))
+            for value in values_in(sentence, name_words)
+            if (alternatives := candidates(value, all_values, sentence))
         ]
 
     def token_ids(self, text: str) -> list[int]:
@@ -73,19 +73,19 @@ class SwappedValues:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return ids
 
-    def swapped(self, question: Question) -> list[str]:
-        """Return the sentence of a value with each other value in its place."""
+    def swapped(self, question: ReplaceableValue) -> list[str]:
+        """Return the sentence of a value with each replacement of the value."""
         sentence, value = self.sentences[question.sentence], question.value
         return [sentence[: value.start] + alternative + sentence[value.end :] for alternative in question.others]
 
     def first_token(self, sentence: int) -> int:
-        """Return the place of a sentence's first token in the encoding."""
+        """Return the index of a sentence's first token in the encoding."""
         encoding = self.completed.encoding
         source_tokens = len(self.completed.joined().encoding) - len(encoding)  # of an encoder-decoder model
         return min(self.parts[sentence].tokens) - source_tokens
 
     def sentence_ids(self, sentence: int, text: str) -> list[int]:
-        """Return the tokens of a text in the place of a sentence."""
+        """Return the token ids of a text that replaces a sentence, with the white space before the sentence."""
         encoding = self.completed.encoding
         span = encoding.offsets[self.first_token(sentence)] if encoding.offsets is not None else (0, 0)
         body = (encoding.text or "")[slice(*span)]
@@ -94,7 +94,7 @@ class SwappedValues:
 
 
 def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array) -> tuple[Swap, ...]:
-    """Put other values of the documents in the place of each value of an answer.
+    """Replace each value of an answer by other values of the documents, and compare log-probabilities.
 
     Args:
         model: A language model.
@@ -118,7 +118,8 @@ def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array) -> tuple[
         best = int(np.argmax(swapped_nats))
         likeliest = question.others[best]
         holds = {
-            n: any(v.text.lower() == likeliest.lower() for v in found) for n, found in values.source_values.items()
+            n: any(v.text.lower() == likeliest.lower() for v in source_values)
+            for n, source_values in values.source_values.items()
         }
         start = parts[question.sentence].start + question.value.start
         results.append(

@@ -1,4 +1,4 @@
-"""Prompts that are longer than the model reads: their sources are scored in windows, and the best are read together.
+"""Prompts beyond the model's length: sources are scored in windows, and the best ones are read together.
 
 A window is the prompt without the sources of the other windows, so what stands around the sources (the question, the
 words of a chat template) is in each. All sources are read once; those with the highest scores that fit stay.
@@ -14,7 +14,7 @@ from ..completions.writing import TooLongError
 def read_in_windows(
     completed: Completed, limit: int | None, score: Callable[[Completed], Mapping[str, float]]
 ) -> Completed:
-    """Return a prompt and its answer as they are, or with the sources alone that fit into what the model reads.
+    """Return a prompt and its answer unchanged if they fit, otherwise with only the best sources that fit.
 
     Args:
         completed: The prompt with named sources, and its answer.
@@ -44,18 +44,18 @@ def read_in_windows(
     scores: dict[str, float] = {}
     for window in windows:
         scores |= score(_only_sources(completed, tokens, window))
-    kept = _best(fitting, scores, room)
+    kept_sources = _best(fitting, scores, room)
     note = (
         f"prompt and answer have {length} tokens and the model reads {limit}: the sources were read in {len(windows)} "
-        f"windows, and the {len(kept)} of {len(tokens)} that scored highest are read together"
+        f"windows, and the {len(kept_sources)} of {len(tokens)} that scored highest are read together"
     )
-    shortened = _only_sources(completed, tokens, kept)
+    shortened = _only_sources(completed, tokens, kept_sources)
     encoding = replace(shortened.encoding, notes=(*shortened.encoding.notes, note))
     return replace(shortened, encoding=encoding)
 
 
 def _source_tokens(completed: Completed) -> dict[str, set[int]]:
-    """Return the places of the tokens of each named source."""
+    """Return the indices of the tokens of each named source."""
     sequence = completed.sequenced()
     return {
         name: set(sequence.tokens_in(start, end, of_answer=False))
@@ -91,11 +91,11 @@ def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
 
 
 def _best(tokens: Mapping[str, set[int]], scores: Mapping[str, float], room: int) -> list[str]:
-    """Return the sources of the highest scores that fit together."""
-    kept: list[str] = []
+    """Return the sources with the highest scores that fit together."""
+    selected: list[str] = []
     filled: set[int] = set()
     for name in sorted(tokens, key=scores.__getitem__, reverse=True):
         if len(filled | tokens[name]) <= room:
-            kept.append(name)
+            selected.append(name)
             filled |= tokens[name]
-    return kept
+    return selected

@@ -1,1 +1,1 @@
-"""Answers of language models: written here or elsewhere, explained by tokens or by sources."""
+"""Completions of language models, generated or given, explained by tokens or by sources."""

@@ -22,13 +22,13 @@ from .completed import Completed
 Array = npt.NDArray[np.float64]
 
 Prior = Callable[[Method], tuple[Array, Mapping[str, float]]]
-"""Scores the sources by another method, (K, S), and says what that costs."""
+"""Returns scores of the sources by another method, (K, S), and their cost."""
 
 MARGIN = 2.0
 """Upper bound of a source's loss in nats, as a multiple of the loss that its score predicts."""
 
 VERIFIED_AT_ONCE = 2
-"""Sources that are left out in one batch."""
+"""Sources that are removed in one batch of a verification."""
 
 
 class Ablations:
@@ -75,7 +75,7 @@ class Ablations:
         return cast(MultimodalLM, self.model.task).with_media(encoding, prompt, changed)
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
-        """Return the log-probabilities of the answer's tokens in each text, (G,) each."""
+        """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
         batch = self.model.batch(encodings, list(range(len(encodings))))
         hidden = self.model.states(batch)  # (B, T, H)
         answers = []
@@ -92,7 +92,7 @@ class SourceScores(NamedTuple):
     Attributes:
         table: Scores, (K, S).
         passes: What it costs: "forward_passes", and those of a prior.
-        r2: How much of the answers the fit explains, (K,); None where it is not measured.
+        r2: How much of the answers the fit explains, (K,); None if it is not measured.
     """
 
     table: Array
@@ -152,7 +152,7 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
     Args:
         ablations: Measures the answer.
         weights: Which tokens of the answer count, (G,).
-        scores: What the sources are ranked by, (S,).
+        scores: The scores that rank the sources, (S,).
 
     Returns:
         What the answer loses without each measured source, in nats, by its place.
@@ -171,10 +171,10 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
 
 
 def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
-    """Return the log-probabilities of tokens at the places where the model answers, (G,)."""
+    """Return the log-probabilities of tokens, (G,), from the hidden states that predict them."""
     parts = []
     for states, tokens in zip(hidden.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(states).float()  # (G', V)
-        chosen = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
-        parts.append(chosen - logits.logsumexp(-1))  # (G',)
+        token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
+        parts.append(token_logits - logits.logsumexp(-1))  # (G',)
     return torch.cat(parts)

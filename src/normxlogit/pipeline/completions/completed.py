@@ -78,12 +78,12 @@ class Completed:
 
     @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
-        """Where the messages of a chat stand in the text; None for a prompt that was one text."""
+        """The spans of a chat's messages in the text; None if the prompt was one text."""
         contents = self.contents
         return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
 
     def sequenced(self) -> Sequenced:
-        """Return prompt and completion as characters and as tokens, of an encoder-decoder model `joined`."""
+        """Return prompt and completion as characters and tokens; `joined` for an encoder-decoder model."""
         joined = self.joined()
         encoding = joined.encoding
         if encoding.offsets is None or encoding.text is None:
@@ -114,7 +114,7 @@ class Completed:
         return replace(self, named_sources=spans)
 
     def division(self, sources: SourceSpec | Mapping[str, Sequence[int]]) -> SourceSpec:
-        """Return how the prompt is divided into sources, with spans counted in its whole text.
+        """Return the division of the prompt into sources, with spans in its whole text.
 
         Args:
             sources: A kind of source, or spans as in `with_sources` and boxes of pictures by name.
@@ -126,7 +126,7 @@ class Completed:
         return {**boxes, **(self.with_sources(spans).named_sources if spans or not boxes else {})}
 
     def with_tokens(self, sources: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
-        """Return the sources that hold at least one token that is not special; unknown words may have none.
+        """Return the sources with at least one ordinary token; a source of unknown words may have none.
 
         Args:
             sources: As in `with_sources`.

@@ -24,13 +24,13 @@ from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..media import appended, check_reads_media, with_media
+from ..media import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed import Completed
 
 LOGITS_AT_ONCE = 2**27
-"""Vocabulary logits that are backpropagated together, of all places of the texts of a batch."""
+"""Most vocabulary logits in one backward pass, over all positions of a batch."""
 
 
 NO_SOURCE = (
@@ -44,7 +44,7 @@ class CompletionRequest(NamedTuple):
 
     Attributes:
         options: The caller's options for it.
-        context: What the model reads: all but the last token.
+        context: The model's input: all but the last token.
         ids: The vocabulary entry that each row explains, G of them.
         contrast: The entry subtracted from all.
     """
@@ -57,7 +57,7 @@ class CompletionRequest(NamedTuple):
 
     @property
     def start(self) -> int:
-        """The first generated token."""
+        """The index of the first generated token."""
         return self.completed.prompt_tokens
 
     @property
@@ -66,7 +66,7 @@ class CompletionRequest(NamedTuple):
         return self.completed.encoding.ids[self.start :]
 
     def part(self, first: int, stop: int) -> "CompletionRequest":
-        """Return the generated tokens from `first` to before `stop` as a completion of all tokens before them."""
+        """Return the generated tokens from `first` to `stop`, exclusive, as a completion of all tokens before them."""
         encoding, end = self.completed.encoding, self.start + stop
         completed = replace(self.completed, encoding=encoding.take(range(end)), prompt_tokens=self.start + first)
         context = encoding.take(range(end - 1))  # nothing is predicted from the last token
@@ -184,7 +184,7 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
 
 
 def _explain_with_source(model: TaskModel, completion: CompletionRequest) -> Attribution:
-    """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both."""
+    """Explain a completion of an encoder-decoder model, by its source too if the method can do that."""
     method = completion.options.method
     if isinstance(method, FrozenGradient):
         return _explain_both_stacks(model, completion, method)
@@ -263,9 +263,9 @@ def _score_texts(
     count = max(len(completion.ids) for completion in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
     ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
-    for row, (completion, before) in enumerate(zip(batch, starts, strict=True)):
+    for row, (completion, padding) in enumerate(zip(batch, starts, strict=True)):
         ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
-        places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + before + completion.start - 1
+        places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
     request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
     batch_scores = method.score_each(request, places)
     if batch_scores is None:
@@ -301,7 +301,7 @@ def _result(
 ) -> Attribution:
     completed, options, start = completion.completed, completion.options, completion.start
     sequence, text = completed.encoding, completed.encoding.text
-    row_scores, placed = with_media(completion.context, row_scores)
+    row_scores, placed = split_media_scores(completion.context, row_scores)
     places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
     is_read = places < start + torch.arange(len(completion.ids))[:, None]  # (G, T - 1)
     token_scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
@@ -389,7 +389,7 @@ def _score_tokenwise(
 
 
 def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
-    """Score by a method that reads texts as a whole, each generated token explained on the tokens before it."""
+    """Score each generated token by a pass of the method over the tokens before it."""
     rows: list[Scores] = []
     for g, index in enumerate(completion.ids):
         batch = model.batch([completion.context.take(range(completion.start + g))], [g])
@@ -417,12 +417,12 @@ def predictions_of(
     best: list[Prediction] = []
     generated: list[Prediction] = []
     ids = torch.tensor(generated_ids)  # (G,)
-    for part, chosen in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
+    for part, part_ids in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
         top = logits.max(-1)
-        values_chosen = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
+        values_chosen = logits.gather(1, part_ids[:, None].to(logits.device))[:, 0]  # (G',)
         total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place to save memory
-        for predictions, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
+        for predictions, values, indices in ((best, top.values, top.indices), (generated, values_chosen, part_ids)):
             probabilities = (values - top.values).exp() / total  # (G',)
             for index, value, probability in zip(
                 indices.tolist(), values.tolist(), probabilities.tolist(), strict=True

@@ -1,4 +1,4 @@
-"""Explain completions from the hidden states that the caller's own `generate` returned, without another pass."""
+"""Explain completions from the hidden states of the caller's own `generate`, without another pass."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -39,19 +39,21 @@ def explain_generation(
         )
     if not (model.task.generates and model.task.left_to_right):
         raise InputError("states of a generation are read for causal language models")
-    prompts, states, logits, written = _checked(model, inputs, outputs)
-    every = []
+    prompts, states, logits, generated = _checked(model, inputs, outputs)
+    requests = []
     tokens = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
-    for encoding, ids in zip(model.encoder.from_batch(tokens), written, strict=True):
+    for encoding, ids in zip(model.encoder.from_batch(tokens), generated, strict=True):
         encoding = with_decoded_text(model.tokenizer, encoding)
         sequence = append_tokens(model.tokenizer, encoding, ids)
-        every.append(completion_request(model, Completed(sequence, len(encoding), len(encoding.text or "")), options))
-    batch = _as_read(model, inputs, prompts, every)
+        requests.append(
+            completion_request(model, Completed(sequence, len(encoding), len(encoding.text or "")), options)
+        )
+    batch = _as_read(model, inputs, prompts, requests)
     with torch.inference_mode():
         run = _run(model, batch, states, layers=options.layers is not None)
         start = prompts.shape[1]
         hidden = run.hidden[:, start - 1 :]  # (B, G, H)
-        for row, ids in enumerate(written):
+        for row, ids in enumerate(generated):
             computed = model.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
             returned = logits[row, : len(ids)].to(computed)  # (G, V)
             difference = (computed - returned).abs()[returned.isfinite()].max().item()
@@ -59,7 +61,7 @@ def explain_generation(
                 raise HeadMismatchError(
                     f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}"
                 )
-    return Attributions(explain_run(model, run, every))
+    return Attributions(explain_run(model, run, requests))
 
 
 def _checked(
@@ -87,13 +89,15 @@ def _checked(
             f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"
         )
     ends = end_ids(model.copy.unmodified.generation_config)
-    written = [until_end(row, ends) for row in sequences[:, prompts.shape[1] :].tolist()]
-    return prompts, states, torch.stack(list(logits), 1), written
+    generated = [until_end(row, ends) for row in sequences[:, prompts.shape[1] :].tolist()]
+    return prompts, states, torch.stack(list(logits), 1), generated
 
 
-def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every: Sequence[CompletionRequest]) -> Batch:
-    """Return the tokens that the model read: all but each row's last."""
-    generated_ids = [completion.generated_ids for completion in every]
+def _as_read(
+    model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, requests: Sequence[CompletionRequest]
+) -> Batch:
+    """Return the tokens that the model read: all but the last of each row."""
+    generated_ids = [completion.generated_ids for completion in requests]
     longest = max(map(len, generated_ids)) - 1
     mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
     after = torch.zeros(len(generated_ids), longest, dtype=torch.long)  # (B, G - 1)
@@ -107,7 +111,10 @@ def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every
     if not mask.all() and "position_ids" in inspect.signature(model.module.forward).parameters:
         tensors["position_ids"] = (attended.cumsum(-1) - 1).clamp(min=0).to(model.device)  # as generate counts
     return Batch(
-        tensors, tensors["attention_mask"].bool(), [completion.context for completion in every], list(range(len(every)))
+        tensors,
+        tensors["attention_mask"].bool(),
+        [completion.context for completion in requests],
+        list(range(len(requests))),
     )
 
 

@@ -1,4 +1,4 @@
-"""Sounds beyond what a model hears at once: windows, each transcribed by itself, and their results as one."""
+"""Sounds beyond the model's length: windows are transcribed by themselves, and their results joined."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,10 +11,10 @@ from ...results.attribution import Attribution
 from ...results.targets import Target
 
 LAST = 0.2
-"""Share of a window at whose quietest moment it ends."""
+"""A window ends at the quietest moment in this last share of it."""
 
 MOMENT = 0.1
-"""Seconds whose loudness is compared."""
+"""Seconds over which the loudness is averaged."""
 
 
 def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]:
@@ -39,7 +39,7 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
 
 
 def _quiet(samples: npt.NDArray[np.float32], rate: int) -> int:
-    """Return how many samples before the end of a window its quietest moment is."""
+    """Return the number of samples from the quietest moment near a window's end to the end."""
     moment = max(int(MOMENT * rate), 1)
     count = max(int(LAST * len(samples)) // moment, 1)
     tail = samples[len(samples) - count * moment :].reshape(count, moment)
@@ -56,7 +56,7 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
 
     Args:
         sound: The whole sound.
-        results: Of each window, with the seconds at which it begins.
+        results: The result of each window, with the seconds at which the window begins.
         end: The token that ends a transcript, which is left out between windows.
     """
     first = results[0][1]
@@ -67,8 +67,8 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
     times: list[npt.NDArray[np.float32]] = []
     tokens = first.units.take(range(prompt))
     for (start, result), count in zip(results, counts, strict=True):
-        before = result.prompt_tokens or 0
-        inside = slice(before, before + count)
+        prompt_tokens = result.prompt_tokens or 0
+        inside = slice(prompt_tokens, prompt_tokens + count)
         column, moment = len(tokens), width + sum(map(len, times))
         audio = result.audio[0]
         rows = np.zeros((count, width + moments), np.float32)
@@ -76,16 +76,16 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
         rows[:, moment : moment + len(audio.times)] = audio.scores[:count]
         bias = np.zeros(count, np.float32) if result.bias is None else result.bias[:count]
         bias = bias if result.sink is None else bias + result.sink[:count]
-        if result.token_ids[:before] == first.token_ids[:prompt]:
-            rows[:, :prompt] = result.scores[:count, :before]
+        if result.token_ids[:prompt_tokens] == first.token_ids[:prompt]:
+            rows[:, :prompt] = result.scores[:count, :prompt_tokens]
         else:
-            bias = bias + result.scores[:count, :before].sum(-1)
+            bias = bias + result.scores[:count, :prompt_tokens].sum(-1)
         scores.append(rows)
         biases.append(bias)
         times.append(audio.times + np.float32(start))
         text += " " if text and not text[-1].isspace() and not (result.completion or "")[:1].isspace() else ""
-        targets += [_moved(target, column - before, len(text)) for target in result.targets[:count]]
-        units = result.units.take(range(before, before + count))
+        targets += [_moved(target, column - prompt_tokens, len(text)) for target in result.targets[:count]]
+        units = result.units.take(range(prompt_tokens, prompt_tokens + count))
         spans = units.spans or ()
         moved = tuple((begin + len(text), stop + len(text)) for begin, stop in spans)
         tokens += replace(units, spans=None if units.spans is None else moved)
@@ -119,13 +119,13 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
 
 
 def _moved(target: Target, tokens: int, characters: int) -> Target:
-    """Return a target of a window as one of the whole sound."""
+    """Return a target of a window with its place in the whole sound."""
     position = None if target.position is None else target.position + tokens
     span = None if target.span is None else (target.span[0] + characters, target.span[1] + characters)
     return target._replace(position=position, span=span)
 
 
 def _count(result: Attribution, end: int | None, *, last: bool) -> int:
-    """Return how many of the generated tokens of a window are kept."""
+    """Return how many generated tokens of a window are kept."""
     count = len(result.generated)
     return count - 1 if not last and count > 1 and result.generated[-1].id == end else count

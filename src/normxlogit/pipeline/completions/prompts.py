@@ -25,10 +25,10 @@ PROMPT_INPUTS = {
     "attention_mask", "encoder_outputs", "input_features", "input_ids", "inputs", "inputs_embeds", "past_key_values",
     "pixel_values",
 }  # fmt: skip
-"""Arguments of `generate` for what a prompt is encoded to."""
+"""Arguments of `generate` that hold an encoded prompt."""
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
-"""Settings of sampling, with the values at which the most likely token is chosen without them too."""
+"""Settings of sampling, with the values that have no effect."""
 
 Results = Attribution | Attributions[Attribution]
 
@@ -36,7 +36,7 @@ Results = Attribution | Attributions[Attribution]
 def explain_generated(
     model: TaskModel, prompts: Any, max_new_tokens: int | None, options: Options, settings: Mapping[str, Any]
 ) -> Results:
-    """Let a language model continue prompts, and explain every token that it generated.
+    """Generate completions of prompts, and explain every generated token.
 
     Returns:
         One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
@@ -55,18 +55,18 @@ def explain_generated(
 
 
 def _check_settings(settings: Mapping[str, Any], all_settings: Mapping[str, Any]) -> None:
-    """Refuse settings of a call of `generate` that would be ignored, or that stand for the prompt.
+    """Refuse settings of `generate` that would be ignored, or that replace the prompt.
 
     Args:
-        settings: Of the call.
+        settings: The settings of the call.
         all_settings: With those of the pipeline.
     """
-    named = {name for name, value in settings.items() if value is not None}
-    if inputs := sorted(named & PROMPT_INPUTS):
+    passed = {name for name, value in settings.items() if value is not None}
+    if inputs := sorted(passed & PROMPT_INPUTS):
         raise InputError(f"generate: {inputs[0]}= is made of the prompt; leave it out")
     config = all_settings.get("generation_config")
     samples = all_settings.get("do_sample", getattr(config, "do_sample", False))
-    unused = [name for name in sorted(named & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
+    unused = [name for name in sorted(passed & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
     if unused and not samples:
         raise InputError(
             f"generate: {unused[0]}= is for sampling, and greedy is the default; pass do_sample=True with it"
@@ -82,7 +82,7 @@ def explain_written(
     parts: PartSpec = None,
     merge: Merging | None = None,
 ) -> Results:
-    """Explain completions, whoever wrote them: each token by tokens, or the parts by the sources of the prompt.
+    """Explain given completions: each token by tokens, or the parts by the sources of the prompt.
 
     Returns:
         One result, or a list in the order of the prompts.
@@ -120,7 +120,7 @@ def explain_written(
 
 
 def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
-    """Return one or several prompts as a list, those that were tokenised before as encodings, and whether it is one."""
+    """Return prompts as a list, tokenised ones as encodings, and whether a single one was given."""
     encoded = model.encoder.read_encoded(prompts)
     if encoded is not None and not model.task.left_to_right:
         raise InputError(f"prompts of token ids are for causal language models; {model.name} takes the text")
@@ -130,7 +130,7 @@ def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
 
 
 def _one_each(name: str, values: Any, count: int) -> list[Any]:
-    """Return a list with one value for each of several prompts."""
+    """Return a list of values after checking that there is one for each prompt."""
     if values is None and name != "completion":
         return [None] * count
     values = rows_of_texts(values)

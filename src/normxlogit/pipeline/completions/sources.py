@@ -1,4 +1,4 @@
-"""Explain which sources the parts of an answer rest on, with as few passes as the method allows."""
+"""Explain the parts of an answer by sources, with as few passes as the method allows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +21,7 @@ from ...results.units.regions import boxes_outside, is_box, regions_of
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
 from ...results.units.units import UnitKind, Units
 from ...tasks.targets import BatchTargets
+from ..media import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
 from .completed import Completed
@@ -28,7 +29,7 @@ from .completion import explain_completion
 
 
 class Contrasts(NamedTuple):
-    """Differences between the logits of an answer's own tokens and of others in their places.
+    """Contrasts of an answer's tokens with other tokens at their positions.
 
     Attributes:
         parts: The parts of the answer that the J differences are of.
@@ -116,9 +117,7 @@ def explain_sources(
     else:
         tokens = explain_completion(model, completed, options)
         result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts, merge=merge)
-        if completed.encoding.media and not method.info.tokenwise:
-            passes |= {"backward_passes": float(weights.shape[1])}
-        elif not method.info.tokenwise:
+        if not method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     return replace(result, diagnostics=passes)
 
@@ -126,7 +125,7 @@ def explain_sources(
 def _of_parts(
     model: TaskModel, completed: Completed, method: Method, parts: list[NamedSpan], scores: FloatArray, units: Units
 ) -> Attribution:
-    """Return the scores of the parts of an answer, (K, U), as a result."""
+    """Return a result with the scores of the parts of an answer, (K, U)."""
     sequence, encoding = completed.sequenced(), completed.joined().encoding
     return Attribution(
         scores=scores,
@@ -144,7 +143,7 @@ def _of_parts(
 def sources_and_parts(
     completed: Completed, sources: SourceSpec | None, parts: PartSpec
 ) -> tuple[list[NamedSpan], list[NamedSpan]]:
-    """Return the sources of a prompt, none where it is not divided, and the parts of its answer."""
+    """Return the sources of a prompt, none if it is not divided, and the parts of its answer."""
     sequence = completed.sequenced()
     part_pieces = answer_parts(sequence, parts)
     if sources is None:
@@ -172,24 +171,24 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
     regions = regions_of(sources, sizes)
     pieces: list[NamedSpan] = []
     for index, medium in enumerate(completed.encoding.media):  # pictures come first
-        named: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = []
+        named_places: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = []
         if index < len(sizes):
             boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
             for name, box in boxes.items():
-                named.append((name, "region", [box]))
-            rest = f"the rest of {medium.name}" if boxes else medium.name
-            named.append((rest, "medium", boxes_outside(boxes.values(), sizes[index])))
+                named_places.append((name, "region", [box]))
+            rest_name = f"the rest of {medium.name}" if boxes else medium.name
+            named_places.append((rest_name, "medium", boxes_outside(boxes.values(), sizes[index])))
         else:
-            named.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
+            named_places.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
         start, end = completed.encoding.characters_of(medium)
-        for name, kind, where in named:
+        for name, kind, where in named_places:
             places = tuple((index, tuple(place)) for place in where)
             pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
     return pieces
 
 
 def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:
-    """Return which generated tokens are of which part, (K, G)."""
+    """Return a matrix of which generated tokens belong to each part, (K, G)."""
     start = completed.joined().prompt_tokens
     weights = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
     for k, part in enumerate(parts):
@@ -216,19 +215,19 @@ def _token_scores(
         contrasts: J differences that are scored as well, a backward pass each.
 
     Returns:
-        The scores of K + J targets; None where the method or the model has no such backward pass.
+        The scores of K + J targets; None if the method or the model has no such backward pass.
     """
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
     context = sequence.take(range(len(sequence) - 1))
     if method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
         return None
-    if context.media:  # scored token by token: pictures and sounds are sources as a whole
-        return None
     if context.source is not None and not isinstance(method, FrozenGradient):  # it would not reach the encoder
         return None
+    if context.media:
+        check_reads_media(method)
     batch = model.batch([context], indices=[0], encode_sources=False)
     run = method.forward(model, batch, None, predict=False)
-    if not is_causal(model, run, start):  # later tokens would have a part in what earlier ones answer
+    if not is_causal(model, run, start):  # later tokens would affect the logits at earlier ones
         return None
     target_ids, read_places = list(sequence.ids[start:]), list(range(len(sequence) - start))
     if contrasts is not None:
@@ -242,20 +241,23 @@ def _token_scores(
     scores = method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
         return None
+    sink_tokens = None if scores.sinks is None else scores.sinks[0].cpu()  # (T - 1,)
+    row_scores = replace(scores.map(lambda values: values[0].detach().float().cpu()), sinks=sink_tokens)
+    row_scores, placed = split_media_scores(context, row_scores)
     bias, sink_share = (
-        None if values is None else values[0, :, 0].detach().float().cpu().numpy()
-        for values in (scores.bias, scores.sink)
+        None if values is None else values[:, 0].contiguous().numpy() for values in (row_scores.bias, row_scores.sink)
     )  # (K + J,) each
-    sinks = () if scores.sinks is None else tuple(scores.sinks[0].nonzero()[:, 0].tolist())
+    sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
     joined = completed.joined()  # of an encoder-decoder model with the source in front, as the scores are
     encoding = joined.encoding
-    values = scores.values[0, :, 0].detach().float().cpu()  # (K + J, T - 1)
-    table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K + J, T): the last token is never read
+    table: FloatArray = torch.nn.functional.pad(row_scores.values[:, 0], (0, 1)).numpy()  # (K + J, T), the last unread
     units = Units.of_tokens(encoding.tokens, special=encoding.special, spans=encoding.offsets, ids=encoding.ids)
+    units, table, media = appended(units, table, placed, layers=False)
     result = _of_parts(model, completed, method, parts, table, units)
     return replace(
         result,
         prompt_tokens=joined.prompt_tokens,
+        media=media,
         bias=bias,
         sink=sink_share if sinks else None,
         sinks=sinks,

@@ -1,4 +1,4 @@
-"""Sounds to texts, and the moments that each of their tokens rests on."""
+"""Transcripts of sounds, with each token explained by moments."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ from ...results.targets import Prediction, Target
 from ...results.units.units import Units
 from ...tasks.media.signals import naming_input
 from ...tasks.media.speech import Emitted
-from ..media import appended, with_media
+from ..media import appended, split_media_scores
 from ..options import Options, provenance
 from ..verification import NOT_VERIFIED
 from .completed import Completed
@@ -37,18 +37,18 @@ from .verification import with_speech_verification
 from .writing import generation_config, most_new_tokens
 
 DECODER_PROMPT = 4
-"""Most tokens that Whisper's decoder begins with: start, language, task, no timestamps."""
+"""Most prompt tokens of Whisper's decoder: start, language, task, no timestamps."""
 
 
 def explain_speech(
     model: TaskModel, sounds: Any, options: Options, settings: Mapping[str, Any]
 ) -> Attribution | Attributions[Attribution]:
-    """Let a model of speech transcribe sounds, and explain every token by the moments that it rests on.
+    """Transcribe sounds, and explain every token by moments of the sound.
 
     Args:
         model: The model.
         sounds: One, or several.
-        options: What is explained.
+        options: The options of the explanation.
         settings: Passed to the model's `generate`.
 
     Returns:
@@ -86,7 +86,7 @@ def explain_speech(
 
 
 def _explain_whole(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
-    """Transcribe and explain a sound, in windows where it is longer than what the model hears at once."""
+    """Transcribe and explain a sound, in windows if it exceeds the model's length."""
     chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
     windows = windows_of(sound, None if chunk is None else float(chunk))
     if len(windows) == 1:
@@ -108,7 +108,7 @@ def _explain_whole(model: TaskModel, sound: Sound, options: Options, settings: M
 def _explain_one(
     model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any] | None = None
 ) -> Attribution:
-    """Transcribe, explain and verify a sound that a model hears at once."""
+    """Transcribe, explain and verify a sound within the model's length."""
     if settings is None:
         result = _explain_frames(model, sound, options)
     else:
@@ -117,25 +117,25 @@ def _explain_one(
 
 
 class NothingHeardError(InputError):
-    """Nothing was generated of a sound."""
+    """The transcript of a sound is empty."""
 
 
 @enough_memory("transcribe this sound")
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
-    """Generate with an encoder-decoder model, and explain what it generated."""
+    """Transcribe a sound by an encoder-decoder model, and explain the transcript."""
     signal: EncodedSignal = cast(Any, model.task).read_signal(model, sound)
     prompt, ids = _generated(model, signal, settings)
     count = len(prompt)
     blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
     tokens = readable_tokens(model.tokenizer, prompt)
-    before = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
-    sequence = replace(append_tokens(model.tokenizer, before, ids), signal=signal)
+    decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
+    sequence = replace(append_tokens(model.tokenizer, decoder_prompt, ids), signal=signal)
     return explain_completion(model, Completed(sequence, count, 0), options)
 
 
 def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """Return the tokens that the decoder begins with, and those that it generates after them."""
+    """Return the prompt tokens of the decoder, and the generated tokens."""
     copy: Any = private_clone(model.unmodified)
     path = str(path_of(copy, table_of(copy.get_decoder())))
     limit = model.encoder.limit
@@ -159,7 +159,7 @@ def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, A
 @enough_memory("transcribe this sound")
 @torch.inference_mode(False)
 def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribution:
-    """Explain the tokens that a model with an answer at every frame emits."""
+    """Explain the tokens that a CTC model emits."""
     if options.target is not None or options.targets is not None or options.contrast is not None:
         raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
     method, task = options.method, cast(Any, model.task)
@@ -177,7 +177,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     check_finite(method, request, scores.values.numpy())
     count = len(emitted)
     signal = replace(encoding.signal, sound=sound)
-    scores, placed = with_media(replace(encoding.take(()), signal=signal), scores)
+    scores, placed = split_media_scores(replace(encoding.take(()), signal=signal), scores)
     blank = task.blank_id(model)  # the context of the first token
     first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]
@@ -216,5 +216,5 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
 
 
 def _spelled(tokenizer: Any, name: str) -> str:
-    """Return the text of a token; the delimiter of words is a space."""
+    """Return the text of a token, with a space for the word delimiter."""
     return " " if name == getattr(tokenizer, "word_delimiter_token", None) else name

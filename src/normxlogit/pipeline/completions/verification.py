@@ -1,4 +1,4 @@
-"""Verify completions and transcripts: what one loses without the words, sources or moments of the highest scores."""
+"""Verify completions and transcripts: the loss without the words, sources or moments of the highest scores."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -49,7 +49,7 @@ def with_completion_verifications(
         completed: The prompts with their completions.
         results: Their explanations.
         verify: How many of them are removed; None for no verification.
-        divisions: How the prompts are divided into sources; None where they are not.
+        divisions: How the prompts are divided into sources; None if they are not.
     """
     if verify is None:
         return list(results)
@@ -64,20 +64,22 @@ def _verified(
     model: TaskModel, completed: Completed, g: Attribution, verify: Verify, division: SourceSpec | None
 ) -> Attribution:
     of_tokens = g.units.kind[0] == "token"
-    found, pieces = _removable(g, completed) if of_tokens else _sources(g, completed, division)
-    if len(found.parts) < 2 or verify is None:
-        kind = "sources" if found.unit == "source" else "words"
+    removable, pieces = _removable(g, completed) if of_tokens else _sources(g, completed, division)
+    if len(removable.parts) < 2 or verify is None:
+        kind = "sources" if removable.unit == "source" else "words"
         return replace(g, notes=(*g.notes, f"not verified: the prompt has no two {kind} that could be removed"))
-    count = min(SHOWN if verify == "auto" else verify, len(found.parts) - 1)  # a completion of nothing is none
+    count = min(SHOWN if verify == "auto" else verify, len(removable.parts) - 1)  # a completion of nothing is none
     ablations = Ablations(model, completed, pieces)
 
     def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
         removed = [set(units) for _, units in keys]
-        present = np.array([[not units.issuperset(part.tokens) for part in found.parts] for units in removed])  # (N, W)
+        present = np.array(
+            [[not units.issuperset(part.tokens) for part in removable.parts] for units in removed]
+        )  # (N, W)
         return [Answer(None, float(nats), None) for nats in ablations(present).sum(1)]
 
-    measured = MeasuredQuantity("the completion", "log-probability", found.unit, found.removed_by)
-    (verification,) = run_searches([(found.parts, measured)], count, answers)
+    measured = MeasuredQuantity("the completion", "log-probability", removable.unit, removable.removed_by)
+    (verification,) = run_searches([(removable.parts, measured)], count, answers)
     return replace(g, verified=verification)
 
 
@@ -85,9 +87,9 @@ def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[Na
     """Return the words of a prompt and the parts of its pictures and sounds, and where in the prompt each is."""
     words = _words(g) if g.text_units == len(completed.joined().encoding) else []
     g = g if g.layers is None else g.layer(g.layers[-1])
-    found = with_media_parts(g, words)
+    removable = with_media_parts(g, words)
     pieces = []
-    for part in found.parts:
+    for part in removable.parts:
         medium = next(
             (k for k, medium in enumerate(g.media) if part.tokens[0] in range(len(g.units))[medium.units]), None
         )
@@ -95,7 +97,7 @@ def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[Na
             pieces.append(NamedSpan(part.text, 0, 0, part.tokens))
         else:
             pieces.append(NamedSpan(part.text, 0, 0, (), places=((medium, _place_of(g.media[medium], part.tokens)),)))
-    return found, pieces
+    return removable, pieces
 
 
 def _place_of(medium: Medium, units: Sequence[int]) -> tuple[float, ...]:
@@ -140,7 +142,7 @@ def _words(g: Attribution) -> list[UnitScore]:
 
 
 def _totals(g: Attribution) -> FloatArray:
-    """Return the scores summed over the completion, (U,); of several layers the last."""
+    """Return the scores summed over the completion, (U,), at the last layer if there are several."""
     g = g if g.layers is None else g.layer(g.layers[-1])
     totals: FloatArray = g.scores.sum(0)
     return totals
@@ -150,11 +152,11 @@ def _totals(g: Attribution) -> FloatArray:
 
 
 def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, verify: Verify) -> Attribution:
-    """Return a result with the log-probability of its transcript without moments of the sound, which are silenced.
+    """Return a result with the log-probability of its transcript when moments of the sound are silenced.
 
     Args:
         model: The model of speech.
-        sound: What it heard.
+        sound: The sound.
         g: The transcript and its explanation.
         verify: How many moments are silenced; None for no verification.
     """
@@ -179,7 +181,7 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
 
 
 def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
-    """Return what measures the log-probability of a decoder's transcript, of the caller's model as it is."""
+    """Return a function that measures the log-probability of a decoder's transcript."""
     ids = torch.tensor([g.token_ids], device=model.device)  # (1, T)
     start = g.prompt_tokens or 0
 
@@ -194,7 +196,7 @@ def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], floa
 
 
 def _frames_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
-    """Return what measures the log-probability of a transcript by all ways to emit it (Graves et al., 2006)."""
+    """Return a function that measures the CTC log-probability of a transcript (Graves et al., 2006)."""
     task = cast(Any, model.task)
     emitted = torch.tensor([g.token_ids[g.prompt_tokens or 0 :]])  # (1, G)
 

@@ -15,7 +15,7 @@ from ...inputs.append_tokens import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...inputs.texts import counted
+from ...inputs.texts import positive_integer
 from ...inputs.token_ids import check_ids
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
@@ -23,11 +23,11 @@ from ...tasks.seq2seq import with_first_token
 from .completed import Completed
 
 MOST = 40
-"""Tokens that are generated at most, where nothing else is said."""
+"""The default of `max_new_tokens`."""
 
 
 class TooLongError(InputError):
-    """A prompt, or prompt and completion, are longer than the model reads.
+    """A prompt, alone or with its completion, exceeds the model's length.
 
     Attributes:
         tokens: Their tokens.
@@ -42,7 +42,7 @@ class TooLongError(InputError):
 def generate(
     model: TaskModel, prompt: Prompt | ReadPrompt, max_new_tokens: int, options: Mapping[str, Any]
 ) -> Completed:
-    """Let the model continue a prompt; see `generate_each`."""
+    """Generate a completion of a prompt; see `generate_each`."""
     return generate_each(model, [prompt], {**options, "max_new_tokens": max_new_tokens})[0]
 
 
@@ -50,7 +50,7 @@ def generate(
 def generate_each(
     model: TaskModel, prompts: Sequence[Prompt | ReadPrompt | Encoding], options: Mapping[str, Any]
 ) -> list[Completed]:
-    """Let the model continue prompts, in batches where that gives the same tokens.
+    """Generate completions of prompts, in batches if that gives the same tokens.
 
     Args:
         model: The model.
@@ -79,8 +79,8 @@ def generate_each(
         for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
             places = [i for i, each_room in enumerate(rooms) if each_room == room]
             config, generate_options = generation_config(model, options, room)
-            written = batched_generation(model, [prompted[i].encoding for i in places], config, generate_options)
-            for i, sequences in zip(places, written, strict=True):
+            generated = batched_generation(model, [prompted[i].encoding for i in places], config, generate_options)
+            for i, sequences in zip(places, generated, strict=True):
                 note = (
                     (f"the model reads {limit} tokens, so it could write only {room}",) if room < new_tokens[i] else ()
                 )
@@ -95,25 +95,25 @@ def _completed(
     encoding = prompt.encoding
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
         encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
-        given = _given_to_decoder(options, ids)
-        encoding, ids = append_tokens(model.tokenizer, encoding, ids[:given]), ids[given:]
+        given_count = _given_to_decoder(options, ids)
+        encoding, ids = append_tokens(model.tokenizer, encoding, ids[:given_count]), ids[given_count:]
         prompt = replace(prompt, prompt_tokens=len(encoding), prompt_characters=len(encoding.text or ""))
     sequence = model.task.appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
 
 
 def _given_to_decoder(options: Mapping[str, Any], ids: list[int]) -> int:
-    """Return how many of a decoder's tokens after its first are the caller's `decoder_input_ids`, not generated ones.
+    """Return how many decoder tokens after the first one are the caller's `decoder_input_ids`.
 
     The caller may have given the first token too; `generate` puts it there if not.
     """
     rows = options.get("decoder_input_ids")
-    given = [] if rows is None else torch.as_tensor(rows).reshape(-1).tolist()
-    return len(given) if ids[: len(given)] == given else len(given) - 1
+    given_ids = [] if rows is None else torch.as_tensor(rows).reshape(-1).tolist()
+    return len(given_ids) if ids[: len(given_ids)] == given_ids else len(given_ids) - 1
 
 
 def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
-    """Return how many tokens may be generated after a prompt.
+    """Return the maximal number of generated tokens after a prompt.
 
     Args:
         options: Of the model's `generate`: `max_new_tokens` goes before `max_length`, as in transformers, and both
@@ -126,9 +126,9 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
     config = options.get("generation_config")
     for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
         if settings.get("max_new_tokens") is not None:
-            return counted(settings["max_new_tokens"], "max_new_tokens")
+            return positive_integer(settings["max_new_tokens"], "max_new_tokens")
         if settings.get("max_length") is not None:
-            length = counted(settings["max_length"], "max_length")
+            length = positive_integer(settings["max_length"], "max_length")
             if length <= before:
                 raise InputError(
                     f"max_length={length} leaves no room: {before} tokens stand before the answer; max_new_tokens= "
@@ -171,15 +171,18 @@ def read_completion(
     """
     model.refresh()
     model.task.check_generates(model)
-    before, rendered = _read_prompt(model, prompt)
+    prompt_encoding, rendered = _read_prompt(model, prompt)
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
         encoding, count = model.task.read_completion(
-            model, rendered, before, completion, special=rendered.contents is None
+            model, rendered, prompt_encoding, completion, special=rendered.contents is None
         )
     else:
-        encoding, count = model.task.appended(model, before, _token_ids(model, completion)), len(before)
+        encoding, count = (
+            model.task.appended(model, prompt_encoding, _token_ids(model, completion)),
+            len(prompt_encoding),
+        )
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
@@ -188,7 +191,7 @@ def read_completion(
     if limit is not None and len(encoding) > limit and not longer:
         message = f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them"
         raise TooLongError(message, len(encoding), limit)
-    return Completed(encoding, count, len(before.text or ""), rendered)
+    return Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
 
 
 def generation_config(
@@ -220,7 +223,10 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
     try:
         if isinstance(completion, bytes | Mapping):
             raise TypeError
-        ids = [operator.index(number) for number in completion]
+        numbers: Any = completion
+        if getattr(numbers, "ndim", 1) == 2 and len(numbers) == 1:  # as cut out of what `generate` returned
+            numbers = numbers[0]
+        ids = [operator.index(number) for number in numbers]
     except (TypeError, RuntimeError, ValueError):  # also a tensor of several rows, or of floats
         kind = type(completion).__name__
         raise InputError(f"a completion is a text or a row of token ids, not {kind}") from None

@@ -23,7 +23,7 @@ WORDS, OPEN = 4, 3
 
 
 def cards(results: Attributions[Any], *, words: bool | None = None, costs: Sequence[str] = ()) -> list[Card]:
-    """Return what a page of results consists of: a card for each text, and a table of several texts.
+    """Return the cards of a page of results: one for each text, and a table of several texts.
 
     Several methods on one text are a card with the comparison.
 
@@ -55,14 +55,14 @@ def blocks_of(result: Record, *, words: bool | None = None, cost: str = "") -> l
     Args:
         result: The result.
         words: Whether to merge tokens to words, where single units are listed; by default where the result can tell.
-        cost: What the method costs, in words.
+        cost: The cost of the method, as text.
 
     Raises:
         DataError: If words are asked for and the result has none.
     """
     if isinstance(result, Citations):
         return citation_blocks(result)
-    a: Attribution = result  # type: ignore[assignment]  # what else is drawn
+    a: Attribution = result  # type: ignore[assignment]  # the only other type that is drawn
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
         return generation_blocks(a) if tokens and a.generated else source_blocks(a)

@@ -52,7 +52,7 @@ def _folded(pieces: Sequence[Piece], matters: set[int]) -> list[tuple[str, list[
     """Return the pieces of a long message in groups; all but its beginning and the sources that matter is folded."""
     first = next((piece.source for piece in pieces if piece.source is not None and len(piece.text) < LONG), None)
     is_open = [True]
-    for piece in pieces:  # what is between two sources goes with the first of them
+    for piece in pieces:  # the text between two sources goes with the first one
         is_open.append(is_open[-1] if piece.source is None else piece.source in matters or piece.source == first)
 
     def summary(group: list[Piece]) -> str:
@@ -86,9 +86,9 @@ def _group_folded(
         The line of each group, empty for an open one, and its items.
     """
     groups: list[tuple[str, list[T]]] = []
-    for shown, pairs in groupby(zip(is_open, items, strict=True), itemgetter(0)):
+    for is_shown, pairs in groupby(zip(is_open, items, strict=True), itemgetter(0)):
         group = [item for _, item in pairs]
-        line = "" if shown else summary(group)
+        line = "" if is_shown else summary(group)
         if groups and groups[-1][0] == line == "":
             groups[-1][1].extend(group)
         else:

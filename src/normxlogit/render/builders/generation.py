@@ -7,7 +7,7 @@ import numpy as np
 from ...results.attribution import Attribution
 from ...results.units.characters import quoted, visible
 from ...results.units.media import Medium
-from ...results.units.words import merged
+from ...results.units.words import merge_scores
 from ..blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import answer_number, header, meanings
@@ -86,12 +86,12 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
             piece = piece._replace(number=answer_number(generated), details=likelier, part=part)
         spans.append((start, end, piece))
     placeholders: dict[int | None, str] = {token: medium.name for medium in g.media for token in medium.tokens}
-    name = None  # of the medium that the pieces before stand for
+    name = None  # of the medium of the placeholder pieces before
     for piece in cut(texts[0], spans):
         if (own_name := placeholders.get(piece.source)) is None:
             pieces.append(piece)
             name = name if piece.source is None and not piece.text.strip() else None
-        elif own_name != name:  # one name in the place of all of them
+        elif own_name != name:  # one name instead of all placeholders
             pieces.append(Piece(f"[{own_name}]", kind="special"))
             name = own_name
         elif pieces[-1].source is None and pieces[-1].kind != "special":  # the space between two of them
@@ -131,16 +131,25 @@ def _strongest(g: Attribution, negative: str) -> Table:
     groups: list[tuple[int, ...]] = [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
     if g.has_words:
         groups = [word.tokens for word in g.words()]
-    merges = [merged(g.scores[:, list(tokens)], g.merge).tolist() for tokens in groups]  # (words, G)
+    merges = [merge_scores(g.scores[:, list(tokens)], g.merge).tolist() for tokens in groups]  # (words, G)
     prompt_tokens, rows = g.prompt_tokens or 0, []
     for part, generated in enumerate(g.generated):
         scored = []
         for tokens, scores in zip(groups, merges, strict=True):
-            seen = tuple(i for i in tokens if i < prompt_tokens + part)
-            if seen and (score := scores[part] if seen == tokens else merged(g.scores[part, list(seen)], g.merge)):
-                scored.append((score, seen))
+            tokens_before = tuple(i for i in tokens if i < prompt_tokens + part)
+            if tokens_before and (
+                score := scores[part]
+                if tokens_before == tokens
+                else merge_scores(g.scores[part, list(tokens_before)], g.merge)
+            ):
+                scored.append((score, tokens_before))
         scored = sorted(scored, key=lambda pair: -abs(pair[0]))[:STRONGEST]
-        grid = Grid([""], [_name(g, *seen) for _, seen in scored], np.array([[s for s, _ in scored]]), signed=g.signed)
+        grid = Grid(
+            [""],
+            [_name(g, *tokens_before) for _, tokens_before in scored],
+            np.array([[s for s, _ in scored]]),
+            signed=g.signed,
+        )
         words = tuple(
             Piece(p.name, p.strength, number=p.number, details=negative if p.strength < 0 else "")
             for p in grid.pieces(0)

@@ -71,8 +71,8 @@ def _words(s: Attribution, sequence: int) -> list[tuple[str, list[int]]]:
     units = [i for i, of in enumerate(s.units.sequence) if of == sequence]
     places = {unit: place for place, unit in enumerate(units)}
     words = s.words(sequence=sequence) if s.has_words else []
-    named = [(word.text, [places[token] for token in word.tokens]) for word in words]
-    return named or [(s.units.text[unit], [place]) for unit, place in places.items()]
+    named_words = [(word.text, [places[token] for token in word.tokens]) for word in words]
+    return named_words or [(s.units.text[unit], [place]) for unit, place in places.items()]
 
 
 def _strongest(grid: Grid) -> Table:

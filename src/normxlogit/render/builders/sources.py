@@ -19,7 +19,7 @@ SHOWN = 8
 """Sources that are listed if there are no citations."""
 
 SHARE = "share of the sources' total support for {} part of the answer"
-"""What the colours mean."""
+"""The meaning of the colours."""
 
 HINT = (
     "Point at a part of the answer to colour the sources it rests on, or at a source to colour what rests on it; "
@@ -118,11 +118,11 @@ def _prompt(s: Attribution) -> Fold:
 
 def _listed(rows: Sequence[tuple[str, str, float, float | None]], caption: str) -> Table:
     """Return a table of sources: name, text, share, and the loss of the answer without each, in nats."""
-    named, measured = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
+    has_names, measured = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
     largest = max(share for _, _, share, _ in rows) or 1.0
     columns = [Column("source"), Column("text"), Column("share", numbers=True), Column("without it", numbers=True)]
     body = []
     for name, text, share, nats in rows:
         cells = [cell(name), cell(text), cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
-        body.append([*cells, cell("" if nats is None else f"{-nats:+.1f} nats", nats)][not named : 3 + measured])
-    return Table(columns[not named : 3 + measured], body, caption, stacked=True)
+        body.append([*cells, cell("" if nats is None else f"{-nats:+.1f} nats", nats)][not has_names : 3 + measured])
+    return Table(columns[not has_names : 3 + measured], body, caption, stacked=True)

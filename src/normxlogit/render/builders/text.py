@@ -26,33 +26,33 @@ VISIBLE = 0.1
 
 
 def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
-    """Return what drawings of a result consist of.
+    """Return the blocks of a result.
 
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    drawn = layout(a, words=words)
-    grid, unit = drawn.grid, drawn.unit
+    laid_out = layout(a, words=words)
+    grid, unit = laid_out.grid, laid_out.unit
     blocks: list[Block] = [header([a], [cost], verdict(a.verified))]
     if a.scores.ndim == 1:
         blocks += [media_block(medium, signed=a.signed) for medium in (*a.images, *a.audio)]
     if a.has_text or a.scores.ndim > 1:
         steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
-        blocks.append(Sentences([drawn.sentence(row) for row in range(len(grid.rows))], steps, opening(a)))
+        blocks.append(Sentences([laid_out.sentence(row) for row in range(len(grid.rows))], steps, opening(a)))
     if grid.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
-        return [*blocks, drawn.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
-    without = drawn.facts[WITHOUT]
+        return [*blocks, laid_out.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
+    without = laid_out.facts[WITHOUT]
     ranked = [i for place, i in enumerate(grid.strongest(0)) if place < STRONGEST or without[i]]
     if ranked:
         blocks.append(_bars(grid, ranked, without, unit))
-        read = [i for i, kind in enumerate(grid.kinds) if kind == "read"]
-        blocks += [Paragraph(f"read here: {grid.columns[i]} {grid.number(0, i)}. {READ_HERE}") for i in read]
+        read_columns = [i for i, kind in enumerate(grid.kinds) if kind == "read"]
+        blocks += [Paragraph(f"read here: {grid.columns[i]} {grid.number(0, i)}. {READ_HERE}") for i in read_columns]
     else:
         blocks.append(Paragraph(f"no {unit} has a score other than zero"))
-    blocks.append(drawn.legend(a))
+    blocks.append(laid_out.legend(a))
     if count := len(grid.columns):
-        facts = {name: column for name, column in drawn.facts.items() if any(column)}
+        facts = {name: column for name, column in laid_out.facts.items() if any(column)}
         table = _every_score([grid], unit, ["score"], facts)
         blocks.append(Fold(f"All {count} scores" if count > 1 else "The score", [table]))
     return blocks
@@ -75,8 +75,8 @@ def comparison_blocks(
     ]
     return [
         replace(described, facts=[*described.facts, *((f"tested, {title}", text) for title, text in tested if text)]),
-        Sentences([drawn.sentence(caption=title) for drawn, title in zip(layouts, titles, strict=True)]),
-        _every_score([drawn.grid for drawn in layouts], layouts[0].unit, titles, {}),
+        Sentences([text_layout.sentence(caption=title) for text_layout, title in zip(layouts, titles, strict=True)]),
+        _every_score([text_layout.grid for text_layout in layouts], layouts[0].unit, titles, {}),
         Legend(positive, negative, notes=["each method by its own largest score"]),
         Table([Column(""), *(Column(title, numbers=True) for title in titles)], agreement, AGREEMENT),
     ]
@@ -123,7 +123,7 @@ def last_visible(plain: FloatArray, total: FloatArray) -> int:
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
     """Lay out the results of several methods on one target and layer, with the same pieces of text."""
     layouts = [layout(a, words=words) for a in results]
-    columns = [(drawn.grid.columns, drawn.tokens, len(drawn.grid.rows)) for drawn in layouts]
+    columns = [(text_layout.grid.columns, text_layout.tokens, len(text_layout.grid.rows)) for text_layout in layouts]
     if any(described != (*columns[0][:2], 1) for described in columns):
         raise DataError("methods side by side need one score for each token of the same text")
     return layouts

@@ -40,7 +40,7 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         g: The result, of one layer; its targets are the parts of the answer.
         k: How many parts: those with the largest sums, in their order.
     """
-    drawn = []
+    panels = []
     parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
     for medium in (*g.images, *g.audio):
         picture = medium.kind == "picture"
@@ -53,11 +53,11 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         if picture:
             height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
         scores = np.concatenate([rows.sum(0)[None], rows[largest]])[not whole :]
-        drawn.append((replace(medium, scores=scores), names, height))
+        panels.append((replace(medium, scores=scores), names, height))
     with plot_style():
-        figure = PlotFigure(PAGE, sum(height for *_, height in drawn))
-        areas = figure.subfigures(len(drawn), 1, height_ratios=[height for *_, height in drawn], squeeze=False)[:, 0]
-        for area, (medium, names, _) in zip(areas, drawn, strict=True):
+        figure = PlotFigure(PAGE, sum(height for *_, height in panels))
+        areas = figure.subfigures(len(panels), 1, height_ratios=[height for *_, height in panels], squeeze=False)[:, 0]
+        for area, (medium, names, _) in zip(areas, panels, strict=True):
             if medium.kind == "picture":
                 _pictures(area, merge_neighbours(medium, MOST_PATCHES), names, len(parts), signed=g.signed)
             else:
@@ -67,15 +67,15 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
 
 def _pictures(area: Any, image: Medium, names: list[str], parts: int, *, signed: bool) -> None:
     """Draw a picture once for each row of scores; with several parts, the first row is for the whole answer."""
-    every = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
+    all_axes = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
     sums = image.total  # (rows,)
-    for axes, name, scores, total in zip(every, names, image.scores, sums.tolist(), strict=False):
+    for axes, name, scores, total in zip(all_axes, names, image.scores, sums.tolist(), strict=False):
         draw_picture(axes, image, scores)
         axes.set_title(f"{name}  {number(total, float(np.abs(sums).max()), signed=signed)}", size=8)
-    for axes in every[len(names) :]:
+    for axes in all_axes[len(names) :]:
         axes.remove()
     listed = len(names) - (parts > 1)
-    say_more(every[min(len(names), ACROSS) - 1], listed, parts - listed)
+    say_more(all_axes[min(len(names), ACROSS) - 1], listed, parts - listed)
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 

@@ -154,8 +154,8 @@ def heat_map(block: Grid) -> PlotFigure:
         scale = float(np.abs(table).max(initial=0.0)) or 1.0
         signed = block.signed or bool((table < 0).any())
         colors = {"cmap": "RdBu_r" if signed else "Reds", "vmin": -scale if signed else 0.0, "vmax": scale}
-        every = figure.subplots(len(strips), squeeze=False)[:, 0]
-        for part, axes in zip(strips, every, strict=True):
+        all_axes = figure.subplots(len(strips), squeeze=False)[:, 0]
+        for part, axes in zip(strips, all_axes, strict=True):
             axes.imshow(table[:, part], aspect="auto", interpolation="nearest", **colors)
             axes.set_xlim(
                 -0.5, min(strip_columns, len(columns)) - 0.5
@@ -170,9 +170,9 @@ def heat_map(block: Grid) -> PlotFigure:
             if wide:
                 axes.xaxis.tick_top()
                 _write_numbers(axes, block.scores[:, part], table[:, part] / scale)
-        figure.colorbar(every[0].images[0], ax=list(every), aspect=30)
+        figure.colorbar(all_axes[0].images[0], ax=list(all_axes), aspect=30)
         figure.suptitle(_wrapped(block.label, int(TITLE * figure.get_figwidth())), x=0.01, ha="left", size=8)
-        say_more(every[0], len(columns), block.more)
+        say_more(all_axes[0], len(columns), block.more)
         return plain_text(figure)
 
 

@@ -34,7 +34,7 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionEr
 """Errors that reading a damaged or unrelated file may raise."""
 
 
-class Contradiction(NamedTuple):
+class ContradictionCell(NamedTuple):
     """A contradiction: the sentence's value, the likelier value, and the source and document that has it."""
 
     value: str
@@ -112,7 +112,7 @@ CONVERSATION: Mapping[str, Any] = {
 TESTED: Mapping[str, Any] = {
     "sentence_nats": tuple[Number, ...],
     "sentence_losses": FloatArray,
-    "sentence_contradictions": tuple[Contradiction, ...],
+    "sentence_contradictions": tuple[ContradictionCell, ...],
     "source_losses": FloatArray,
     "swaps": tuple[Swap, ...],
     "message_losses": FloatArray,
@@ -187,8 +187,8 @@ def _arrow_type(type_: Any) -> Any:
         return pyarrow.list_(pyarrow.float32())
     if hasattr(type_, "_fields"):
         return pyarrow.struct(arrow_types(get_type_hints(type_, include_extras=True)).items())
-    first, *others = get_args(type_)
-    return pyarrow.list_(_arrow_type(first), -1 if others == [...] else 1 + len(others))
+    first, *further = get_args(type_)
+    return pyarrow.list_(_arrow_type(first), -1 if further == [...] else 1 + len(further))
 
 
 # --- written ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ class Identity(NamedTuple):
     """The identity of a model, by which results are matched to it.
 
     Attributes:
-        digest: Of the weights, the labels, the tokenizer and the settings by which inputs are read.
+        digest: A digest of the weights, the labels, the tokenizer and the settings of inputs.
         answer: Logits for a fixed input, at most `PROBED`; none of a model that cannot read it.
         tolerance: Largest difference of these logits that rounding explains.
     """

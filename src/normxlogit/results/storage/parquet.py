@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import DataError
+from ...errors import DataError, first_line
 from .columns import UNREADABLE, metadata_of, result_states, result_table
 from .files import replacing
 from .schema import FORMAT_VERSION
@@ -68,7 +68,7 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
     Args:
         open_file: Opens the file in binary mode.
         name: The name of the file in errors.
-        advice: What to do about a damaged file.
+        advice: Advice for a damaged file.
 
     Yields:
         A `pyarrow.parquet.ParquetFile`.
@@ -81,6 +81,6 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
     except (*UNREADABLE, arrow_errors) as error:
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {name}: {error.strerror}") from None
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        reason = first_line(error) or type(error).__name__
         what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason})"
         raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None

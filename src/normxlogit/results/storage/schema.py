@@ -83,10 +83,10 @@ def checked_version(state: Any) -> Mapping[str, Any]:
         DataError: If it is something else, or of another version.
     """
     if not isinstance(state, Mapping):
-        raise DataError(f"not a result of normxlogit: expected fields with values, got {shortened(state)}")
+        raise DataError(f"not a result of normxlogit: expected fields with values, got {abbreviated(state)}")
     version = state.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
-        raise DataError(f"cannot read format version {shortened(version)}; this version reads {FORMAT_VERSION}")
+        raise DataError(f"cannot read format version {abbreviated(version)}; this version reads {FORMAT_VERSION}")
     return state
 
 
@@ -121,7 +121,7 @@ def check(hint: Any) -> Check:
     return _scalar(hint)
 
 
-def alternatives(hint: Any) -> tuple[Any, ...]:
+def union_members(hint: Any) -> tuple[Any, ...]:
     """Return the types of a union; one type alone as a tuple of it."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
@@ -129,7 +129,7 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 def described(hint: Any) -> str:
     """Return a description of the values that a type hint allows, for errors."""
     parts: list[str] = []
-    for alternative in alternatives(hint):
+    for alternative in union_members(hint):
         if get_origin(alternative) is Literal:
             parts += map(repr, get_args(alternative))
         elif get_origin(alternative) is tuple:
@@ -146,7 +146,7 @@ def setting_text(value: Any) -> str:
     return format(value, "g") if isinstance(value, float) else str(value)
 
 
-def shortened(value: Any) -> str:
+def abbreviated(value: Any) -> str:
     """Return the beginning of a value for a message; of a container, its type alone."""
     if isinstance(value, list | tuple | dict):
         return f"a {type(value).__name__}"
@@ -296,4 +296,4 @@ def _nested(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def _refusal(expected: str, value: Any) -> ValueError:
-    return ValueError(f"expected {expected}, got {shortened(value)}")
+    return ValueError(f"expected {expected}, got {abbreviated(value)}")

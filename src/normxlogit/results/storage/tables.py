@@ -155,7 +155,7 @@ def shap_text(result: "Record") -> Shap:
     return Shap(a.scores.T, sum(parts, base), pieces, names)
 
 
-def stacked(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
+def concat_tables(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
     """Concatenate tables, each with leading cells that all its rows share; missing columns are filled with None."""
     lengths = [len(next(iter(table.values()))) for table in tables]
     shared = ({name: [value] * count for name, value in row.items()} for row, count in zip(first, lengths, strict=True))

@@ -14,7 +14,7 @@ from ..targets import Target
 from .regions import regions_of, share_inside
 from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .units import APART, UnitKind, Units
-from .words import merged
+from .words import merge_scores
 
 Merging = Literal["sum", "max", "mean", "first", "excess"]
 """How token scores are combined to the score of a coarser unit."""
@@ -44,8 +44,10 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     _check_coarser(a, groups)
     in_groups = {unit for group in groups for unit in group.tokens}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    rest = tuple(i for i in range(start) if i not in in_groups)
-    others = [NamedSpan("the rest of the text" if a.completion is None else OTHERS["rest"], 0, 0, rest, "rest", None)]
+    ungrouped = tuple(i for i in range(start) if i not in in_groups)
+    others = [
+        NamedSpan("the rest of the text" if a.completion is None else OTHERS["rest"], 0, 0, ungrouped, "rest", None)
+    ]
     if a.completion is not None:
         others.append(NamedSpan(OTHERS["answer"], 0, 0, tuple(range(start, a.text_units)), "answer", None))
     scores = np.stack([_merged(a.scores, group, merge) for group in (*groups, *others)], -1)  # (..., groups + others)
@@ -143,9 +145,11 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
         special or of not in (None, sequence)
         for special, of in zip(a.special_tokens_mask, a.units.sequence, strict=False)
     ]
-    written = len(a.completion or "") if a.prompt_tokens is not None else 0
+    completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
     prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    return Sequenced(text, a.offsets, masked, prompt_tokens, len(text) - written, None if sequence else a.messages)
+    return Sequenced(
+        text, a.offsets, masked, prompt_tokens, len(text) - completion_length, None if sequence else a.messages
+    )
 
 
 def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
@@ -166,14 +170,14 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
         spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
         outside = np.ones(medium.shape)
-        named: list[tuple[UnitKind, str, Floats]] = []
+        named_groups: list[tuple[UnitKind, str, Floats]] = []
         for name, (picture, box) in regions.items():
             if pictures[picture] is medium:
                 inside = share_inside(medium, box)  # (h, w)
                 outside -= inside
-                named.append(("region", name, inside))
-        named.append(("medium", f"the rest of {medium.name}" if named else medium.name, outside))
-        for kind, name, shares in named:
+                named_groups.append(("region", name, inside))
+        named_groups.append(("medium", f"the rest of {medium.name}" if named_groups else medium.name, outside))
+        for kind, name, shares in named_groups:
             parts = np.flatnonzero(shares)
             tokens, weights = tuple((medium.first + parts).tolist()), tuple(shares.ravel()[parts].tolist())
             groups.append(NamedSpan(name, *span, tokens, kind, None, weights))
@@ -186,4 +190,4 @@ def _merged(scores: FloatArray, group: NamedSpan, merge: Merging) -> Floats:
     if merge in ("sum", "excess") or group.kind in APART:
         sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
         return sums
-    return np.asarray(values.max(-1) if merge == "max" and group.kind != "word" else merged(values, merge))
+    return np.asarray(values.max(-1) if merge == "max" and group.kind != "word" else merge_scores(values, merge))

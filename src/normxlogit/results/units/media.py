@@ -27,7 +27,7 @@ class Medium:
 
     Attributes:
         kind: Which of the two.
-        name: What drawings call it, such as the name of its file.
+        name: Its name in drawings, such as the name of its file.
         first: Index of its first unit.
         places: float32: of a picture the box of every patch, (h, w, 4): left, top, right and bottom in pixels of the
             picture that was given, or in patches where its classifier's processor is not asked; of a sound beginning
@@ -35,7 +35,7 @@ class Medium:
         width: Width of the picture.
         height: Its height.
         seconds: Length of the sound.
-        loudness: float32: its course, from 0 to 1, for drawings; empty where it is not known.
+        loudness: float32: its course, from 0 to 1, for drawings; empty if it is not known.
         preview: A smaller copy of the picture, as a data URI; empty for none.
         tokens: The tokens of the text that stand for it, which have no score of their own.
         scores: float32, (..., h, w) or (..., n), with the axes of targets and layers that the result has: of `images`

@@ -31,14 +31,14 @@ def is_box(value: Any) -> bool:
 
 def boxes_outside(boxes: Iterable[Box], size: tuple[int, int]) -> list[Box]:
     """Return boxes of what of a picture is in none of some boxes."""
-    taken, (width, height) = list(boxes), size
-    columns = sorted({0, width, *(edge for left, _, right, _ in taken for edge in (left, right))})
-    rows = sorted({0, height, *(edge for _, top, _, bottom in taken for edge in (top, bottom))})
+    box_names, (width, height) = list(boxes), size
+    columns = sorted({0, width, *(edge for left, _, right, _ in box_names for edge in (left, right))})
+    rows = sorted({0, height, *(edge for _, top, _, bottom in box_names for edge in (top, bottom))})
     return [
         (left, top, right, bottom)
         for top, bottom in pairwise(rows)
         for left, right in pairwise(columns)
-        if not any(a <= left and right <= c and b <= top and bottom <= d for a, b, c, d in taken)
+        if not any(a <= left and right <= c and b <= top and bottom <= d for a, b, c, d in box_names)
     ]
 
 

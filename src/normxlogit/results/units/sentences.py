@@ -84,9 +84,9 @@ def _ends(text: str, start: int, match: "re.Match[str]", limit: int) -> bool:
         return False
     if mark[0] != "." or len(mark.rstrip(_CLOSING)) > 1:
         return True
-    before = text[start : match.start()].split()
-    word = before[-1].lstrip(_OPENING) if before else ""
-    if len(before) == 1 and (word.isdigit() or (len(word) == 1 and word.isalpha())):
+    words_before = text[start : match.start()].split()
+    word = words_before[-1].lstrip(_OPENING) if words_before else ""
+    if len(words_before) == 1 and (word.isdigit() or (len(word) == 1 and word.isalpha())):
         return False  # "1." or "a." begins an entry
     if len(word) == 1 and word.isupper():
         return (bool(_STARTERS.match(following)) and word != "I") or (word == "I" and not _NAME.match(following))

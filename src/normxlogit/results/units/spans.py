@@ -129,12 +129,12 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
         ]
     if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
-    named = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
-    order = sorted(named, key=lambda piece: piece.start)
+    named_spans = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
+    order = sorted(named_spans, key=lambda piece: piece.start)
     for source, following in pairwise(order):
         if following.start < source.end:
             raise InputError(f"the sources {source.name!r} and {following.name!r} overlap")
-    return named
+    return named_spans
 
 
 def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:

@@ -25,7 +25,7 @@ class Units:
     """The units of an input, one entry of each column for each; those of the text come first.
 
     Attributes:
-        kind: What it is.
+        kind: Its kind.
         text: Its text; of a token as a readable string, of a patch its row and column.
         special: Whether a person did not write it: special tokens, a chat template's, and what is left of a
             prompt.
@@ -33,8 +33,8 @@ class Units:
             either text adds up.
         spans: Its first character in that text and one past its last, (0, 0) where it has none; None when the tokenizer
             cannot tell.
-        ids: Vocabulary indices of tokens; empty where there is no vocabulary.
-        name: What it is called where that is not its text, such as "returns.txt:1"; empty where nothing has a name.
+        ids: Vocabulary indices of tokens; empty if there is no vocabulary.
+        name: What it is called where that is not its text, such as "returns.txt:1"; empty if nothing has a name.
     """
 
     kind: tuple[UnitKind, ...]

@@ -26,7 +26,7 @@ class UnitScore(NamedTuple):
         start: First character, in the text of its `sequence`; 0 where it has none, like `end`.
         end: One past the last character.
         sequence: 0 for the text, 1 for the second text of a pair, None for neither.
-        name: What it is called where that is not its text.
+        name: Its name, if that is not its text.
         share: Its share of the sum of the positive scores; 0 where there are several targets or layers.
     """
 
@@ -79,7 +79,7 @@ def merge_words(
         completion = [offsets[i][0] for i in tokens if prompt_tokens is not None and i >= prompt_tokens]
         boundary = min(completion, default=0)
         for start, end, members in word_groups(text, [(i, *offsets[i]) for i in tokens], boundary):
-            score = merged(scores[..., members], merge)
+            score = merge_scores(scores[..., members], merge)
             words.append(UnitScore(text[start:end], tuple(members), score, start, end, sequence))
     return words
 
@@ -112,9 +112,9 @@ def word_groups(text: str, tokens: list[tuple[int, int, int]], boundary: int = 0
                 break
             first, last = min(first, units[unit][0]), max(last, units[unit][1])
         if groups and first < groups[-1][1]:
-            before = groups.pop()
-            first, last = before[0], max(before[1], last)
-            waiting = before[2] + waiting
+            previous = groups.pop()
+            first, last = previous[0], max(previous[1], last)
+            waiting = previous[2] + waiting
         groups.append((first, last, [*waiting, index]))
         waiting = []
     if waiting and groups:
@@ -122,7 +122,7 @@ def word_groups(text: str, tokens: list[tuple[int, int, int]], boundary: int = 0
     return [(start, end, sorted(members)) for start, end, members in groups]
 
 
-def merged(scores: Any, merge: str) -> Any:
+def merge_scores(scores: Any, merge: str) -> Any:
     """Reduce the last axis to one score; "max" takes the largest magnitude with its sign."""
     if merge == "sum":
         score = scores.sum(-1)
@@ -159,6 +159,6 @@ _LETTERS = r"[\w\ufe00-\ufe0f]+"
 _WORD = re.compile(
     rf"{_ALONE}[{_ACCENT}\ufe00-\ufe0f]*"
     rf"|{_LETTERS}(?:(?:['’\-‐‑]|(?<=\d)[.,:](?=\d)){_LETTERS})*"
-    # An emoji with what belongs to it: skin tones, variants, joined signs.
+    # An emoji with its modifiers: skin tones, variants, joined signs.
     r"|[^\w\s](?:[\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[^\w\s])*"
 )

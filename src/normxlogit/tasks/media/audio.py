@@ -13,7 +13,7 @@ from ...results.units.media import Medium, sound_of_times
 from ...results.units.units import Units
 from ..base import TaskName
 from ..interfaces import ModelInterface
-from .signals import Grid, SignalTask, units_of_parts
+from .signals import PatchGrid, SignalTask, units_of_parts
 
 EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
 """The frequency of the example input, and its sampling rate if the model names none."""
@@ -71,9 +71,9 @@ class AudioClassification(SignalTask):
         return sound.samples, {"sampling_rate": self.rate}, seconds, notes
 
     def _times(
-        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
-        """Return the seconds of each frame or patch, start and end; () where they are not known."""
+        """Return the seconds of each frame or patch, start and end; () if they are not known."""
         config: Any = model.config
         rows, columns, first_frame = grid
         if rows:  # a spectrogram of ten milliseconds a frame, cut into patches

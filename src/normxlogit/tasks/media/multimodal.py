@@ -16,7 +16,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
-from ...inputs.media.picture_places import Floats, layout, merged_boxes
+from ...inputs.media.picture_places import Floats, grid_layout, merged_boxes
 from ...inputs.media.pictures import Picture
 from ...inputs.media.sounds import Sound, feature_extractor_of, moments
 from ...inputs.message_parts import with_other_media
@@ -40,7 +40,7 @@ class MultimodalLM(CausalLM):
 
     multimodal = True
     processor_class = AutoProcessor
-    peft_type = ""  # CAUSAL_LM is of text alone
+    peft_type = ""  # CAUSAL_LM is for text alone
     plain = False
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
@@ -113,7 +113,7 @@ class MultimodalLM(CausalLM):
         """Return an encoding of a prompt, or of some of its tokens, with other pictures and sounds of the same size.
 
         Args:
-            encoding: What was read of the prompt.
+            encoding: The encoding of the prompt.
             prompt: The prompt.
             media: What stands in the places of its pictures, and of its sounds.
 
@@ -278,7 +278,7 @@ class MultimodalLM(CausalLM):
             entry = self._entry(model, encoding, PIXELS) if pixels_match else None
             if entry is not None and int(np.prod(entry.input_shape)) == all_pixels.size:
                 boxes, grid = self._boxes(entry, picture.image, own_pixels.size / all_pixels.size)
-                by_part = layout(boxes, size)
+                by_part = grid_layout(boxes, size)
                 if by_part is not None:
                     by_part = by_part._replace(parts=by_part.parts + patches_before)
                 by_token = _layout_of_tokens(boxes, grid, count, size)
@@ -365,7 +365,7 @@ def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, s
     """Return the layout of a picture's tokens in it, if each token is a square block of patches.
 
     Returns:
-        None where they are no blocks of a number of patches.
+        None if they are no blocks of a number of patches.
     """
     if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
         return None
@@ -380,4 +380,4 @@ def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, s
         return None
     else:
         merged = merged_boxes(boxes, grid, side)
-    return layout(merged, size)
+    return grid_layout(merged, size)

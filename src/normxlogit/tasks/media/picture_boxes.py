@@ -10,7 +10,7 @@ from ...inputs.media.picture_places import Floats, Sources, sources_of
 from ...parts.signal_entry import SignalEntry
 
 PIXELS = "pixel_values"
-"""What image processors call the numbers that they return."""
+"""The key of the pixel values in the output of image processors."""
 
 
 class PictureBoxes:
@@ -25,7 +25,7 @@ class PictureBoxes:
         self._sources: dict[tuple[int, int], Sources] = {}
 
     def pixels(self, image: Any) -> Floats:
-        """Return the numbers that the processor makes of one picture; none where it returns them otherwise."""
+        """Return the pixel values of one picture from the processor; empty if it returns them in another form."""
         processed = self._process(image)
         return np.asarray(processed.get(PIXELS, []) if isinstance(processed, Mapping) else [], np.float64)
 

@@ -16,7 +16,7 @@ from ...copies.clone import override_forward
 from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run, tensor_of
-from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
+from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, first_line
 from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
 from ...inputs.encoding import EncodedSignal, Encoding
@@ -45,13 +45,13 @@ NAMED = 60
 
 TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
 
-Grid = tuple[int, int, int]
+PatchGrid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
 
 
 @contextmanager
 def naming_input(place: int, item: Any) -> Iterator[None]:
-    """Name an input in the errors about it: by its place, and by its path where that is not named yet."""
+    """Add the place of an input to errors on it, and its path unless the error has it already."""
     try:
         yield
     except InputError as error:
@@ -223,9 +223,9 @@ class SignalTask(Classification):
         return replace(self._encoding_of(model, inputs, seconds), notes=notes)
 
     def _times(
-        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
-        """Return the seconds of each token, () where it has none."""
+        """Return the seconds of each token, () if it has none."""
         return ()
 
     def _encoding_of(self, model: ModelInterface, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
@@ -247,7 +247,7 @@ class SignalTask(Classification):
         times = self._times(model, inputs, grid, len(template), seconds)
         return replace(template, signal=EncodedSignal(shapes, inputs, grid, times))
 
-    def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, Grid]:
+    def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
         """Return T, the number of tokens of a signal in the model, and their grid.
 
         Models with convolutions over a waveform have a method for T; any other is run once for each shape. The tokens
@@ -288,7 +288,7 @@ def _naming_reader(reader: str) -> Iterator[None]:
         raise
     except Exception as error:
         reraise_out_of_memory(error)
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error) or type(error).__name__
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
 
@@ -314,8 +314,8 @@ def _processed(inputs: Any, model: ModelInterface) -> tuple[list[dict[str, Tenso
     """
     name = model.module.main_input_name
     if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) and name in row for row in inputs):
-        each = [_processed(row, model) for row in inputs]
-        return [signal for signals, _ in filter(None, each) for signal in signals], False
+        processed_rows = [_processed(row, model) for row in inputs]
+        return [signal for signals, _ in filter(None, processed_rows) for signal in signals], False
     columns = inputs if isinstance(inputs, Mapping) else named_columns(inputs) if is_table(inputs) else None
     if columns is None or name not in columns:
         return None
@@ -338,7 +338,7 @@ def _as_tensor(values: Any) -> Tensor:
     return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
 
 
-def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> Grid:
+def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> PatchGrid:
     """Return the grid of the patches of a signal of `count` tokens."""
     config: Any = getattr(model.config, "vision_config", model.config)
     patch: Any = getattr(config, "patch_size", None)

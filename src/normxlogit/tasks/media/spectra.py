@@ -106,7 +106,7 @@ def spectrum_of(
         process: Returns the model's inputs for a prompt with one sound, by name.
         length: Samples of the sounds.
         rate: Samples a second.
-        token: The token that stands for a piece of a sound.
+        token: The placeholder token of a sound.
         hop: Samples from one frame of a spectrum to the next, if the processor names them.
 
     Raises:
@@ -175,11 +175,13 @@ def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | Non
         processed: The output.
         name: Which of it is the spectrum.
         axis: Its axis of frames.
-        token: The token that stands for a piece of a sound.
+        token: The placeholder token of a sound.
     """
     shape = (processed[name].shape[0], processed[name].shape[axis])
-    others = [value for other, value in processed.items() if other not in OF_TEXT and isinstance(value, Tensor)]
-    masks = [value for value in others if value.shape == shape and bool(((value == 0) | (value == 1)).all())]
+    tensors = [
+        value for input_name, value in processed.items() if input_name not in OF_TEXT and isinstance(value, Tensor)
+    ]
+    masks = [value for value in tensors if value.shape == shape and bool(((value == 0) | (value == 1)).all())]
     tokens = int((np.asarray(processed["input_ids"]) == token).sum())
     return _Counts(tokens, (*(max(int(mask.sum()), 1) for mask in masks[:1]), shape[0] * shape[1]))
 

@@ -15,9 +15,12 @@ from ...inputs.encoding import EncodedSignal, Encoding
 from ...inputs.media.sounds import Sound, feature_extractor_of
 from ..base import TaskName
 from ..interfaces import ModelInterface
-from ..seq2seq import Seq2Seq, encoder_states
+from ..seq2seq import Seq2Seq, encoder_output
 from ..targets import BatchTargets
 from .audio import AudioClassification
+
+MASK = "attention_mask"
+"""What processors and encoders call the mask of a sound's frames."""
 
 
 class SpeechSeq2Seq(Seq2Seq):
@@ -48,13 +51,18 @@ class SpeechSeq2Seq(Seq2Seq):
     def read_signal(self, model: ModelInterface, sound: Sound) -> EncodedSignal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
         inputs = _extract_features(self.processor, model, sound)
-        count = encoder_states(model, next(iter(inputs.values()))[None].to(model.device)).shape[1]
+        source, *masks = (value[None].to(model.device) for value in inputs.values())
+        output = encoder_output(model, source, **({MASK: masks[0]} if masks else {}))
+        count, states_mask = output[0].shape[1], getattr(output, MASK, None)
+        padding = 0 if states_mask is None else count - int(states_mask.sum())
         chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
+        if seconds is not None and masks:  # behind the sound frames are padding
+            seconds *= masks[0].numel() / int(masks[0].sum())
         step = 0.0 if seconds is None else seconds / count
         times = tuple((index * step, (index + 1) * step) for index in range(count))
         shapes = tuple(tuple(value.shape) for value in inputs.values())
-        return EncodedSignal(shapes, inputs, (0, 1, 0), times, sound)
+        return EncodedSignal(shapes, inputs, (0, 1, 0), times, sound, padding=padding)
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
@@ -65,11 +73,13 @@ class SpeechSeq2Seq(Seq2Seq):
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
         """Return a batch with the encoder's states of the sound, or with the sound itself."""
         signal = _signal_of(batch.encodings[0])
-        source = next(iter(signal.inputs.values()))[None].to(model.device)  # (1, ...)
+        source, *masks = (value[None].to(model.device) for value in signal.inputs.values())  # (1, ...), (1, F)
         mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
-        source_inputs = {"source_mask": mask}
+        mask[:, len(signal.times) - signal.padding :] = 0
+        source_inputs = {"source_mask": mask, **({"frames_mask": masks[0][..., None]} if masks else {})}
         if encode_sources:
-            source_inputs["encoder_states"] = encoder_states(model, source)  # (1, S, H)
+            output = encoder_output(model, source, **({MASK: masks[0]} if masks else {}))
+            source_inputs["encoder_states"] = output[0]  # (1, S, H)
         else:
             source_inputs["source"] = source
         return replace(batch, inputs=batch.inputs | source_inputs)
@@ -160,10 +170,10 @@ class Emitted(BatchTargets):
         rows = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
         frames = self.frames.to(logits.device)
         frame_logits = logits[rows, frames]  # (B, K, V)
-        chosen = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
+        target_logits = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
         if self.contrast is not None:
-            return chosen - frame_logits[..., self.contrast.to(logits.device)][..., 0]
-        return chosen - mean_logit(frame_logits)[..., 0]
+            return target_logits - frame_logits[..., self.contrast.to(logits.device)][..., 0]
+        return target_logits - mean_logit(frame_logits)[..., 0]
 
 
 def _check_processor(reader: Any, name: str) -> None:
@@ -188,7 +198,7 @@ def _signal_of(encoding: Encoding) -> EncodedSignal:
 
 
 def _extract_features(processor: Any, model: ModelInterface, sound: Sound) -> dict[str, Tensor]:
-    """Return the features of a sound, without the batch axis.
+    """Return the features of a sound, without the batch axis, and behind them their mask where some are padding.
 
     Raises:
         InputError: If it cannot read it.
@@ -200,10 +210,5 @@ def _extract_features(processor: Any, model: ModelInterface, sound: Sound) -> di
         raise InputError(f"{sound.name} cannot be read: {error}") from None
     if name not in processed:
         raise InputError(f"the processor gives no {name}; pass the model's own, AutoProcessor's")
-    mask = processed.get("attention_mask")
-    if mask is not None and not mask.all():
-        raise UnsupportedModelError(
-            f"the feature extractor of {model.name} masks {int((mask == 0).sum())} of the {mask.shape[-1]} frames of "
-            f"{sound.name}; sounds are explained where their encoder reads every frame"
-        )
-    return {name: processed[name][0].to(model.module.dtype)}
+    features, mask = processed[name][0].to(model.module.dtype), processed.get(MASK)
+    return {name: features} if mask is None or mask.all() else {name: features, MASK: mask[0]}

@@ -13,7 +13,7 @@ from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, Encoding
 from ...inputs.media.items import columns_of_media
-from ...inputs.media.picture_places import layout
+from ...inputs.media.picture_places import grid_layout
 from ...inputs.media.pictures import is_picture, names_picture, read_picture
 from ...inputs.texts import collected, named_columns, text_column
 from ...parts.signal_entry import SignalEntry, find_signal_entry
@@ -42,7 +42,7 @@ class Tower(PreTrainedModel):
 
     @property
     def main_input_name(self) -> str:  # type: ignore[override]
-        """What the tower reads."""
+        """The name of the tower's main input."""
         return "input_ids" if self.side == "text" else "pixel_values"
 
     def get_input_embeddings(self) -> nn.Module:
@@ -55,7 +55,7 @@ class Tower(PreTrainedModel):
         """Embed texts or pictures, without normalising the vectors.
 
         Args:
-            inputs: What the tower reads.
+            inputs: The inputs of the tower.
         """
         towers = cast(Any, self.towers)
         embed = towers.get_text_features if self.side == "text" else towers.get_image_features
@@ -100,7 +100,7 @@ class PictureTower(ImageClassification):
 
         Args:
             model: The model of the picture tower.
-            encoding: What the processor made of the picture.
+            encoding: The encoding of the picture.
             item: The picture as the caller gave it.
         """
         signal = encoding.signal
@@ -116,7 +116,7 @@ class PictureTower(ImageClassification):
         entry, (rows, columns, first) = self._entries[signal.shapes], signal.grid
         if entry is not None and prod(entry.input_shape) != next(iter(signal.inputs.values())).numel():
             return encoding  # the model pads or crops the picture before its patches
-        places = None if entry is None else layout(self._boxes(entry, picture.image)[0], picture.image.size)
+        places = None if entry is None else grid_layout(self._boxes(entry, picture.image)[0], picture.image.size)
         if places is None or places.where.shape[:2] != (rows, columns):
             return encoding
         tokens = tuple(range(first, first + rows * columns))

@@ -10,7 +10,7 @@ from transformers.utils.hub import cached_file
 from ...errors import InputError
 
 
-def read_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
+def read_model_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
     """Return the contents of a JSON file of a model, None if there is no such file."""
     file = find_file(source, name, options)
     if file is None:
@@ -28,6 +28,6 @@ def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
     download_options = {key: options[key] for key in ("revision", "token") if key in options}
     try:
         path: str | None = cached_file(source, name, **download_options)
-    except OSError:  # no such file or model, or a name that is none
+    except OSError:  # no such file or model, or an invalid name
         return None
     return path

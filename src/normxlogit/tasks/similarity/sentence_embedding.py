@@ -13,7 +13,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from ...copies.clone import clone, unwrapped
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...parts.proofs import vectors_are_the_sentence_transformers
-from .model_files import find_file, read_json
+from .model_files import find_file, read_model_json
 
 Pooling = Literal["mean", "first", "last"]
 """How the states of a text's tokens become one vector: their mean, or the first or last token's."""
@@ -40,7 +40,7 @@ class Steps:
         normalize: Whether the vector is brought to length 1.
         max_length: Most tokens that it reads, None for the trunk's own limit.
         lower: Whether texts are brought to lower case.
-        prompt: What is put before every text.
+        prompt: The text before every input.
         width: How many numbers of the vector are kept; None for all.
     """
 
@@ -58,7 +58,7 @@ class SentenceEmbedding(PreTrainedModel):
 
     Args:
         trunk: The bare model; it stays the caller's own.
-        steps: What is done with its tokens' states.
+        steps: The steps after the trunk.
     """
 
     base_model_prefix = "trunk"
@@ -103,8 +103,10 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
     mask = attention_mask.to(hidden.dtype)  # (B, T)
     if mode in ("cls", "lasttoken"):
         places = torch.arange(mask.shape[1], device=mask.device)  # (T,)
-        chosen = attention_mask.int().argmax(-1) if mode == "cls" else (attention_mask * places).argmax(-1)  # (B,)
-        return hidden[torch.arange(len(hidden), device=hidden.device), chosen]  # (B, H)
+        token_places = (
+            attention_mask.int().argmax(-1) if mode == "cls" else (attention_mask * places).argmax(-1)
+        )  # (B,)
+        return hidden[torch.arange(len(hidden), device=hidden.device), token_places]  # (B, H)
     weights = mask * mask.cumsum(-1) if mode == "weightedmean" else mask  # (B, T)
     total = weights.sum(-1, keepdim=True)  # (B, 1)
     total = total.sqrt() if mode == "mean_sqrt_len_tokens" else total
@@ -149,7 +151,7 @@ def is_sentence_transformer(model: Any) -> bool:
 
 def is_embedding_folder(source: str, **options: Any) -> bool:
     """Return whether the files of a model say that it embeds texts."""
-    return any(_module_kind(entry) == "Pooling" for entry in read_json(source, "modules.json", options) or ())
+    return any(_module_kind(entry) == "Pooling" for entry in read_model_json(source, "modules.json", options) or ())
 
 
 def steps_from_files(source: str, **options: Any) -> Steps | None:
@@ -162,7 +164,7 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     Returns:
         The steps; None if there are no such files.
     """
-    entries = read_json(source, "modules.json", options)
+    entries = read_model_json(source, "modules.json", options)
     if entries is None:
         return None
     try:
@@ -175,15 +177,15 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     modes: tuple[str, ...] = ()
     dense = []
     for kind, path in steps[1:]:
-        config = {} if kind == "Normalize" else read_json(source, f"{path}/config.json", options)
+        config = {} if kind == "Normalize" else read_model_json(source, f"{path}/config.json", options)
         if config is None:
             raise InputError(f"{source}: {path}/config.json is missing; download the model again")
         if kind == "Pooling":
             modes = _pooling_modes(config)
         elif kind == "Dense":
             dense.append(_dense_layer(config, _load_weights(source, path, options)))
-    trunk = read_json(source, "sentence_bert_config.json", options) or {}
-    config = read_json(source, "config_sentence_transformers.json", options) or {}
+    trunk = read_model_json(source, "sentence_bert_config.json", options) or {}
+    config = read_model_json(source, "config_sentence_transformers.json", options) or {}
     return Steps(
         modes,
         tuple(dense),
