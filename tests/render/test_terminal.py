@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from normxlogit.cli import console
+from normxlogit.render.blocks import Column, Table, cell
 from normxlogit.render.builders.text import attribution_blocks
 from normxlogit.render.charts import number
 from normxlogit.render.describe import model_text
@@ -33,6 +34,14 @@ def plain_environment(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
+
+
+def test_a_name_with_a_line_break_does_not_look_like_another_row():
+    rows = [[cell("[1] a.txt\n[2] forged.txt"), cell("one\r\n\ntwo")], [cell("[3] b.txt"), cell("three")]]
+    text = text_of_blocks([Table([Column("source"), Column("text")], rows)], color=False)
+    assert [" ".join(line.split()) for line in text.splitlines()] == [
+        "source text", "[1] a.txt [2] forged.txt one two", "[3] b.txt three",
+    ]  # fmt: skip
 
 
 def style_of(text: str, piece: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from ..results.units.characters import one_line
+
 
 class Piece(NamedTuple):
     """A piece of text with its colour, the strength of its score.
@@ -66,8 +68,8 @@ class Cell(NamedTuple):
 
 
 def cell(text: str, value: float | None = None, **options: Any) -> Cell:
-    """Return a cell with plain text."""
-    return Cell((Piece(text),) if text else (), value, **options)
+    """Return a cell with plain text, on one line: a name with a line break would look like another row."""
+    return Cell((Piece(one_line(text)),) if text else (), value, **options)
 
 
 class Column(NamedTuple):
