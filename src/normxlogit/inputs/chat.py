@@ -9,7 +9,7 @@ from jinja2 import TemplateError
 
 from ..errors import InputError
 from .documents.traces import message_of
-from .media.items import PICTURE_TYPES, SOUND_TYPES, is_opened_picture
+from .media.items import MEDIA_TYPES, is_opened_picture
 from .media.pictures import PICTURE_KEYS, Picture
 from .media.sounds import Sound, feature_extractor_of
 from .message_parts import text_of_part, typed_messages
@@ -135,7 +135,7 @@ def _text_of_row(row: Mapping[str, Any]) -> Any:
     Raises:
         InputError: If it has no text or several, or a picture or a sound, which stand in messages.
     """
-    if any(key in row for key in ("images", *PICTURE_TYPES, *SOUND_TYPES)):
+    if any(key in row for key in ("images", *MEDIA_TYPES)):
         raise InputError(f"a row with {', '.join(map(str, row))} was given as a prompt; {MEDIA_HINT}")
     return text_column(row)
 
