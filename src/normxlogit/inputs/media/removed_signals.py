@@ -98,7 +98,7 @@ def filled_by_surroundings(pixels: Floats, boxes: Sequence[Box]) -> Floats:
 
 
 def _pixels_in(box: Box, height: int, width: int) -> tuple[slice, slice]:
-    """Return the rows and columns of the pixels whose centres lie in a box, or of the one that a smaller box lies in."""
+    """Return the rows and columns of the pixels whose centres lie in a box, or of the one around a smaller box."""
     left, top, right, bottom = box
     return _places_in(top, bottom, height), _places_in(left, right, width)
 
