@@ -93,14 +93,23 @@ def filled_by_surroundings(pixels: Floats, boxes: Sequence[Box]) -> Floats:
             if not removed[near].all():
                 surroundings = pixels[near][~removed[near]]
                 break
-        filled[pixels_inside] = surroundings.mean(0)
+        filled[pixels_inside] = surroundings.mean(0, dtype=np.float64)  # float32 would lose the millionth pixel
     return filled
 
 
 def _pixels_in(box: Box, height: int, width: int) -> tuple[slice, slice]:
-    """Return the rows and columns of the pixels whose centres lie in a box."""
-    left, top, right, bottom = (math.ceil(edge - 0.5) for edge in box)
-    return slice(max(0, top), min(height, max(0, bottom))), slice(max(0, left), min(width, max(0, right)))
+    """Return the rows and columns of the pixels whose centres lie in a box, or of the one around a smaller box."""
+    left, top, right, bottom = box
+    return _places_in(top, bottom, height), _places_in(left, right, width)
+
+
+def _places_in(start: float, end: float, length: int) -> slice:
+    """Return the pixels in a row or column from one edge of a box to the other."""
+    first, last = math.ceil(start - 0.5), math.ceil(end - 0.5)
+    if first >= last:  # the box lies between two centres
+        first = min(math.floor((start + end) / 2), length - 1)
+        last = first + 1
+    return slice(max(0, first), min(length, max(0, last)))
 
 
 def sound_without(sound: Sound, spans: Sequence[Span]) -> Sound:
