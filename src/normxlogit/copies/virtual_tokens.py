@@ -84,7 +84,8 @@ class VirtualTokens:
 
     def _with_prefix(self, trunk: Callable[..., Any], *args: Any, **inputs: Any) -> Any:
         """Call a trunk with keys and values before those of the text."""
-        inputs = dict(zip(inspect.signature(trunk).parameters, args, strict=False)) | inputs
+        parameters = inspect.signature(trunk).parameters
+        inputs = dict(zip(parameters, args, strict=False)) | inputs
         states = inputs.get("input_ids")
         states = inputs["inputs_embeds"] if states is None else states  # (B, T) or (B, T, H)
         mask, positions = inputs.get("attention_mask"), inputs.get("position_ids")
@@ -92,7 +93,8 @@ class VirtualTokens:
             inputs["attention_mask"] = torch.cat((mask.new_ones(len(mask), self.prefix), mask), 1)  # (B, V + T)
         if positions is not None:
             inputs["position_ids"] = positions + self.prefix
-        return trunk(**inputs | {"past_key_values": self._keys_and_values(len(states))})
+        cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
+        return trunk(**inputs | {cache_name: self._keys_and_values(len(states))})
 
     def _keys_and_values(self, count: int) -> Any:
         """Return the keys and values for a batch, which stay what they are when others are put behind them."""
