@@ -29,7 +29,7 @@ from ..completions.completed import Completed
 from ..completions.sources import explain_sources, part_weights, sources_and_parts
 from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
-from .contrasts import value_contrasts
+from .contrasts import sources_of_values, value_contrasts
 from .conversations import ConversationPrompt, Spans, conversation_prompt
 from .swaps import SwappedValues, swaps
 from .windows import read_in_windows
@@ -515,7 +515,8 @@ def _tested(
         model: The model.
         values: The values of the answer, and what could stand in their places.
         cited: The answer with the scores of its sources.
-        verify: How many sources are left out, one at a time; "auto" until no other can come first.
+        verify: How many sources are left out, one at a time; "auto" until no other can come first, and one source for
+            each value of the answer.
         parts: The sentences of the answer, or the span of one of them.
     """
     completed, sentences = values.completed, values.parts
@@ -528,6 +529,9 @@ def _tested(
     if verify == "auto":
         scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
         places = list(verified(ablations, answer_weights[0], scores))
+        for holders in sources_of_values(values):  # one source for each value: each may be all that a value rests on
+            if holders and not set(holders) & set(places):
+                places.append(max(holders, key=lambda place: scores[place]))
     else:
         places = [source.position for source in evidence.top(verify)]
     (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)

@@ -45,6 +45,21 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
     return Contrasts([parts[k] for k in differences], ids, places, weights)
 
 
+def sources_of_values(values: SwappedValues) -> list[list[int]]:
+    """Return the places of the sources that hold each value of an answer, of values that the question does not hold."""
+    outside_sources = _without_sources(values.completed)
+    texts = {value.text.lower() for of_sentence in values.sentence_values for value in of_sentence}
+    return [
+        [
+            place
+            for place, of_source in enumerate(values.source_values.values())
+            if any(value.text.lower() == text for value in of_source)
+        ]
+        for text in sorted(texts)
+        if not occurs_in(text, outside_sources)
+    ]
+
+
 def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tuple[int, int]]:
     """Return where a value's tokens first differ from those of each other value, and the other token there.
 

@@ -49,6 +49,7 @@ class SwappedValues:
         parts: The sentences as parts of the answer.
         sentences: Their texts.
         source_values: The values of each source, by its name.
+        sentence_values: The values of each sentence.
         questions: The values that have others of their kind in the sources.
     """
 
@@ -61,10 +62,11 @@ class SwappedValues:
         name_words = names_in(sequence.text, self._tokenizer)
         self.source_values = {name: values_in(text, name_words) for name, text in texts.items()}
         all_values = [value for values in self.source_values.values() for value in values]
+        self.sentence_values = [values_in(sentence, name_words) for sentence in self.sentences]
         self.questions = [
             ReplaceableValue(k, value, tuple(alternatives[:MOST]))
             for k, sentence in enumerate(self.sentences)
-            for value in values_in(sentence, name_words)
+            for value in self.sentence_values[k]
             if (alternatives := candidates(value, all_values, sentence))
         ]
 
