@@ -368,9 +368,8 @@ class Explainer:
             max_new_tokens: Most tokens of the model's own answer.
             verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
                 without all documents, and put other values of the documents in the place of the sentence's; "auto"
-                measures sources until the others can no longer come first, and one for each value of the answer (numbers,
-                names), 0 measures nothing. Citations and verdicts
-                follow what was measured.
+                measures sources until the others can no longer come first, and one for each value (number, name) of the
+                answer, 0 measures nothing. Citations and verdicts follow what was measured.
             **options: Whose answer is cited and how, see `keywords.Cite`; of several questions `answer` is a list.
 
         Returns:
