@@ -122,6 +122,36 @@ def test_regions_of_two_pictures_are_replaced_to_test_their_cosine():
         assert removal.value != pytest.approx(verified.original.value, abs=1e-6)
 
 
+def test_words_and_regions_are_left_out_to_test_a_cosine_by_the_own_model():
+    model, tokenizer, explainer = explained("clip")
+    image = picture(0)
+    result = explainer.similarity(TEXT, image, verify=8)
+    assert (result.verified.unit, result.verified.removed_by) == ("part", "removed")
+    pixels = PICTURES(image, return_tensors="pt")["pixel_values"]  # (1, 3, 32, 32), in patches of 8
+    words = regions = 0
+    for removal in result.verified.single:
+        (unit,) = removal.units
+        kept, without = TEXT.split(), pixels.clone()
+        if unit.startswith("region "):
+            regions += 1
+            row, column = map(int, unit.removeprefix("region ").split(","))
+            inside = torch.zeros(32, 32, dtype=torch.bool)
+            inside[8 * row : 8 * row + 8, 8 * column : 8 * column + 8] = True
+            near = torch.zeros_like(inside)
+            near[max(0, 8 * row - 8) : 8 * row + 16, max(0, 8 * column - 8) : 8 * column + 16] = True
+            without[0][:, inside] = pixels[0][:, near & ~inside].mean(1, keepdim=True)
+        else:
+            words += 1
+            kept.remove(unit)
+        ids = torch.tensor([tokenizer(" ".join(kept))["input_ids"]])
+        with torch.inference_mode():
+            outputs = model(input_ids=ids, pixel_values=without)
+        cosine = torch.nn.functional.cosine_similarity(outputs.text_embeds, outputs.image_embeds)
+        assert removal.value == pytest.approx(float(cosine), abs=1e-5)
+    assert words
+    assert regions
+
+
 def test_what_cannot_be_compared_is_refused():
     _, _, explainer = explained("clip")
     with pytest.raises(InputError, match="one kind at a time"):
