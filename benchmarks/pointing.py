@@ -20,6 +20,7 @@ from normxlogit.explainer import Explainer
 from normxlogit.methods import FrozenGradient, Method, method_named
 from normxlogit.methods.defaults import named_or_default
 from normxlogit.results.attribution import Attribution
+from normxlogit.results.citations import LEAST_LOSS
 from normxlogit.results.units.media import Medium
 
 from .pointing_cases import PointingCase, middles, on_evidence
@@ -35,9 +36,6 @@ SPARE = 2
 REMOVED = (0.05, 0.1, 0.2, 0.5)
 """Shares of the parts that are removed for the deletion curve."""
 
-
-NAT = 1.0
-"""Nats of log-probability from which an answer counts as one that needs what was left out."""
 
 TESTED = 4
 """Parts of the highest scores that are left out together, to ask the model whether they matter."""
@@ -292,7 +290,8 @@ def losses_table(results: Sequence[Pointing], seed: int = 0) -> str:
     for level in results[0].cases:
         losses = np.array([row[1:] for row in results[0].losses if row[0] == level]).reshape(-1, 2)
         if len(losses):
-            shares = [interval_text(mean_interval((column > NAT).astype(np.float64), seed)) for column in losses.T]
+            lost = (losses > LEAST_LOSS).astype(np.float64)  # (N, 2)
+            shares = [interval_text(mean_interval(column, seed)) for column in lost.T]
             lines.append([level or "all", str(len(losses)), *shares])
     return markdown_table(columns, lines)
 

@@ -1,7 +1,7 @@
 """What a completion loses without words, regions of pictures and moments of sounds, by the caller's own model."""
 
 import copy
-from functools import cache
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,22 +10,9 @@ from PIL import Image
 import normxlogit
 from normxlogit import Explainer, InputError
 from tests import audio_lm, tiny, vlm
-
-MODELS = {name: getattr(vlm, name) for name in ("llava", "paligemma", "qwen2_vl", "idefics3", "gemma3")}
-MODELS |= {name: getattr(audio_lm, name) for name in ("qwen2_audio",)}
-QUESTION = "what is on the left ?"
+from tests.multimodal import QUESTION, explainer, made
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # PaliGemma's processor
-
-
-@cache
-def made(name):
-    return MODELS[name]()
-
-
-@cache
-def explainer(name):
-    return Explainer(*made(name))
 
 
 def answer(name, g, *media, text=QUESTION, kind="image"):
@@ -194,6 +181,17 @@ def conversation(first, second):
     ]
 
 
+def check_losses(name, cited, prompt, pictures):
+    """Ask the own model for the answer with its pictures, by the names that they are cited by, and with each blank."""
+    ids = list(explainer(name).explain_completion("the tree .", " the tree .").token_ids[-3:])
+    whole = vlm.log_probability(made(name), prompt(*pictures.values()), ids)
+    assert cited.verified.original.value == pytest.approx(whole, abs=1e-3)
+    for removed in pictures:
+        shown = [blank(picture) if picture_name == removed else picture for picture_name, picture in pictures.items()]
+        loss = whole - vlm.log_probability(made(name), prompt(*shown), ids)
+        assert cited.losses[removed] == pytest.approx(loss, abs=1e-2)
+
+
 @pytest.mark.parametrize("name", ["llava", "qwen2_vl"])
 def test_pictures_of_a_conversation_are_sources_of_its_answer(name):
     first, second = vlm.picture(), vlm.picture(seed=1)
@@ -202,18 +200,7 @@ def test_pictures_of_a_conversation_are_sources_of_its_answer(name):
     assert cited.names == ("user:1", "user:2", "assistant:1", "picture 1", "picture 2")
     assert cited.documents == ("user", "user", "assistant", "picture 1", "picture 2")
     assert [message.role for message in cited.messages] == ["user", "picture", "assistant", "picture", "user"]
-    ids = explainer(name).explain_completion(messages, "the tree .").token_ids[-3:]
-
-    def answered(*pictures):
-        return vlm.log_probability(made(name), conversation(*pictures), list(ids))
-
-    whole = answered(first, second)
-    assert cited.verified.original.value == pytest.approx(whole, abs=1e-3)
-    expected = {
-        "picture 1": whole - answered(blank(first), second),
-        "picture 2": whole - answered(first, blank(second)),
-    }
-    assert {n: cited.losses[n] for n in expected} == pytest.approx(expected, abs=1e-2)
+    check_losses(name, cited, conversation, {"picture 1": first, "picture 2": second})
     assert "picture 2" in str(cited)
     assert normxlogit.Citations.from_dict(cited.to_dict()) == cited
     (streamed,) = explainer(name).cite_stream(["the ", "tree ."], messages=messages)
@@ -287,19 +274,8 @@ def test_pictures_among_documents_are_sources(tmp_path):
     documents = [first, (tmp_path / "page.png", 0.9), "The cat is red. The tree is on the left."]
     cited = explainer("llava").cite(QUESTION, documents, answer="the tree .", verify=99)
     assert cited.documents == ("document 1", "document 1", "picture 1", "page.png")
-    text = f"{documents[-1]}\n\nQuestion: {QUESTION}"
-    ids = explainer("llava").explain_completion("the tree .", " the tree .").token_ids[-3:]
-
-    def answered(*pictures):
-        return vlm.log_probability(made("llava"), vlm.question(*pictures, text=text), list(ids))
-
-    whole = answered(first, second)
-    assert cited.verified.original.value == pytest.approx(whole, abs=1e-3)
-    expected = {
-        "picture 1": whole - answered(blank(first), second),
-        "page.png": whole - answered(first, blank(second)),
-    }
-    assert {name: cited.losses[name] for name in expected} == pytest.approx(expected, abs=1e-2)
+    asked = partial(vlm.question, text=f"{documents[-1]}\n\nQuestion: {QUESTION}")
+    check_losses("llava", cited, asked, {"picture 1": first, "page.png": second})
     by_name = explainer("llava").cite(QUESTION, {"scan": first, "page": tmp_path / "page.png"}, answer="the tree .")
     assert by_name.names == ("scan", "page")
     streamed = list(explainer("llava").cite_stream(["the tree ."], QUESTION, documents))

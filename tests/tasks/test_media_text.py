@@ -3,7 +3,6 @@
 import base64
 import copy
 import io
-from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,25 +20,11 @@ from normxlogit.frozen.backward import frozen_backward
 from normxlogit.inputs.media.picture_places import grid_layout, sources_of
 from tests import audio_lm, tiny, vlm
 from tests.contract.compare import total
+from tests.multimodal import MODELS, PICTURES, QUESTION, SOUNDS, explainer, made
 
-PICTURES = {"llava": vlm.llava, "paligemma": vlm.paligemma, "qwen2_vl": vlm.qwen2_vl, "idefics3": vlm.idefics3}
-PICTURES["gemma3"] = vlm.gemma3
-SOUNDS = {"qwen2_audio": audio_lm.qwen2_audio, "glmasr": audio_lm.glmasr, "fixed_length": audio_lm.fixed_length}
-MODELS = PICTURES | SOUNDS
 ENTRY, TOKENS = "frozen-gradient:read_at=0", "frozen-gradient:read_at=-1"
-QUESTION = "what is on the left ?"
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # PaliGemma's processor
-
-
-@cache
-def made(name):
-    return MODELS[name]()
-
-
-@cache
-def explainer(name):
-    return Explainer(*made(name))
 
 
 def asked(name, text=QUESTION):

@@ -98,6 +98,11 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, Mapping) and {"role", "content"} <= value.keys()
 
 
+def has_chat_template(reader: Any) -> bool:
+    """Return whether a tokenizer or a processor can write messages."""
+    return bool(getattr(reader, "chat_template", None))
+
+
 def is_chat(value: Any) -> bool:
     """Return whether a value is one chat."""
     messages = messages_of(value)
@@ -189,7 +194,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
         )
     rate = getattr(feature_extractor_of(tokenizer), "sampling_rate", None)
     messages, media = typed_messages(messages, images if isinstance(images, list | tuple) else (), rate)
-    if not getattr(tokenizer, "chat_template", None):
+    if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or continues the last one.
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"

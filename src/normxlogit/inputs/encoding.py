@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,11 @@ class EncodedMedium:
     by_token: ScoreSpread | None
     by_part: ScoreSpread | None
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> Literal["picture", "sound"]:
+        """Which of the two it is: a picture has a width."""
+        return "picture" if "width" in self.details else "sound"
 
 
 @dataclass(frozen=True)

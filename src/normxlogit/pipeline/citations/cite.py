@@ -9,7 +9,7 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.chat import Prompt, ReadPrompt, messages_of, texts_of
+from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of, texts_of
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.named_documents import documents_by_name, separate_pictures
 from ...inputs.encoder import private_tokenizer
@@ -326,10 +326,9 @@ def ask_in(
 
 def with_media_messages(messages: Sequence[MessageSpan], encoding: Encoding) -> tuple[MessageSpan, ...]:
     """Return the messages of a conversation with its pictures and sounds as messages, in the order of the prompt."""
-    media_messages = []
-    for medium in encoding.media:
-        kind = "picture" if "width" in medium.details else "sound"
-        media_messages.append(MessageSpan(kind, *encoding.characters_of(medium), medium.name))
+    media_messages = [
+        MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media
+    ]
     return tuple(sorted([*media_messages, *messages], key=lambda message: message.start))
 
 
@@ -369,7 +368,7 @@ def ask(
         max_new_tokens: Most tokens to generate.
         longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
     """
-    chat = bool(getattr(model.reader, "chat_template", None))
+    chat = has_chat_template(model.reader)
     prompt: Prompt | ReadPrompt
     if messages is None:
         prompt, spans = question_prompt(question, documents, system, chat=chat)

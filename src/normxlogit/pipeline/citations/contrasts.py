@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...inputs.documents.values import occurs_in
-from ..completions.completed import Completed
 from ..completions.sources import Contrasts
 from .swaps import ReplaceableValue, SwappedValues
 
@@ -23,11 +22,10 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
         values: The values of the answer with the others of the sources.
     """
     completed, parts = values.completed, values.parts
-    outside_sources = _without_sources(completed)
     generated = len(completed.encoding) - completed.prompt_tokens
     differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
     for question in values.questions:
-        if occurs_in(question.value.text, outside_sources):
+        if occurs_in(question.value.text, values.outside_sources):
             continue
         for place, other in (found := _differences(values, question)):
             differences.setdefault(question.sentence, []).append((place, other, 1 / len(found)))
@@ -47,7 +45,6 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
 
 def sources_of_values(values: SwappedValues) -> list[list[int]]:
     """Return the places of the sources that hold each value of an answer, of values that the question does not hold."""
-    outside_sources = _without_sources(values.completed)
     texts = {value.text.lower() for of_sentence in values.sentence_values for value in of_sentence}
     return [
         [
@@ -56,7 +53,7 @@ def sources_of_values(values: SwappedValues) -> list[list[int]]:
             if any(value.text.lower() == text for value in of_source)
         ]
         for text in sorted(texts)
-        if not occurs_in(text, outside_sources)
+        if not occurs_in(text, values.outside_sources)
     ]
 
 
@@ -85,15 +82,3 @@ def _shared(first: Sequence[int], second: Sequence[int]) -> int:
     return next(
         (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
     )
-
-
-def _without_sources(completed: Completed) -> str:
-    """Return the text of the prompt outside its sources: the question, and the words of the template."""
-    sequence, spans = completed.sequenced(), completed.named_sources.values()
-    of_sources = {token for span in spans for token in sequence.tokens_in(*span, of_answer=False)}
-    text, position = "", 0
-    for token, (start, end) in enumerate(sequence.offsets[: sequence.prompt_tokens]):
-        if token not in of_sources:
-            text += sequence.text[start:end] if start == position else f" {sequence.text[start:end]}"
-            position = end
-    return text

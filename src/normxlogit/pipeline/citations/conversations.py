@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import InputError
-from ...inputs.chat import Content, ReadPrompt, read_prompt, texts_of
+from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt, texts_of
 from ...inputs.documents.conversations import Conversation, Message, MessageKind
 from ...inputs.documents.json_fields import json_fields
 from ...model.task_model import TaskModel
@@ -113,7 +113,7 @@ def conversation_prompt(
         answer = None if message is None else message.text
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    chat = bool(getattr(model.reader, "chat_template", None))
+    chat = has_chat_template(model.reader)
     conversation = conversation.with_readable_media(model.task.reads_medium if chat else lambda _: False)
     messages = conversation.messages
     if not messages:

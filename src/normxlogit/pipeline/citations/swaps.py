@@ -6,6 +6,7 @@ reader of the documents would rather have said that.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,18 @@ class SwappedValues:
             for value in self.sentence_values[k]
             if (alternatives := candidates(value, all_values, sentence))
         ]
+
+    @cached_property
+    def outside_sources(self) -> str:
+        """The text of the prompt outside its sources: the question, and the words of the template."""
+        sequence, spans = self.completed.sequenced(), self.completed.named_sources.values()
+        of_sources = {token for span in spans for token in sequence.tokens_in(*span, of_answer=False)}
+        text, position = "", 0
+        for token, (start, end) in enumerate(sequence.offsets[: sequence.prompt_tokens]):
+            if token not in of_sources:
+                text += sequence.text[start:end] if start == position else f" {sequence.text[start:end]}"
+                position = end
+        return text
 
     def token_ids(self, text: str) -> list[int]:
         """Return the tokens of a text."""

@@ -166,13 +166,13 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
         completed: The prompt.
         sources: How it is divided, with boxes of pictures among named sources.
     """
-    pictures = [medium for medium in completed.encoding.media if "width" in medium.details]
+    pictures = [medium for medium in completed.encoding.media if medium.kind == "picture"]
     sizes = [(int(picture.details["width"]), int(picture.details["height"])) for picture in pictures]
     regions = regions_of(sources, sizes)
     pieces: list[NamedSpan] = []
     for index, medium in enumerate(completed.encoding.media):  # pictures come first
         named_places: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = []
-        if index < len(sizes):
+        if medium.kind == "picture":
             boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
             for name, box in boxes.items():
                 named_places.append((name, "region", [box]))

@@ -90,21 +90,21 @@ def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[Na
     removable = with_media_parts(g, words)
     pieces = []
     for part in removable.parts:
-        medium = next(
-            (k for k, medium in enumerate(g.media) if part.tokens[0] in range(len(g.units))[medium.units]), None
-        )
-        if medium is None:
-            pieces.append(NamedSpan(part.text, 0, 0, part.tokens))
-        else:
-            pieces.append(NamedSpan(part.text, 0, 0, (), places=((medium, _place_of(g.media[medium], part.tokens)),)))
+        place = _place_of(g.media, part.tokens)
+        tokens = part.tokens if place is None else ()
+        pieces.append(NamedSpan(part.text, 0, 0, tokens, places=() if place is None else (place,)))
     return removable, pieces
 
 
-def _place_of(medium: Medium, units: Sequence[int]) -> tuple[float, ...]:
-    """Return the box around some patches of a picture, in pixels, or from when to when some moments of a sound are."""
-    places = medium.places.reshape(-1, medium.places.shape[-1])[[unit - medium.first for unit in units]]  # (n, 4 or 2)
-    half = places.shape[1] // 2
-    return (*places[:, :half].min(0).tolist(), *places[:, half:].max(0).tolist())
+def _place_of(media: Sequence[Medium], units: Sequence[int]) -> tuple[int, tuple[float, ...]] | None:
+    """Return where some units of a result are: in which medium, and the box or the span around them; None of words."""
+    for index, medium in enumerate(media):
+        if medium.units.start <= units[0] < medium.units.stop:
+            numbers = medium.places.shape[-1]
+            places = medium.places.reshape(-1, numbers)[[unit - medium.first for unit in units]]  # (n, 4 or 2)
+            starts, ends = places[:, : numbers // 2].min(0), places[:, numbers // 2 :].max(0)
+            return index, (*starts.tolist(), *ends.tolist())
+    return None
 
 
 def _sources(g: Attribution, completed: Completed, division: SourceSpec | None) -> tuple[Removable, list[NamedSpan]]:

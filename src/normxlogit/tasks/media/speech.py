@@ -1,5 +1,6 @@
 """Speech to text: encoder-decoder models such as Whisper, and CTC models such as Wav2Vec2."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
@@ -51,14 +52,14 @@ class SpeechSeq2Seq(Seq2Seq):
     def read_signal(self, model: ModelInterface, sound: Sound) -> EncodedSignal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
         inputs = _extract_features(self.processor, model, sound)
-        source, *masks = (value[None].to(model.device) for value in inputs.values())
-        output = encoder_output(model, source, **({MASK: masks[0]} if masks else {}))
+        source, masks = _encoder_inputs(model, inputs)
+        output = encoder_output(model, source, **masks)
         count, states_mask = output[0].shape[1], getattr(output, MASK, None)
         padding = 0 if states_mask is None else count - int(states_mask.sum())
         chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
         if seconds is not None and masks:  # behind the sound frames are padding
-            seconds *= masks[0].numel() / int(masks[0].sum())
+            seconds *= masks[MASK].numel() / int(masks[MASK].sum())
         step = 0.0 if seconds is None else seconds / count
         times = tuple((index * step, (index + 1) * step) for index in range(count))
         shapes = tuple(tuple(value.shape) for value in inputs.values())
@@ -73,13 +74,12 @@ class SpeechSeq2Seq(Seq2Seq):
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
         """Return a batch with the encoder's states of the sound, or with the sound itself."""
         signal = _signal_of(batch.encodings[0])
-        source, *masks = (value[None].to(model.device) for value in signal.inputs.values())  # (1, ...), (1, F)
+        source, masks = _encoder_inputs(model, signal.inputs)
         mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
         mask[:, len(signal.times) - signal.padding :] = 0
-        source_inputs = {"source_mask": mask, **({"frames_mask": masks[0][..., None]} if masks else {})}
+        source_inputs = {"source_mask": mask, **({"frames_mask": masks[MASK][..., None]} if masks else {})}
         if encode_sources:
-            output = encoder_output(model, source, **({MASK: masks[0]} if masks else {}))
-            source_inputs["encoder_states"] = output[0]  # (1, S, H)
+            source_inputs["encoder_states"] = encoder_output(model, source, **masks)[0]  # (1, S, H)
         else:
             source_inputs["source"] = source
         return replace(batch, inputs=batch.inputs | source_inputs)
@@ -195,6 +195,12 @@ def _signal_of(encoding: Encoding) -> EncodedSignal:
     if encoding.signal is None:
         raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")
     return encoding.signal
+
+
+def _encoder_inputs(model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the features of a sound, (1, ...), and by its name the mask of its frames, (1, F), if some are padding."""
+    batched = {name: value[None].to(model.device) for name, value in inputs.items()}
+    return next(iter(batched.values())), {name: value for name, value in batched.items() if name == MASK}
 
 
 def _extract_features(processor: Any, model: ModelInterface, sound: Sound) -> dict[str, Tensor]:
