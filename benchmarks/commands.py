@@ -19,8 +19,7 @@ from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.generation import evaluate_sources, sources_table
 from normxlogit.evaluation.grounding.questions import load_questions
 from normxlogit.evaluation.timing import environment
-from normxlogit.loading.devices import AUTO, device_named
-from normxlogit.loading.load import default_model_folder
+from normxlogit.loading.load import AUTO, default_model_folder, device_named
 
 from . import at2 as learned_attention
 from . import attnlrp as authors_package

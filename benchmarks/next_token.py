@@ -18,8 +18,7 @@ from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
 from normxlogit.methods.defaults import default_methods
 from normxlogit.pipeline.completions.ablations import Ablations, Array, leave_one_out
-from normxlogit.pipeline.completions.completed import Completed
-from normxlogit.pipeline.completions.writing import read_completion
+from normxlogit.pipeline.completions.completed_prompts import Completed, read_completion
 from normxlogit.results.units.spans import NamedSpan
 
 TOP = (1, 3)

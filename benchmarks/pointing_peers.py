@@ -18,9 +18,9 @@ from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
 from normxlogit.inputs.media.sounds import moments_of, read_sound
 from normxlogit.methods.base import import_package
-from normxlogit.methods.decomposition.rollout import with_residual
+from normxlogit.methods.decomposition.matrix import with_residual
 from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
-from normxlogit.pipeline.completions.writing import read_completion
+from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.results.attribution import Attribution
 
 Array = npt.NDArray[np.float64]

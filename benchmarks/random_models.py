@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
-from normxlogit.loading.devices import AUTO, device_named
+from normxlogit.loading.load import AUTO, device_named
 from paper.costs.random_models import reference_tokenizer
 
 __all__ = ["LLAMA2_7B", "MINILM", "SMOLLM2", "language_model", "random_texts"]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from normxlogit.evaluation.timing import Timing, environment, ratios
-from normxlogit.loading.devices import AUTO, device_named
+from normxlogit.loading.load import AUTO, device_named
 
 __all__ = ["Row", "as_state", "as_table", "row"]
 

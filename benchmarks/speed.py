@@ -15,8 +15,7 @@ from normxlogit.errors import InputError
 from normxlogit.evaluation.timing import Timing, in_turn
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.batching import batches
-from normxlogit.loading.devices import AUTO, device_named
-from normxlogit.loading.load import load
+from normxlogit.loading.load import AUTO, device_named, load
 from paper.costs.random_models import random_bert, random_ids, reference_tokenizer
 
 from .random_models import LLAMA2_7B, MINILM, SMOLLM2, language_model, random_texts

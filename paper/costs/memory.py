@@ -20,7 +20,7 @@ import torch
 from normxlogit.copies.memory import out_of_memory
 from normxlogit.errors import DataError, InputError
 from normxlogit.explainer import Explainer
-from normxlogit.loading.devices import AUTO, device_named, synchronise
+from normxlogit.loading.load import AUTO, device_named, synchronise
 
 from .peak import Peak
 from .random_models import random_bert, random_ids, reference_tokenizer

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, PreTrainedModel
 
-from normxlogit.loading.devices import AUTO, device_named
-from normxlogit.loading.load import default_model_folder
+from normxlogit.loading.load import AUTO, default_model_folder, device_named
 
 __all__ = ["random_bert", "random_ids", "reference_tokenizer"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from normxlogit.errors import DataError
 from normxlogit.evaluation.timing import Timing, environment, in_turn
 from normxlogit.explainer import Explainer
-from normxlogit.loading.devices import AUTO, device_named
+from normxlogit.loading.load import AUTO, device_named
 from normxlogit.results.storage.files import write_json
 
 from ..tables import published

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from normxlogit.errors import InputError
-from normxlogit.loading.devices import AUTO, device_named
+from normxlogit.loading.load import AUTO, device_named
 
 __all__ = ["Card", "Recipe", "finish", "run", "training_arguments", "unpacked"]
 

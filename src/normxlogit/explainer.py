@@ -362,7 +362,7 @@ class Explainer:
         Args:
             question: The question, or several in a list; a prompt of your own goes into `messages`.
             documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
-                `normxlogit.inputs.documents.named_documents`; pictures among them where the model reads them. Of
+                `normxlogit.inputs.documents.documents`; pictures among them where the model reads them. Of
                 several questions those of all, or a list with a list for each. None with a conversation; in a prompt of
                 your own spans by name, (message, start, end) in characters.
             max_new_tokens: Most tokens of the model's own answer.

@@ -8,7 +8,7 @@ from typer.main import get_command
 
 from normxlogit import Explainer, InputError
 from normxlogit.cli import app
-from normxlogit.loading.devices import device_named
+from normxlogit.loading.load import device_named
 from paper.cli import app as paper_app
 from tests import tiny
 from tests.commands import commands_of, run, run_paper

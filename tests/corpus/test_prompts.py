@@ -7,8 +7,8 @@ import normxlogit
 from normxlogit import Completions, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from normxlogit.methods import method_named
+from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.pipeline.completions.sources import explain_sources
-from normxlogit.pipeline.completions.writing import read_completion
 from normxlogit.pipeline.options import Options
 from tests import tiny
 

@@ -4,8 +4,7 @@ from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
-from normxlogit.inputs.append_tokens import append_tokens
-from normxlogit.inputs.encoder import Encoder
+from normxlogit.inputs.encoder import Encoder, append_tokens
 from tests import tiny
 
 

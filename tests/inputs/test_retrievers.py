@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit.inputs.documents.named_documents import documents_by_name
+from normxlogit.inputs.documents.documents import documents_by_name
 
 pytestmark = pytest.mark.slow
 

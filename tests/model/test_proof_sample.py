@@ -5,8 +5,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import InputError
-from normxlogit.model.model_copy import input_errors
-from normxlogit.model.proof_sample import sample_of
+from normxlogit.model.model_copy import input_errors, sample_of
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
 from tools.survey.base import build

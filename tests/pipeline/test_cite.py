@@ -10,8 +10,8 @@ from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.citations import cite as cite_module
 from normxlogit.pipeline.completions.ablations import Ablations, leave_one_out, score_sources
+from normxlogit.pipeline.completions.completed_prompts import generate
 from normxlogit.pipeline.completions.sources import explain_sources
-from normxlogit.pipeline.completions.writing import generate
 from normxlogit.pipeline.options import Options
 from normxlogit.results.units.spans import prompt_sources
 from tests import tiny

@@ -14,7 +14,7 @@ from normxlogit.frozen import runner
 from normxlogit.frozen.entry_points import SOURCE, WORDS
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.methods import FrozenGradient
-from normxlogit.pipeline.completions.writing import read_completion
+from normxlogit.pipeline.completions.completed_prompts import read_completion
 from tests import tiny
 from tests.autograd import hold_factors, shapes_kept
 from tests.contract.compare import total

@@ -3,7 +3,7 @@ import pytest
 
 from normxlogit.errors import InputError
 from normxlogit.inputs.encoding import ScoreSpread
-from normxlogit.results.units.regions import regions_of, share_inside
+from normxlogit.results.units.spans import regions_of, share_inside
 from tests.factories import make_media
 
 

@@ -12,7 +12,7 @@ import torch
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..evaluation.deletion import DeletionCurve, deletion_curve
 from ..explainer import Explainer
-from ..loading.devices import synchronise
+from ..loading.load import synchronise
 from ..loading.local_models import SMALL
 from ..methods import Method
 from ..render.builders.collection import results_page

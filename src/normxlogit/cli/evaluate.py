@@ -124,7 +124,7 @@ def frontier(
         from ..evaluation.frontier import frontier_methods, run_frontier
         from ..evaluation.frontier_report import write_frontier
         from ..evaluation.runs import under
-        from ..loading.devices import device_named
+        from ..loading.load import device_named
 
         chosen_methods = [] if methods == "default" else methods_of(methods)
         folder = None if output is None else output / "runs"

@@ -11,7 +11,7 @@ import typer
 
 from ..cli import options
 from ..errors import InputError
-from ..inputs.documents.document_files import is_file_name
+from ..inputs.documents.documents import is_file_name
 from ..inputs.text_files import encoding_of
 from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 

@@ -8,7 +8,7 @@ import typer
 
 from ..cli import options
 from ..errors import InputError
-from ..inputs.documents.document_files import decoded
+from ..inputs.documents.documents import decoded
 from .console import deliver_result, format_for, layers_of, quiet, status
 
 ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"

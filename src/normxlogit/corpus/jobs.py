@@ -14,9 +14,8 @@ from ..inputs.texts import positive_integer
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_methods
 from ..pipeline.citations.cite import Answered, ask, ask_in, cite_answered
-from ..pipeline.completions.completed import Completed
+from ..pipeline.completions.completed_prompts import Completed, encode_prompt, read_completion
 from ..pipeline.completions.sources import explain_sources
-from ..pipeline.completions.writing import encode_prompt, read_completion
 from ..pipeline.options import Options, Verify, checked_verify
 from ..results.attribution import Attribution
 from ..results.citations import Citations

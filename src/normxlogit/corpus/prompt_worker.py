@@ -6,16 +6,15 @@ from typing import Any
 from ..errors import InputError
 from ..inputs.chat import ChatTemplateError, Prompt
 from ..model.task_model import TaskModel
+from ..pipeline.completions.completed_prompts import generate_each
 from ..pipeline.completions.sources import sources_and_parts
-from ..pipeline.completions.writing import generate_each
 from ..results.attribution import Attribution
 from ..results.citations import Citations
-from .halving import Halving
 from .jobs import CompletionJob
 from .rows.media import BESIDE, media_of
 from .rows.shards import Shard
 from .settings import Settings
-from .shard_worker import ExplainedShard
+from .shard_worker import ExplainedShard, Halving
 
 WRITTEN_AT_ONCE = 8
 """Prompts that are completed in one batch."""

@@ -1,12 +1,12 @@
 """The worker for shards of predictions, which local and Ray engines share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, TargetError, UnsupportedModelError
+from ..errors import HeadMismatchError, InputError, NormXLogitError, TargetError, UnsupportedModelError
 from ..inputs.batching import lengths_of
 from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
@@ -16,7 +16,6 @@ from ..pipeline.texts import ScoreColumns, explain_encodings, score_batch
 from ..results.attribution import Attribution
 from ..results.base import Record
 from ..tasks.targets import Choice, check_target, choice_from_text, index_of
-from .halving import Halving
 from .jobs import Predictions
 from .rows.media import media_of
 from .rows.shards import Shard
@@ -185,3 +184,38 @@ def _check_job(model: TaskModel, job: Predictions) -> None:
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return
     model.layer_numbers(job.layers)
+
+
+GIVE_UP = 8
+"""If so many rows fail before any succeeds, the model is at fault, and the error is raised."""
+
+
+class Halving:
+    """Works on rows together, and on each half where that fails, until the rows that fail stand alone.
+
+    It counts over all shards: when the first rows all fail, the model or the settings are at fault.
+    """
+
+    def __init__(self) -> None:
+        self._explained = 0
+        self._failed = 0
+
+    def __call__(
+        self, work: Callable[[list[int]], list[Any]], rows: list[int], report: Callable[[int, str], None]
+    ) -> list[Any]:
+        """Return the results of the rows that succeed, and report the others."""
+        try:
+            results = work(rows)
+        except (HeadMismatchError, UnsupportedModelError):
+            raise
+        except NormXLogitError as error:
+            if len(rows) > 1:
+                middle = len(rows) // 2
+                return [*self(work, rows[:middle], report), *self(work, rows[middle:], report)]
+            self._failed += 1
+            if not self._explained and self._failed >= GIVE_UP:
+                raise
+            report(rows[0], str(error))
+            return []
+        self._explained += len(rows)
+        return results

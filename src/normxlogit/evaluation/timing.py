@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from .._version import __version__
-from ..loading.devices import device_name, synchronise
+from ..loading.load import device_name, synchronise
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..tasks import TASKS, TaskName, task_name
-from ..tasks.similarity.model_files import find_file, read_model_json
+from ..tasks.similarity.sentence_embedding import find_file, read_model_json
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""

@@ -7,10 +7,8 @@ from .registry import MethodInfo, list_methods, method_named, register
 
 if TYPE_CHECKING:
     from .base import Method, Request, Scores, check_finite, run_method, stacked
-    from .decomposition.alti import Alti
     from .decomposition.decompx import DecompX
-    from .decomposition.globenc import GlobEnc
-    from .decomposition.rollout import AttentionRollout
+    from .decomposition.matrix import Alti, AttentionRollout, GlobEnc
     from .decomposition.value_zeroing import ValueZeroing
     from .frozen import FrozenGradient
     from .gradient import GradientNorm, GradientXInput, IntegratedGradients
@@ -51,14 +49,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Alti": "decomposition.alti",
-    "AttentionRollout": "decomposition.rollout",
     "DecompX": "decomposition.decompx",
     "FrozenGradient": "frozen",
-    "GlobEnc": "decomposition.globenc",
     "GuidedLime": "guided_lime",
     "Occlusion": "perturbation",
     "ValueZeroing": "decomposition.value_zeroing",
+    **dict.fromkeys(("Alti", "AttentionRollout", "GlobEnc"), "decomposition.matrix"),
     **dict.fromkeys(("GradientNorm", "GradientXInput", "IntegratedGradients"), "gradient"),
     **dict.fromkeys(("ContextCite", "KernelShap", "Lime"), "surrogates"),
     **dict.fromkeys(("InputNorm", "LogAt", "NormXLogit", "Random"), "normxlogit"),

@@ -18,7 +18,7 @@ from ..model.given_outputs import check_same_pass, has_graph
 from ..model.task_model import TaskModel
 from ..tasks.targets import Layers
 from .base import Method, Request, Scores
-from .baselines import Baseline, baseline_vectors
+from .gradient import Baseline, baseline_vectors
 from .registry import register
 
 NEEDS = "a model whose operations can be frozen"

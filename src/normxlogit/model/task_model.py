@@ -30,8 +30,7 @@ from ..tasks.similarity.sentence_embedding import Pooling
 from ..tasks.targets import All, BatchTargets, Layers, is_choice
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import ModelCopy, input_errors
-from .proof_sample import compare, first_alone, sample_of
+from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
 from .version import ModelVersion, ThreadVersion, read_version
 
 

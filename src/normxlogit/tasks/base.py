@@ -10,10 +10,9 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
 from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError, nearest
-from ..inputs.append_tokens import append_tokens
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoder import Encoder, LongText
+from ..inputs.encoder import Encoder, LongText, append_tokens
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..parts.parts import Parts

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...inputs.documents.conversations import read_conversation
-from ...inputs.documents.named_documents import documents_by_name
+from ...inputs.documents.documents import documents_by_name
 from ...inputs.documents.traces import to_plain_data
 from ...inputs.media.items import json_value
 

@@ -1,20 +1,193 @@
-"""The summary of cited answers: how often documents are used, and the verdicts on sentences."""
+"""The summary of cited answers: the documents used, and how many sentences rest on sources or contradict them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from ...errors import DataError
+from ...results.citations import LEAST_LOSS, LEAST_SHARE
+from ...results.storage.schema import plain
 from ...results.units.units import APART
 from .run_tables import RunTables
-from .verdicts import (
-    USED,
-    MeasuredUse,
-    Verdicts,
-    contradicted_documents,
-    is_tested,
-    measured_use,
-    measured_uses,
-    read_verdicts,
-)
+
+USED = f"(cited OR coalesce(loss > {LEAST_LOSS}, false))"
+"""A DuckDB expression for whether an answer uses a source, over rows with `cited` and `loss`."""
+
+
+class MeasuredUse(NamedTuple):
+    """The losses of answers without a document or a kind of message, and how often they contradict it.
+
+    Attributes:
+        left_out: Answers for which one of its sources or more were left out.
+        used: Of these, answers with a sentence that loses more than `LEAST_LOSS` nats without one of them.
+        contradicted: Answers with a sentence that contradicts a value of it.
+        loss: The most that a sentence loses without one of its sources, in nats, the mean over these answers; None
+            where none was left out.
+    """
+
+    left_out: int
+    used: int
+    contradicted: int
+    loss: float | None
+
+
+class UnsupportedAnswer(NamedTuple):
+    """An answer with sentences that do not rest on its sources.
+
+    Attributes:
+        id: The id of its row.
+        sentences: Its sentences.
+        unsupported: How many of them do not rest on the sources.
+        completion: The text of the answer.
+    """
+
+    id: str
+    sentences: int
+    unsupported: int
+    completion: str
+
+
+class Contradiction(NamedTuple):
+    """A sentence that contradicts its sources.
+
+    Attributes:
+        id: The id of its row.
+        value: The value that it has.
+        other: The value that the reader would rather have read.
+        source: The name of the first source that has the other value.
+        margin: Log-probability of the sentence less that with the other value, in nats.
+        text: The sentence; the whole answer where texts were not kept.
+    """
+
+    id: str
+    value: str
+    other: str
+    source: str
+    margin: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Counts of the verdicts on sentences of answers; each sentence is counted once.
+
+    Attributes:
+        folder: Where the results are.
+        model: Name of the model that read the answers.
+        method: Name of the method.
+        rows: Answers with a result.
+        errors: Rows without one.
+        complete: Whether the run was finished, so that these are all rows.
+        verify: How many sources of each answer were left out, or "auto"; None if verdicts follow from shares alone.
+        threshold: The share of the sources from which on a sentence rests on them.
+        sentences: Sentences of the answers.
+        resting: Sentences that rest on the sources.
+        contradicting: Sentences that contradict them; None if that was not measured.
+        unsupported: Sentences that do not rest on the sources.
+        worst: Answers with the most unsupported sentences.
+        contradictions: Sentences that contradict their sources, the clearest first; empty if that was not measured.
+    """
+
+    folder: str
+    model: str
+    method: str
+    rows: int
+    errors: int
+    complete: bool
+    verify: int | Literal["auto"] | None
+    threshold: float
+    sentences: int
+    resting: int
+    contradicting: int | None
+    unsupported: int
+    worst: list[UnsupportedAnswer]
+    contradictions: list[Contradiction]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        state: dict[str, Any] = plain(self)
+        return state
+
+
+def is_tested(run: RunTables) -> bool:
+    """Return whether the citations of a run were tested."""
+    return "source_losses" in run.kinds
+
+
+def read_verdicts(run: RunTables, top: int) -> dict[str, Any]:
+    """Return the fields of `Verdicts` for a run.
+
+    Raises:
+        DataError: If the scores of its method do not add up, so that there are no shares.
+    """
+    if run.ask("SELECT count(*) FROM shards WHERE bias IS NULL")[0][0]:
+        raise DataError(f"{run.folder.place}: support needs scores that add up, such as frozen-gradient's")
+    counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
+    ((rows, model, method),) = run.ask("SELECT count(*), any_value(model), any_value(method) FROM shards")
+    tested = is_tested(run)
+    return {
+        "folder": run.folder.place,
+        "model": model or run.manifest.model["name"],
+        "method": method or "",
+        "rows": rows,
+        "errors": sum(shard.errors for shard in run.written.values()),
+        "complete": run.manifest.complete and run.manifest.written.keys() <= run.written.keys(),
+        "verify": run.manifest.settings["verify"] if tested else None,
+        "threshold": LEAST_SHARE,
+        "sentences": sum(counts.values()),
+        "resting": counts.get("rests", 0),
+        "contradicting": counts.get("contradicts", 0) if tested else None,
+        "unsupported": counts.get("does not rest", 0),
+        "worst": _worst(run, top),
+        "contradictions": _contradictions(run, top) if tested else [],
+    }
+
+
+def contradicted_documents(run: RunTables) -> str:
+    """Return a DuckDB expression for the documents or messages that an answer contradicts; empty if untested."""
+    if not is_tested(run):
+        return "[]::VARCHAR[]"
+    return "list_transform(sentence_contradictions, lambda swap: swap.document)"
+
+
+def measured_uses(run: RunTables) -> str:
+    """Return DuckDB columns of a `MeasuredUse` over rows with `loss` and `contradicted`; NULL if untested."""
+    if not is_tested(run):
+        return "NULL, NULL, NULL, NULL"
+    used, contradicted = f"count(*) FILTER (loss > {LEAST_LOSS})", "count(*) FILTER (contradicted)"
+    return f"count(*) FILTER (loss IS NOT NULL), {used}, {contradicted}, avg(loss)"
+
+
+def measured_use(values: Sequence[Any]) -> MeasuredUse | None:
+    """Return a `MeasuredUse` from the columns of `measured_uses`."""
+    return None if values[0] is None else MeasuredUse(*values)
+
+
+def _worst(run: RunTables, top: int) -> list[UnsupportedAnswer]:
+    rows = run.ask(
+        """
+        SELECT id, len(sentence_verdicts),
+               len(list_filter(sentence_verdicts, lambda verdict: verdict = 'does not rest')) AS missing, completion
+        FROM shards WHERE missing > 0 ORDER BY missing DESC, row LIMIT ?
+        """,
+        top,
+    )
+    return [UnsupportedAnswer(*row) for row in rows]
+
+
+def _contradictions(run: RunTables, top: int) -> list[Contradiction]:
+    text = "unnest(target)" if "target" in run.kinds else "completion"
+    rows = run.ask(
+        f"""
+        WITH flat AS (
+            SELECT row, id, unnest(sentence_contradictions) AS swap, {text} AS text FROM shards
+        )
+        SELECT id, swap.value, swap.other, swap.source, swap.margin, text
+        FROM flat WHERE swap IS NOT NULL ORDER BY swap.margin, row LIMIT ?
+        """,  # noqa: S608  # a column's name
+        top,
+    )
+    return [Contradiction(*row) for row in rows]
 
 
 class DocumentUse(NamedTuple):

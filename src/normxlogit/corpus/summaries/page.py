@@ -22,11 +22,10 @@ from ...render.charts import number
 from ...render.describe import model_text
 from ...render.html import page as drawn_page
 from ...results.citations import LEAST_LOSS
-from .answers import AnswerSummary
+from .answers import AnswerSummary, MeasuredUse
 from .conversations import QUESTION, ConversationSummary
 from .summary import Summary
 from .units import NAMES, SIGNALS, Unit, WrongAnswer
-from .verdicts import MeasuredUse
 
 NOTABLE = 0.01
 """A note is shown from this share of scores on special tokens on."""

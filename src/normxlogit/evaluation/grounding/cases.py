@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError
-from ...inputs.documents.named_documents import documents_by_name
+from ...inputs.documents.documents import documents_by_name
 from .questions import qnli_documents, read_questions
 
 SENTENCES = 3

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ...errors import DataError, InputError
-from ...inputs.documents.named_documents import documents_by_name
+from ...inputs.documents.documents import documents_by_name
 
 SENTENCES = 7
 """Sentences of a document made from QNLI: the one that answers and others."""

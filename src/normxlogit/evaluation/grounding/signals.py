@@ -17,7 +17,7 @@ from ...methods import ContextCite, Method
 from ...model.task_model import TaskModel
 from ...pipeline.citations.cite import ask
 from ...pipeline.completions.ablations import Ablations, Array, score_sources
-from ...pipeline.completions.completed import Completed
+from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.sources import explain_sources, sources_and_parts
 from ...pipeline.options import Options
 from ...results.storage.schema import Number

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import DataError, InputError
 from ..media.items import medium_type
-from .document_files import decoded
+from .documents import decoded
 
 ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),

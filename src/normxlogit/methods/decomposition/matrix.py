@@ -1,4 +1,4 @@
-"""The base of methods that compute a (tokens x tokens) matrix for each layer."""
+"""Methods that compute a (tokens x tokens) matrix for each layer: ALTI, GlobEnc, attention rollout."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
@@ -12,8 +12,8 @@ from ...model.forward_pass import ForwardPass
 from ...model.task_model import TaskModel
 from ...tasks.targets import BatchTargets
 from ..base import Method, Request, Scores
-from ..registry import alternatives
-from .encoder_layers import EncoderLayer, linear_weights
+from ..registry import alternatives, register
+from .encoder_layers import ENCODERS, EncoderLayer, encoder_layers, linear_weights
 from .layer_calls import split_work
 
 MAX_ENTRY = 1e20
@@ -126,3 +126,89 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
             mixed = torch.einsum("bnij,bjnh->bijh", attention, carried)  # (b, i, T, H)
             mixed.diagonal(rows.start, 1, 2).add_(layer.states[texts, rows].transpose(1, 2))  # (b, H, i)
             yield texts, rows, mixed
+
+
+def normed_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Return the vectors T_ij = g1 * c(u_ij) / s1_i that token j adds to the first LayerNorm's output at i.
+
+    With the output bias and the LayerNorm's bias, g1 * c(b_O) / s1_i + b1, they sum to that output.
+
+    Yields:
+        Texts, positions i, and T for them, (b, i, T, H).
+    """
+    gain, _, deviation = layer.norm("norm1")  # (H,), (B, T)
+    for texts, rows, mixed in head_mixes(layer, budget):
+        centred = mixed - mixed.mean(-1, keepdim=True)  # (b, i, T, H)
+        yield texts, rows, gain * centred / deviation[texts, rows, None, None]
+
+
+@register("alti", paper="Ferrando et al., 2022", needs=ENCODERS, per_layer=True, passes="3 forward")
+class Alti(MatrixMethod):
+    """The reduction of the distance to a position's attention output by each token, multiplied over layers.
+
+    c_ij = max(0, ||y_i||_1 - ||y_i - T_ij||_1), rows divided by their sum, with T_ij of `normed_mixes` and y_i the
+    first LayerNorm's output  (Ferrando et al., 2022)
+
+    Args:
+        rollout: As for `MatrixMethod`.
+    """
+
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """Yield the matrices."""
+        for layer in encoder_layers(model, run.batch, layers):
+            layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
+            scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
+            for texts, rows, vectors in normed_mixes(layer, model.budget.tokens):
+                output = layer.normed1[texts, rows, None]  # (b, i, 1, H)
+                reduction = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
+                scores[texts, rows] = reduction.clamp_min(0.0)
+            yield layer.number, scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)
+
+
+@register("globenc", paper="Modarressi et al., 2022", needs=ENCODERS, per_layer=True, passes="3 forward")
+class GlobEnc(MatrixMethod):
+    """Norms of the contributions through attention, residual and LayerNorms, multiplied over layers.
+
+    y_ij = g1 * c(u_ij) / s1_i, score_ij = ||g2 * c(y_ij) / s2_i||, with u_ij of `head_mixes`, c(x) = x - mean(x), and
+    s1, s2 the deviations that the layer's LayerNorms really divide by  (Modarressi et al., 2022)
+
+    Args:
+        rollout: As for `MatrixMethod`.
+    """
+
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """Yield the matrices."""
+        for layer in encoder_layers(model, run.batch, layers):
+            layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
+            gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
+            gain2, _, deviation2 = layer.norm("norm2")
+            scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
+            for texts, rows, mixed in head_mixes(layer, model.budget.tokens):
+                after_norm1 = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
+                after_norm2 = gain2 * (after_norm1 - after_norm1.mean(-1, keepdim=True))  # (b, i, T, H)
+                scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)
+                scores[texts, rows] = torch.linalg.vector_norm(after_norm2, dim=-1) / scale  # (b, i, T)
+            yield layer.number, scores
+
+
+@register("attention-rollout", paper="Abnar and Zuidema, 2020", needs=ENCODERS, per_layer=True, passes="2 forward")
+class AttentionRollout(MatrixMethod):
+    """The product over layers of mean attention over heads, averaged with the identity for the residual.
+
+    R_l = (A_l + I) R_{l-1}, rows divided by their sum, A_l the mean over heads  (Abnar and Zuidema, 2020)
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """Yield the matrices."""
+        for layer in encoder_layers(model, run.batch, layers):
+            yield layer.number, with_residual(layer.attention)
+
+
+def with_residual(attention: Tensor) -> Tensor:
+    """Return mean attention over heads, averaged with the identity, (B, T, T), from attention, (B, heads, T, T)."""
+    mean = attention.mean(1)
+    mixed = mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+    return mixed / mixed.sum(-1, keepdim=True)

@@ -11,7 +11,7 @@ from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of, texts_of
 from ...inputs.documents.conversations import Conversation, read_conversation
-from ...inputs.documents.named_documents import documents_by_name, separate_pictures
+from ...inputs.documents.documents import documents_by_name, separate_pictures
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
@@ -25,13 +25,11 @@ from ...results.units.sentences import finished_sentences, sentence_spans
 from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts
 from ...results.verification import CITATION_TEST, Removal, Verification
 from ..completions.ablations import Ablations, leave_one_out, verified
-from ..completions.completed import Completed
+from ..completions.completed_prompts import Completed, TooLongError, generate, read_completion
 from ..completions.sources import explain_sources, part_weights, sources_and_parts
-from ..completions.writing import TooLongError, generate, read_completion
 from ..options import Options
-from .contrasts import sources_of_values, value_contrasts
 from .conversations import ConversationPrompt, Spans, conversation_prompt
-from .swaps import SwappedValues, swaps
+from .swaps import SwappedValues, sources_of_values, swaps, value_contrasts
 from .windows import read_in_windows
 
 UNTESTED_MEDIA = (
@@ -81,7 +79,7 @@ def cite(
     Args:
         model: A causal language model.
         question: As in `ask`, like `documents`.
-        documents: What `normxlogit.inputs.documents.named_documents.documents_by_name` takes.
+        documents: What `normxlogit.inputs.documents.documents.documents_by_name` takes.
         method: How the sources are scored.
         verify: For how many of the first sources the loss of the answer without them is measured, a pass each; "auto"
             measures until the others can no longer come first.
@@ -360,7 +358,7 @@ def ask(
     Args:
         model: A causal language model.
         question: The question; None with `messages`.
-        documents: What `documents_by_name` takes (`inputs/documents/named_documents.py`); with `messages` spans of
+        documents: What `documents_by_name` takes (`inputs/documents/documents.py`); with `messages` spans of
             them by name, of a prompt that is rendered those of the sources.
         messages: A prompt of the caller's own instead of the question.
         answer: An answer that was written elsewhere; None lets the model answer.

@@ -1,8 +1,13 @@
-"""The swap test: is another value of the documents more likely in a sentence of an answer?
+"""Swaps: the values of an answer with other values of the documents in their place.
 
 A sentence can rest on a document and contradict it. For each value of the sentence the other values of its kind that
 stand in the documents take its place, one at a time; where one of these sentences has the higher log-probability, the
 reader of the documents would rather have said that.
+
+The same other values tell a value's source: why 30 days, and not 5? The words of an answer are mostly those of the
+question and of whatever is written alike. So the sources are scored for the logit of each value's tokens less that of
+the other values of its kind, where the tokens begin to differ; what all values have in common drops out of it. Values
+that the question holds as well are no part of the answer to it.
 """
 
 from collections.abc import Sequence
@@ -11,13 +16,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...inputs.documents.values import Value, candidates, names_in, values_in
+from ...inputs.documents.values import Value, candidates, names_in, occurs_in, values_in
 from ...inputs.encoder import private_tokenizer
 from ...model.task_model import TaskModel
 from ...results.units.spans import NamedSpan
 from ...results.verification import Swap
 from ..completions.ablations import Array
-from ..completions.completed import Completed
+from ..completions.completed_prompts import Completed
+from ..completions.sources import Contrasts
 from .continuations import Continuation, continuation_log_probabilities
 
 MOST = 8
@@ -172,3 +178,72 @@ def _log_probabilities(
     begins = start + len(continuations[0].prefix) - completed.prompt_tokens
     whole = float(answer_nats[begins : begins + len(continuations[0].ids)].sum()) if is_answer else None
     return continuation_log_probabilities(model, encoding.take(range(start)), continuations, whole)
+
+
+def value_contrasts(values: SwappedValues) -> Contrasts | None:
+    """Return the contrasts of the sentences of an answer, one for each sentence with such values; None without any.
+
+    Args:
+        values: The values of the answer with the others of the sources.
+    """
+    completed, parts = values.completed, values.parts
+    generated = len(completed.encoding) - completed.prompt_tokens
+    differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
+    for question in values.questions:
+        if occurs_in(question.value.text, values.outside_sources):
+            continue
+        for place, other in (found := _differences(values, question)):
+            differences.setdefault(question.sentence, []).append((place, other, 1 / len(found)))
+    if not differences:
+        return None
+    all_differences = [difference for of_sentence in differences.values() for difference in of_sentence]
+    weights = np.zeros((len(differences), generated + len(all_differences)))  # (J, G + C)
+    column = generated
+    for row, of_sentence in zip(weights, differences.values(), strict=True):
+        for place, _, weight in of_sentence:
+            row[place] += weight
+            row[column] = -weight
+            column += 1
+    ids, places = [other for _, other, _ in all_differences], [place for place, _, _ in all_differences]
+    return Contrasts([parts[k] for k in differences], ids, places, weights)
+
+
+def sources_of_values(values: SwappedValues) -> list[list[int]]:
+    """Return the places of the sources that hold each value of an answer, of values that the question does not hold."""
+    texts = {value.text.lower() for of_sentence in values.sentence_values for value in of_sentence}
+    return [
+        [
+            place
+            for place, of_source in enumerate(values.source_values.values())
+            if any(value.text.lower() == text for value in of_source)
+        ]
+        for text in sorted(texts)
+        if not occurs_in(text, values.outside_sources)
+    ]
+
+
+def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tuple[int, int]]:
+    """Return where a value's tokens first differ from those of each other value, and the other token there.
+
+    Places are counted in the answer.
+    """
+    completed, k = values.completed, question.sentence
+    first = values.first_token(k)
+    value_ids = completed.encoding.ids[first : first + len(values.parts[k].tokens)]
+    again = _shared(
+        value_ids, values.sentence_ids(k, values.sentences[k])
+    )  # an answer may be in other tokens than its text
+    differences = []
+    for text in values.swapped(question):
+        swapped = values.sentence_ids(k, text)
+        place = _shared(value_ids, swapped)
+        if place < min(again, len(swapped)):
+            differences.append((first + place - completed.prompt_tokens, swapped[place]))
+    return differences
+
+
+def _shared(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return the length of the common prefix of two token sequences."""
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
+    )

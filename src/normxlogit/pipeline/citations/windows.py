@@ -7,8 +7,7 @@ words of a chat template) is in each. All sources are read once; those with the 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from ..completions.completed import Completed
-from ..completions.writing import TooLongError
+from ..completions.completed_prompts import Completed, TooLongError
 
 
 def read_in_windows(

@@ -17,7 +17,7 @@ from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.units.spans import NamedSpan
 from ...tasks.media.multimodal import MultimodalLM
-from .completed import Completed
+from .completed_prompts import Completed
 
 Array = npt.NDArray[np.float64]
 

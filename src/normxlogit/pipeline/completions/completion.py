@@ -27,7 +27,7 @@ from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of
 from ..media import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from ..progress import progress_bar
-from .completed import Completed
+from .completed_prompts import Completed
 
 LOGITS_AT_ONCE = 2**27
 """Most vocabulary logits in one backward pass, over all positions of a batch."""

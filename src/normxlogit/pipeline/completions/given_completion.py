@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ...errors import HeadMismatchError, InputError, MethodError
-from ...inputs.append_tokens import append_tokens, with_decoded_text
 from ...inputs.batching import Batch
+from ...inputs.encoder import append_tokens, with_decoded_text
 from ...model.batched_generation import end_ids, until_end
 from ...model.forward_pass import ForwardPass
 from ...model.given_outputs import check_layer_count, check_same_states, read_embedded
@@ -18,7 +18,7 @@ from ...parts.proofs import tolerance_for
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ..options import Options
-from .completed import Completed
+from .completed_prompts import Completed
 from .completion import CompletionRequest, completion_request, explain_run
 
 WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"

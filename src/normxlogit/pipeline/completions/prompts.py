@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...errors import InputError
-from ...inputs.append_tokens import with_decoded_text
 from ...inputs.chat import read_prompts
+from ...inputs.encoder import with_decoded_text
 from ...inputs.texts import arrow_value, rows_of_texts
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
@@ -15,11 +15,11 @@ from ...results.units.grouping import Merging
 from ...results.units.spans import PartSpec, SourceSpec
 from ..options import Options
 from ..progress import progress_bar
+from .completed_prompts import generate_each, read_completion
 from .completion import explain_completions
 from .sources import explain_sources
 from .speech import explain_speech
 from .verification import with_completion_verifications
-from .writing import generate_each, read_completion
 
 PROMPT_INPUTS = {
     "attention_mask", "encoder_outputs", "input_features", "input_ids", "inputs", "inputs_embeds", "past_key_values",

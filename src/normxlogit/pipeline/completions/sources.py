@@ -17,14 +17,22 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.grouping import Merging, check_merging, part_targets, units_of
-from ...results.units.regions import boxes_outside, is_box, regions_of
-from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, prompt_sources
+from ...results.units.spans import (
+    NamedSpan,
+    PartSpec,
+    SourceSpec,
+    answer_parts,
+    boxes_outside,
+    is_box,
+    prompt_sources,
+    regions_of,
+)
 from ...results.units.units import UnitKind, Units
 from ...tasks.targets import BatchTargets
 from ..media import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
-from .completed import Completed
+from .completed_prompts import Completed
 from .completion import explain_completion
 
 

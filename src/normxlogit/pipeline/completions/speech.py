@@ -13,7 +13,7 @@ from ...copies.pool import private_clone
 from ...copies.run import Site, run
 from ...copies.trace import path_of
 from ...errors import InputError, MethodError, TargetError
-from ...inputs.append_tokens import append_tokens
+from ...inputs.encoder import append_tokens
 from ...inputs.encoding import EncodedSignal, Encoding, readable_tokens
 from ...inputs.media.items import media_items
 from ...inputs.media.sounds import Sound, feature_extractor_of, is_sound, read_sound
@@ -30,11 +30,10 @@ from ...tasks.media.speech import Emitted
 from ..media import appended, split_media_scores
 from ..options import Options, provenance
 from ..verification import NOT_VERIFIED
-from .completed import Completed
+from .completed_prompts import Completed, generation_config, most_new_tokens
 from .completion import explain_completion
 from .long_sounds import joined, windows_of
 from .verification import with_speech_verification
-from .writing import generation_config, most_new_tokens
 
 DECODER_PROMPT = 4
 """Most prompt tokens of Whisper's decoder: start, language, task, no timestamps."""

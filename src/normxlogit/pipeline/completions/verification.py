@@ -31,7 +31,7 @@ from ..verification import (
     with_spaces_before,
 )
 from .ablations import Ablations
-from .completed import Completed
+from .completed_prompts import Completed
 from .sources import media_sources
 
 

@@ -11,8 +11,7 @@ from ...errors import DataError, InputError
 from ..attribution import Attribution
 from ..storage.schema import FloatArray
 from ..targets import Target
-from .regions import regions_of, share_inside
-from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
+from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources, regions_of, share_inside
 from .units import APART, UnitKind, Units
 from .words import merge_scores
 

@@ -1,7 +1,9 @@
 """Embedding models: a trunk, and the steps from its tokens' states to one vector for the text."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
@@ -9,11 +11,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils.hub import cached_file
 
 from ...copies.clone import clone, unwrapped
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...parts.proofs import vectors_are_the_sentence_transformers
-from .model_files import find_file, read_model_json
 
 Pooling = Literal["mean", "first", "last"]
 """How the states of a text's tokens become one vector: their mean, or the first or last token's."""
@@ -301,3 +303,26 @@ def _default_prompt(prompts: Any, name: Any) -> str:
 def _module_kind(entry: Any) -> str:
     """Return the class name of a module that modules.json lists."""
     return str(entry.get("type", "")).rpartition(".")[2] if isinstance(entry, Mapping) else ""
+
+
+def read_model_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
+    """Return the contents of a JSON file of a model, None if there is no such file."""
+    file = find_file(source, name, options)
+    if file is None:
+        return None
+    try:
+        return json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"{source}: {name} cannot be read as JSON") from None
+
+
+def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
+    """Return the local path of a file of a model, None if there is no such file."""
+    if not source:
+        return None
+    download_options = {key: options[key] for key in ("revision", "token") if key in options}
+    try:
+        path: str | None = cached_file(source, name, **download_options)
+    except OSError:  # no such file or model, or an invalid name
+        return None
+    return path
