@@ -67,15 +67,15 @@ def faithfulness(
         from ..evaluation.report import write_faithfulness
         from ..evaluation.runs import run_methods
 
-        cells = methods_of(methods)
+        chosen_methods = methods_of(methods)
         examples = _examples(dataset, split, data_dir, columns, label_column, limit)
         explainer = load(model, device, dtype, gguf_file)
         if dataset in TASKS:
             check_head(explainer._model, TASKS[dataset])
         folder = None if output is None else output / "runs"
         options: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
-        with progress(len(cells)) as step:
-            results = list(run_methods(explainer, examples, cells, on_progress=step, **options))
+        with progress(len(chosen_methods)) as on_progress:
+            results = list(run_methods(explainer, examples, chosen_methods, on_progress=on_progress, **options))
         metadata = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol}
         metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
         text = write_faithfulness(output, results, metadata)
@@ -116,7 +116,7 @@ def frontier(
 
     Example: normxlogit evaluate frontier --dataset reviews --limit 50 --output out/
     """
-    sources = _checkpoints(checkpoint) or [("", dataset, model)]
+    checkpoints = _checkpoints(checkpoint) or [("", dataset, model)]
     check_folder(output)
     with quiet():
         from ..evaluation.datasets import TASKS
@@ -129,17 +129,23 @@ def frontier(
         chosen_methods = [] if methods == "default" else methods_of(methods)
         folder = None if output is None else output / "runs"
         panels, metadata = {}, {}
-        for name, data, source in sources:
+        for name, data, source in checkpoints:
             examples = _examples(data, split, data_dir, columns, label_column, limit)
             explainer = load(source, device, dtype, gguf_file if source == model else None)
             if data in TASKS:
                 check_head(explainer._model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer._model.name).name}"
-            cells = chosen_methods or frontier_methods(explainer)
-            with progress(len(cells)) as bar:
-                step = under(f"{title}:", bar)
+            methods_to_measure = chosen_methods or frontier_methods(explainer)
+            with progress(len(methods_to_measure)) as on_progress_of_method:
+                on_progress = under(f"{title}:", on_progress_of_method)
                 panels[title] = run_frontier(
-                    explainer, examples, cells, folder=folder, seed=seed, rounds=rounds, on_progress=step
+                    explainer,
+                    examples,
+                    methods_to_measure,
+                    folder=folder,
+                    seed=seed,
+                    rounds=rounds,
+                    on_progress=on_progress,
                 )
             metadata[title] = {**count_texts(explainer, examples), "split": split}
         text = write_frontier(output, panels, metadata, device_named(device))
@@ -191,17 +197,23 @@ def generation(
 
         questions = load_questions(data, limit, seed, sentences)
         explainer = load(model, device, dtype, gguf_file)
-        cells = source_methods(explainer) if methods is None else method_names(methods)
+        chosen_methods = source_methods(explainer) if methods is None else method_names(methods)
         protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
         folder = None if output is None else output / "prompts"
-        with progress(1) as step:
-            results, matter = evaluate_sources(
-                explainer, questions, cells, protocol=protocol, seed=seed, folder=folder, on_progress=step
+        with progress(1) as on_progress:
+            results, prompts_that_matter = evaluate_sources(
+                explainer,
+                questions,
+                chosen_methods,
+                protocol=protocol,
+                seed=seed,
+                folder=folder,
+                on_progress=on_progress,
             )
         metadata = {"data": Path(data).name, "model": explainer._model.name, "questions": str(len(questions))}
-        ranked = "word" if tokens else "source"
-        metadata[f"of them some {ranked} matters in"] = str(matter)
-        table = sources_table(results, ranked)
+        ranked_unit = "word" if tokens else "source"
+        metadata[f"of them some {ranked_unit} matters in"] = str(prompts_that_matter)
+        table = sources_table(results, ranked_unit)
         text = report(metadata, table, output, "generation", results=results)
     write_report(text)
 
@@ -247,15 +259,18 @@ def grounding(
         from ..evaluation.report import report
 
         cases, texts = load_cases(data, limit, seed)
-        fitted = [] if training is None else load_cases(training, training_limit, seed)[0]
+        training_cases = [] if training is None else load_cases(training, training_limit, seed)[0]
         explainer = load(model, device, dtype, gguf_file)
         options: dict[str, Any] = {"method": method, "max_new_tokens": max_new_tokens, "seed": seed}
         options["folder"] = None if output is None else output / "cases"
-        with progress(1) as step:
-            trained = evaluate_grounding(explainer, fitted, samples=0, on_progress=step, **options)
+        with progress(1) as on_progress:
+            training_answers = evaluate_grounding(
+                explainer, training_cases, samples=0, on_progress=on_progress, **options
+            )
+            # A question has two cases, a supported and an unsupported one.
             options |= {"samples": samples, "ablated": None if ablated is None else 2 * ablated}
-            answers = evaluate_grounding(explainer, cases, texts, on_progress=step, **options)
-        comparisons = compare_signals(answers, trained, seed)
+            answers = evaluate_grounding(explainer, cases, texts, on_progress=on_progress, **options)
+        comparisons = compare_signals(answers, training_answers, seed)
         metadata = {
             "data": Path(data).name,
             "model": explainer._model.name,
@@ -263,8 +278,8 @@ def grounding(
             "answers": len(answers),
         }
         if training is not None:
-            metadata |= {"training": Path(training).name, "training answers": len(trained)}
-        table = grounding_table(comparisons, answers, trained)
+            metadata |= {"training": Path(training).name, "training answers": len(training_answers)}
+        table = grounding_table(comparisons, answers, training_answers)
         text = report(metadata, table, output, "grounding", comparisons=dict(comparisons))
     write_report(text)
 
