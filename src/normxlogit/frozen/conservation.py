@@ -162,8 +162,8 @@ def constants_as_leaves(model: nn.Module) -> Iterator[Constants]:
 def _biases_as_leaves(model: nn.Module, constants: Constants) -> Iterator[None]:
     """Turn the biases of modules from outside torch into leaves, as custom functions may add them.
 
-    Where such a module adds it by a function that is seen, that makes a leaf of it once more, and this one gets no
-    gradient.
+    Additions by torch's own functions are turned into leaves as they are called. Where a module adds its bias by one,
+    it is a leaf twice: the later leaf gets the gradient, and this one none, so that the bias counts once.
     """
     replaced: list[tuple[dict[str, Any], Tensor]] = []
     try:

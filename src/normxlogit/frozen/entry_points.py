@@ -29,6 +29,12 @@ SOURCE = -1_000_000
 MEDIA = -2_000_000
 """The place at which pictures and sounds enter: the output of their patch embedding or first convolution."""
 
+
+def is_of_source(place: int) -> bool:
+    """Return whether a place is the entry of a source or a layer of an encoder-decoder model's encoder."""
+    return SOURCE <= place < WORDS
+
+
 ReadOut = Callable[[int, Tensor], Tensor]
 """Called with a place and the embeddings that enter there, (B, T, H); returns their replacement."""
 
@@ -58,8 +64,9 @@ class EntryPoints:
         Args:
             batch: The batch.
             places: Some of `WORDS`, `SOURCE` and `MEDIA`.
-            read_entry: Is called with what enters there.
-            read_lookup: Is called with what is looked up for the tokens in other tables, which belongs to them.
+            read_entry: Called with a place and the embeddings that enter there.
+            read_lookup: Called with a place and the rows of further tables in which the ids of the tokens are looked
+                up; what these contribute is the tokens'.
 
         Yields:
             The `replace=` of `run`, for a pass in this block.

@@ -22,7 +22,7 @@ from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
 from .conservation import Balance
 from .contributions import Contributions, contributions, single_read_position
-from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints
+from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints, is_of_source
 from .head_answers import contrasted_logits, head_answers
 from .readout import BATCH_FIRST, GivenState, Readout, hold_sinks, layer_readers, read_out, token_norms
 from .runner import FrozenPass, FrozenRunner, PassGraph, first_text
@@ -55,7 +55,10 @@ class FrozenModel:
         return cast(FrozenModel, cached)
 
     def places(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Return the places at which a setting reads the contributions of a batch.
+        """Return where the contributions of a batch are read.
+
+        A place is a layer of the text, 0 for the embedding layer's output, or one of the constants of `entry_points`:
+        `WORDS` for the word embeddings, `SOURCE` + layer for an encoder's layers, `MEDIA` for pictures and sounds.
 
         Args:
             batch: A text to find them with.
@@ -87,7 +90,7 @@ class FrozenModel:
 
         Args:
             batch: The batch.
-            places: Where contributions will be read.
+            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
             baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
             point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
             sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
@@ -116,7 +119,7 @@ class FrozenModel:
         Args:
             run: The caller's pass, as it was read from `outputs`.
             outputs: The outputs of the model, with a graph and hidden states.
-            places: Where contributions will be read, as for `run`.
+            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
             sink_threshold: As for `run`.
 
         Returns:
@@ -124,20 +127,18 @@ class FrozenModel:
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
-        offset = int(parts.states_lack_embeddings)  # the place of the first of the states
-        count = len(states) - 1
-        last = (
-            count - 1 if parts.tail is not None or offset else count
-        )  # the last state may be the output of the modules after the layers
-        if lowest < offset or max(places) > last:
+        first_place = int(parts.states_lack_embeddings)  # of the hidden states
+        # The last state is not a layer's output where modules follow the layers.
+        last_layer_place = len(states) - (2 if parts.tail is not None or first_place else 1)
+        if lowest < first_place or max(places) > last_layer_place:
             return None
         # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
         sample = first_text(self.model, run.batch)
         if not self._passes.is_proved(sample, lowest):
             self._passes.release(self.run(sample, places, sink_threshold=sink_threshold, predict=False))
         readouts: dict[int, Readout] = {}
-        for place in range(lowest, last + 1) if sink_threshold is not None else places:
-            state = states[place - offset]
+        for place in range(lowest, last_layer_place + 1) if sink_threshold is not None else places:
+            state = states[place - first_place]
             readouts[place] = GivenState(state, BATCH_FIRST, token_norms(state) if place else None)
         if sink_threshold is not None:
             hold_sinks(readouts.values(), run.batch.mask, sink_threshold)
@@ -160,6 +161,7 @@ class FrozenModel:
         positions = run.positions
 
         def quantity(graph: PassGraph) -> Tensor:
+            """Return the explained quantity of a pass, with its graph."""
             answer = graph.answer
             if self._passes.ends_at_head:
                 states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (1, T, H)
@@ -186,7 +188,7 @@ class FrozenModel:
             run: What `run` returned for B texts; it can be backpropagated through once.
             target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or
                 minus the mean over the vocabulary.
-            places: Where contributions are read.
+            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
             read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer,
                 which counts nothing. None for the position of the pass.
             weights: Sums of the G quantities that are explained instead of each, (B, K, G).
@@ -248,7 +250,7 @@ class FrozenModel:
         Args:
             copy: The copy.
             batch: The batch.
-            places: The places of the readouts, as for `run`.
+            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
             sink_threshold: As for `run`.
             baseline: As for `run`.
             point: As for `run`.
@@ -259,6 +261,7 @@ class FrozenModel:
         entries = _entries(places)
 
         def read_entry(place: int, embeddings: Tensor, baseline: Tensor | None = None, point: float = 1.0) -> Tensor:
+            """Add a readout at an entry; return the embeddings, or a point between them and the baseline."""
             with torch._C.DisableTorchFunction():
                 embeddings = embeddings.detach()
                 direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
@@ -270,7 +273,7 @@ class FrozenModel:
             return replacement
 
         read_words = partial(read_entry, baseline=baseline, point=point)
-        masks = {False: batch.mask}
+        masks = {False: batch.mask}  # the real tokens, by whether they are those of a source
         if batch.has_source:
             masks[True] = batch.inputs["source_mask"][..., 0].bool()
         layer_replacements = self._layer_readers(places, batch, masks, readouts, entries, sink_threshold is not None)
@@ -284,7 +287,11 @@ class FrozenModel:
             )
         if sink_threshold is not None:
             for is_source, mask in masks.items():
-                side = [readout for place, readout in readouts.items() if (place < WORDS) == is_source]
+                side = [
+                    readout
+                    for place, readout in readouts.items()
+                    if is_of_source(place) == is_source and place != MEDIA
+                ]
                 hold_sinks(side, mask, sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, model_pass.last(trunk))
         embedded = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
@@ -306,19 +313,29 @@ class FrozenModel:
         entries: Sequence[int],
         find_sinks: bool,
     ) -> dict[str, Replace]:
-        """Return the `replace=` for readouts at layers; if sinks are held, also at all layers above."""
+        """Return the functions that read contributions at the outputs of layers, for the `replace` of `copies.run`.
+
+        Args:
+            places: Where contributions are read, as for `run`.
+            batch: The batch.
+            masks: The real tokens, (B, T), by whether they are those of a source.
+            readouts: The readouts by place; the pass adds to them.
+            entries: The places at which the input enters the graph.
+            find_sinks: Whether attention sinks are looked for, which are read at all layers above the entries, too.
+        """
         outputs = dict(enumerate(self.model.parts.outputs or (), 1))
         if batch.has_source:
             outputs |= {SOURCE + layer: output for layer, output in enumerate(self._source_outputs(batch), 1)}
-            self._passes.encoder_layers |= {outputs[place].path for place in outputs if place < 0}
+            self._passes.encoder_layers |= {outputs[place].path for place in outputs if is_of_source(place)}
         if self.model.parts.embedding_output is not None:
             outputs[0] = self.model.parts.embedding_output
         layers = set(places) - {WORDS, SOURCE, MEDIA}
         if missing := layers - outputs.keys():
             raise self._not_returned_error(min(missing))
         if find_sinks:
-            lowest = {entry < WORDS: entry for entry in entries if entry != MEDIA}  # of either side
-            layers |= {place for place in outputs if place and place > lowest.get(place < WORDS, place)}
+            # The entry of the text, and that of a source.
+            entry_of_side = {is_of_source(entry): entry for entry in entries if entry != MEDIA}
+            layers |= {place for place in outputs if place and place > entry_of_side.get(is_of_source(place), place)}
         return layer_readers(
             {place: outputs[place] for place in layers}, masks, readouts, entries, find_sinks=find_sinks
         )
@@ -333,7 +350,7 @@ class FrozenModel:
         )
 
     def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the layers at which a setting reads contributions of the text, 0 for the embeddings."""
+        """Return the layers at which `read_at` reads contributions of the text, 0 for the embeddings."""
         parts = self.model.parts
         if isinstance(read_at, int):
             count = 0 if read_at == 0 else self.model.layer_count() if parts.outputs is None else len(parts.outputs)
@@ -347,7 +364,7 @@ class FrozenModel:
         return layers_read(read_at, len(parts.outputs), 1 if bypassed else 0)
 
     def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the encoder layers at which a setting reads contributions of the source, 0 for its entry."""
+        """Return the encoder layers at which `read_at` reads contributions of the source, 0 for its entry."""
         if read_at == 0:
             return (0,)
         count = len(self._source_outputs(batch))
@@ -374,12 +391,10 @@ class FrozenModel:
 
 def _entries(places: Sequence[int]) -> list[int]:
     """Return the places at which the input enters the graph: the lowest of the text's, of a source's, and `MEDIA`."""
-    sides = (
-        [place for place in places if place >= WORDS],
-        [place for place in places if SOURCE <= place < WORDS],
-        [place for place in places if place == MEDIA],
-    )
-    return [min(side) for side in sides if side]
+    places_of_text = [place for place in places if place >= WORDS]  # `WORDS` or layers
+    places_of_source = [place for place in places if is_of_source(place)]
+    places_of_media = [place for place in places if place == MEDIA]
+    return [min(side) for side in (places_of_text, places_of_source, places_of_media) if side]
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
@@ -388,7 +403,7 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
     Args:
         read_at: As in `FrozenGradient`.
         count: How many layers the model has.
-        first: The first layer that several of them begin with, 0 or 1.
+        first: The lowest layer of "first-half" and "all", 0 or 1.
     """
     if read_at == "middle":
         return (count // 2,)
