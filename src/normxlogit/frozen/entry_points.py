@@ -84,9 +84,11 @@ class EntryPoints:
                 for path in self.tables(batch)
             ]
         signal_places += [place for place in (SOURCE, MEDIA) if place in places and (place == MEDIA or is_speech)]
-        entries = [self.signal(batch.inputs).replaced(partial(read_entry, place)) for place in signal_places]
+        signal_replacements = [
+            self.signal(batch.inputs).replaced(partial(read_entry, place)) for place in signal_places
+        ]
         with changed_lookups(type(self.model.module).__name__, lookups) as lookup_replacements:
-            yield merge_replacements(lookup_replacements, *entries)
+            yield merge_replacements(lookup_replacements, *signal_replacements)
 
     def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return the module at which pictures and sounds enter the model; it is searched for once."""
@@ -99,14 +101,14 @@ class EntryPoints:
             )
         return self._signal
 
-    def _word_embedding_path(self, name: str) -> str:
+    def _word_embedding_path(self, stack: str) -> str:
         """Return the path of the word embeddings of an encoder or a decoder."""
         module = cast(Any, self.model.module)
-        table = table_of(module.get_encoder() if name == "encoder" else module.get_decoder())
+        table = table_of(module.get_encoder() if stack == "encoder" else module.get_decoder())
         if table is None:
             raise UnsupportedModelError(
-                f"{type(module).__name__} names no table of word embeddings for its {name}, from which something would "
-                "flow; normxlogit scores the decoder's tokens, and occlusion the sources"
+                f"{type(module).__name__} names no table of word embeddings for its {stack}, from which something "
+                "would flow; normxlogit scores the decoder's tokens, and occlusion the sources"
             )
         return str(path_of(module, table))
 

@@ -165,8 +165,8 @@ class FrozenModel:
             answer = graph.answer
             if self._passes.ends_at_head:
                 states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (1, T, H)
-                place = 0 if positions is None else int(positions[0])
-                answer = self._passes.head.tokens(states[:, place])  # (1, V)
+                position = 0 if positions is None else int(positions[0])
+                answer = self._passes.head.tokens(states[:, position])  # (1, V)
             elif positions is not None:
                 answer = logits_at(answer, positions.to(answer.device).clone())  # (1, C)
             return target.quantity(answer.float()).sum()
@@ -194,18 +194,20 @@ class FrozenModel:
             weights: Sums of the G quantities that are explained instead of each, (B, K, G).
         """
         positions = run.positions
-        single = None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+        position_per_target = (
+            None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+        )
         if read_positions is None and target.task.vocabulary and self._passes.ends_at_head:
-            read_positions = single  # (B, K)
+            read_positions = position_per_target  # (B, K)
         with ExitStack() as stack:
             stack.callback(self._passes.release, run)
             stack.enter_context(without_autocast(run.batch.inputs))
             answer = run.answer
             if read_positions is not None:
                 states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (B, T, H)
-                if run.predicted is None or read_positions is not single:
+                if run.predicted is None or read_positions is not position_per_target:
                     answer = self.quantities(states, target, read_positions, weights)  # (B, K)
-                else:  # the head answered there already
+                else:  # the pass has computed the logits at this position
                     states = states[range(len(states)), read_positions[:, 0].to(states.device)]  # (B, H)
                     answer = contrasted_logits(run.predicted, states, target.ids, target.contrast)  # (B, K)
                 if weights is not None:
@@ -214,7 +216,7 @@ class FrozenModel:
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
                 answer = logits_at(answer, positions.to(answer.device).clone())  # (B, C)
-            return contributions(target.quantity(answer.float()), run, places, single)
+            return contributions(target.quantity(answer.float()), run, places, position_per_target)
 
     def quantities(
         self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
@@ -259,19 +261,7 @@ class FrozenModel:
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
         readouts: dict[int, Readout] = {}
         entries = _entries(places)
-
-        def read_entry(place: int, embeddings: Tensor, baseline: Tensor | None = None, point: float = 1.0) -> Tensor:
-            """Add a readout at an entry; return the embeddings, or a point between them and the baseline."""
-            with torch._C.DisableTorchFunction():
-                embeddings = embeddings.detach()
-                direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
-                earlier = readouts.get(place)
-                state = embeddings if point == 1.0 else embeddings - (1 - point) * direction
-                replacement, readout = read_out(state, leaf=None if earlier is None else earlier.leaf)
-                readout.direction = None if direction is embeddings and point == 1.0 else direction
-                readouts.setdefault(place, readout)
-            return replacement
-
+        read_entry = partial(_read_entry, readouts)
         read_words = partial(read_entry, baseline=baseline, point=point)
         masks = {False: batch.mask}  # the real tokens, by whether they are those of a source
         if batch.has_source:
@@ -287,12 +277,8 @@ class FrozenModel:
             )
         if sink_threshold is not None:
             for is_source, mask in masks.items():
-                side = [
-                    readout
-                    for place, readout in readouts.items()
-                    if is_of_source(place) == is_source and place != MEDIA
-                ]
-                hold_sinks(side, mask, sink_threshold)
+                of_side = [p for p in readouts if is_of_source(p) == is_source and p != MEDIA]
+                hold_sinks([readouts[place] for place in of_side], mask, sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, model_pass.last(trunk))
         embedded = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
@@ -387,6 +373,33 @@ class FrozenModel:
             layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) if are_tensors else None
             self._source_layers = () if layers is None or any(layer.axes != BATCH_FIRST for layer in layers) else layers
         return self._source_layers
+
+
+def _read_entry(
+    readouts: dict[int, Readout],
+    place: int,
+    embeddings: Tensor,
+    baseline: Tensor | None = None,
+    point: float = 1.0,
+) -> Tensor:
+    """Replace the embeddings at an entry of the input by equal ones with a readout, or by a point on a path to them.
+
+    Args:
+        readouts: The readouts by place, to which this one is added. Several tables at one place share a leaf.
+        place: The place of the entry.
+        embeddings: What enters, (B, T, H).
+        baseline: Where the path begins, (B, T, H); None for zero.
+        point: Which point of the path replaces the embeddings: 0 is the baseline, 1 the embeddings.
+    """
+    with torch._C.DisableTorchFunction():
+        embeddings = embeddings.detach()
+        direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
+        earlier = readouts.get(place)
+        state = embeddings if point == 1.0 else embeddings - (1 - point) * direction
+        replacement, readout = read_out(state, leaf=None if earlier is None else earlier.leaf)
+        readout.direction = None if direction is embeddings and point == 1.0 else direction
+        readouts.setdefault(place, readout)
+    return replacement
 
 
 def _entries(places: Sequence[int]) -> list[int]:

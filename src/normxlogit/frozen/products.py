@@ -94,9 +94,9 @@ def held_factor(left: Edge, right: Edge, *, matrices: bool, input_edges: InputEd
 
 
 def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
-    """Return 2 for a factor that a gate returned, 1 for that of another activation, 0 for others.
+    """Return 2 for a factor that a gate such as sigmoid returned, 1 for that of another activation, 0 for others.
 
-    Its shape, a constant factor and a constant addend do not count.
+    Reshaping it, multiplying it by a constant or adding a constant to it does not change this.
     """
     node = edge[0]
     for _ in range(DEPTH):
@@ -104,7 +104,7 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
         if name in ACTIVATIONS:
             return 2 if name in GATES else 1
         edges = input_edges(node)
-        if name == "Mul" and len(edges) == 2:  # a product is a signal, unless it is an activation written out
+        if name == "Mul" and len(edges) == 2:  # an activation that is written out, such as x * sigmoid(x), or neither
             return int(_function_of(edges[1], edges[0], input_edges) or _function_of(edges[0], edges[1], input_edges))
         if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
             return 0

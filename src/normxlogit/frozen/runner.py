@@ -121,14 +121,14 @@ class FrozenRunner:
     ) -> FrozenPass:
         """Run a copy that stays leased until the gradients are computed; the first pass of each kind is proved.
 
-        A text alone is proved by the very pass that is explained, unless that keeps little; otherwise the beginning of
-        the first text is.
+        A short text alone is proved by the very pass that is explained. For a batch, for a long text, whose layers are
+        checkpointed, and for another point than the text, another pass proves it, over the beginning of the first text.
 
         Args:
             batch: The batch.
             entry_place: The place at which the input enters the graph; a lower one has more of the model in the graph.
             run_copy: Runs a copy over a batch.
-            run_at_text: Runs it over the text itself, which is proved, where `run_copy` runs it at another point.
+            run_at_text: Runs a copy over the text itself, where `run_copy` runs it at another point of a path.
             predict: As for `TaskModel.run`.
         """
         lease, graph = self.pool.take(), None
@@ -143,7 +143,7 @@ class FrozenRunner:
                             self.pool.release(lease)
                             lease, graph = self.pool.take(), None
                 graph = graph or run_copy(lease.leased, batch)
-            predicted: list[HeadAnswer] = []
+            predicted: list[HeadAnswer] = []  # kept with their graphs, for the backward passes
 
             def head(states: Tensor) -> Tensor:
                 predicted.extend(head_answers(self.head.tokens, states))

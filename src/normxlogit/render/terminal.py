@@ -165,6 +165,7 @@ def _bar(bar: Bar, color: bool) -> Text:
 
 
 def _cell(cell: Cell, color: bool) -> Text:
+    """Draw a cell: its pieces with their numbers and details, its links, and its bar where there is room."""
     line = Text(overflow="fold")
     for piece in cell.pieces:
         line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
@@ -176,25 +177,34 @@ def _cell(cell: Cell, color: bool) -> Text:
 
 
 def _table(block: Table, color: bool) -> RenderableType:
-    marked = {i for row in block.rows for i, cell in enumerate(row) if cell.strength and not color}
-    sides = [[*(["right"] if c.numbers else ["left"]), *["left"] * (i in marked)] for i, c in enumerate(block.columns)]
-    table = _columns(*(side for column in sides for side in column))
+    """Draw a table; without colours, a column of marks follows each column with coloured cells."""
+    marked = set[int]() if color else {i for row in block.rows for i, cell in enumerate(row) if cell.strength}
+    alignments: list[Literal["left", "right"]] = []
+    headings: list[Text] = []
+    for i, column in enumerate(block.columns):
+        alignments.append("right" if column.numbers else "left")
+        headings.append(_text(column.name, DIM))
+        if i in marked:
+            alignments.append("left")
+            headings.append(Text())
+    table = _columns(*alignments)
     if any(column.name for column in block.columns):
-        names = [[_text(column.name, DIM), *[Text()] * (i in marked)] for i, column in enumerate(block.columns)]
-        table.add_row(*(text for column in names for text in column))
+        table.add_row(*headings)
     shown_rows = range(len(block.rows)) if block.terminal_rows is None else block.terminal_rows
     for row in (block.rows[i] for i in shown_rows):
-        cells = [
-            [_cell(cell, color), *[Text(_mark(cell.strength).strip("()"))] * (i in marked)]
-            for i, cell in enumerate(row)
-        ]
-        table.add_row(*(text for texts in cells for text in texts))
+        texts: list[Text] = []
+        for i, cell in enumerate(row):
+            texts.append(_cell(cell, color))
+            if i in marked:
+                texts.append(Text(_mark(cell.strength).strip("()")))
+        table.add_row(*texts)
     left_out = len(block.rows) - len(shown_rows)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
     return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
 
 
 def _grid(block: Grid, color: bool) -> RenderableType:
+    """Draw a small grid of scores as a table; of a large one, only say how large it is."""
     if len(block.columns) > GRID:
         return _text(f"{block.caption}: {len(block.rows)} x {len(block.columns)} scores, which a page shows", DIM)
     table = _columns("right", *("right" for _ in block.columns))

@@ -151,13 +151,19 @@ def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tup
     count = len(sentences)
     if len(explained.targets) == count:  # there are no values, or the method has no contrasts
         return explained, None
-    bias, sink = (None if values is None else values[:count] for values in (explained.bias, explained.sink))
-    places = {(part.start, part.end): k for k, part in enumerate(sentences)}
+    sentence_bias, sentence_sink = (
+        None if values is None else values[:count] for values in (explained.bias, explained.sink)
+    )
+    sentence_of_span = {(part.start, part.end): k for k, part in enumerate(sentences)}
     value_scores = np.full((count, len(explained.units.sources)), np.nan, np.float32)  # (K, S)
     for target, row in zip(explained.targets[count:], explained.scores[count:], strict=True):
-        value_scores[places[target.span or (0, 0)]] = row[explained.units.sources]
+        value_scores[sentence_of_span[target.span or (0, 0)]] = row[explained.units.sources]
     sentences_alone = replace(
-        explained, scores=explained.scores[:count], targets=explained.targets[:count], bias=bias, sink=sink
+        explained,
+        scores=explained.scores[:count],
+        targets=explained.targets[:count],
+        bias=sentence_bias,
+        sink=sentence_sink,
     )
     return sentences_alone, value_scores
 
@@ -207,6 +213,7 @@ def cite_stream(
         question_prompt(question, documents, system, chat=True)
 
     def answered_with(text: str) -> Answered:
+        """Return the prompt with the beginning of the answer that is finished so far."""
         if conversation_input is not None:
             completed = ask(
                 model, None, conversation_input.spans, messages=conversation_input.prompt, answer=text, longer=True
@@ -422,12 +429,12 @@ def _read_answer(
     special_tokens = {token for token in added_special | set(tokenizer.all_special_tokens) if token}
     while endings := [token for token in special_tokens if answer.endswith(token)]:
         answer = answer.removesuffix(endings[0]).rstrip()
-    inside = sorted(token for token in special_tokens if token in answer)
-    if not inside:
+    special_tokens_inside = sorted(token for token in special_tokens if token in answer)
+    if not special_tokens_inside:
         return read_completion(model, prompt, opening + answer, longer=longer)
     ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
-    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in inside}:
-        raise InputError(f"the answer holds {inside[0]!r}, a special token of the model; take it out")
+    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in special_tokens_inside}:
+        raise InputError(f"the answer holds {special_tokens_inside[0]!r}, a special token of the model; take it out")
     return read_completion(model, prompt, ids, longer=longer)
 
 
@@ -448,8 +455,8 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
             document = "\n".join(texts)[start:end]
         except (TypeError, ValueError, IndexError, KeyError):
             raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
-        for number, (first, last) in enumerate(sentence_spans(document), start=1):
-            spans[f"{name}:{number}"] = (*message, start + first, start + last)
+        for number, (first_character, end_character) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, start + first_character, start + end_character)
     if not spans:
         raise InputError("the documents hold no sentence")
     return spans
@@ -525,29 +532,33 @@ def _tested(
     evidence = cited.evidence
     if verify == "auto":
         scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
-        places = list(verified(ablations, answer_weights[0], scores))
-        for holders in sources_of_values(values):  # one source for each value: each may be all that a value rests on
-            if holders and not set(holders) & set(places):
-                places.append(max(holders, key=lambda place: scores[place]))
+        removed_sources = list(verified(ablations, answer_weights[0], scores))
+        # One source of each value, too: it may be all that the value rests on.
+        for sources_with_value in sources_of_values(values):
+            if sources_with_value and not set(sources_with_value) & set(removed_sources):
+                removed_sources.append(max(sources_with_value, key=lambda source: scores[source]))
     else:
-        places = [source.position for source in evidence.top(verify)]
+        removed_sources = [source.position for source in evidence.top(verify)]
     (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
     nats = token_nats @ weights.T  # (K,)
 
     def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
-        names = tuple(sources[place].name for place in removed)
-        units = tuple(cited.sources[place] for place in removed)
+        """Return the result of leaving sources out, by their indices, with what is left of each sentence, (K,)."""
+        names = tuple(sources[index].name for index in removed)
+        units = tuple(cited.sources[index] for index in removed)
         return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
 
     try:
         without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
     except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
-    lost = leave_one_out(ablations, weights, places)  # (K, n)
+    nats_lost = leave_one_out(ablations, weights, removed_sources)  # (K, n)
     return Verification(
         **CITATION_TEST,
         original=removal([], nats),
-        single=tuple(removal([place], nats - losses) for place, losses in zip(places, lost.T, strict=True)),
+        single=tuple(
+            removal([source], nats - losses) for source, losses in zip(removed_sources, nats_lost.T, strict=True)
+        ),
         together=removal(range(len(sources)), without),
         swaps=swaps(model, values, token_nats),
     )

@@ -187,25 +187,27 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
         values: The values of the answer with the others of the sources.
     """
     completed, parts = values.completed, values.parts
-    generated = len(completed.encoding) - completed.prompt_tokens
+    answer_tokens = len(completed.encoding) - completed.prompt_tokens
     differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
     for question in values.questions:
         if occurs_in(question.value.text, values.outside_sources):
             continue
-        for place, other in (found := _differences(values, question)):
-            differences.setdefault(question.sentence, []).append((place, other, 1 / len(found)))
+        for token, other_id in (differences_of_value := _differences(values, question)):
+            differences.setdefault(question.sentence, []).append((token, other_id, 1 / len(differences_of_value)))
     if not differences:
         return None
-    all_differences = [difference for of_sentence in differences.values() for difference in of_sentence]
-    weights = np.zeros((len(differences), generated + len(all_differences)))  # (J, G + C)
-    column = generated
-    for row, of_sentence in zip(weights, differences.values(), strict=True):
-        for place, _, weight in of_sentence:
-            row[place] += weight
-            row[column] = -weight
-            column += 1
-    ids, places = [other for _, other, _ in all_differences], [place for place, _, _ in all_differences]
-    return Contrasts([parts[k] for k in differences], ids, places, weights)
+    all_differences = [
+        difference for differences_of_sentence in differences.values() for difference in differences_of_sentence
+    ]
+    weights = np.zeros((len(differences), answer_tokens + len(all_differences)))  # (J, G + C)
+    weight_column = answer_tokens
+    for row, differences_of_sentence in zip(weights, differences.values(), strict=True):
+        for token, _, weight in differences_of_sentence:
+            row[token] += weight
+            row[weight_column] = -weight
+            weight_column += 1
+    ids, tokens = [other_id for _, other_id, _ in all_differences], [token for token, _, _ in all_differences]
+    return Contrasts([parts[k] for k in differences], ids, tokens, weights)
 
 
 def sources_of_values(values: SwappedValues) -> list[list[int]]:
@@ -227,18 +229,18 @@ def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tupl
 
     Places are counted in the answer.
     """
-    completed, k = values.completed, question.sentence
-    first = values.first_token(k)
-    value_ids = completed.encoding.ids[first : first + len(values.parts[k].tokens)]
-    again = _shared(
-        value_ids, values.sentence_ids(k, values.sentences[k])
+    completed, sentence = values.completed, question.sentence
+    first_token = values.first_token(sentence)
+    value_ids = completed.encoding.ids[first_token : first_token + len(values.parts[sentence].tokens)]
+    tokens_of_text_alone = _shared(
+        value_ids, values.sentence_ids(sentence, values.sentences[sentence])
     )  # an answer may be in other tokens than its text
     differences = []
     for text in values.swapped(question):
-        swapped = values.sentence_ids(k, text)
-        place = _shared(value_ids, swapped)
-        if place < min(again, len(swapped)):
-            differences.append((first + place - completed.prompt_tokens, swapped[place]))
+        swapped = values.sentence_ids(sentence, text)
+        first_difference = _shared(value_ids, swapped)
+        if first_difference < min(tokens_of_text_alone, len(swapped)):
+            differences.append((first_token + first_difference - completed.prompt_tokens, swapped[first_difference]))
     return differences
 
 

@@ -148,6 +148,7 @@ class Completed:
         return {n: span for n, span in sources.items() if sequence.tokens_in(*spans[n], of_answer=False)}
 
     def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
+        """Return the span of a source in the rendered prompt, in characters, from a span that the caller named."""
         if self.contents is None and len(span) == 2:
             return span[0], span[1]
         if self.contents is None or len(span) != 3:

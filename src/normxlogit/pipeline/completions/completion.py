@@ -158,15 +158,13 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
     middle = len(completion.ids) // 2
     first, second = explain(completion.part(0, middle)), explain(completion.part(middle, len(completion.ids)))
     count = first.text_units
-    after = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
-    padded = np.pad(first.scores[..., :count], after)  # the later tokens have no scores
-    sinks = [result.sink for result in (first, second)]
-    if any(sink is not None for sink in sinks):  # a text may have none while it is short
-        sinks = [np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in (first, second)]
-    bias, sink = (
-        None if early is None or late is None else np.concatenate([early, late])
-        for early, late in ((first.bias, second.bias), sinks)
-    )
+    padding = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
+    padded = np.pad(first.scores[..., :count], padding)  # the tokens of the second half have no scores
+    bias = None if first.bias is None or second.bias is None else np.concatenate([first.bias, second.bias])
+    sink = None
+    if first.sink is not None or second.sink is not None:  # a text may have none while it is short
+        halves = (first, second)
+        sink = np.concatenate([np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in halves])
     return replace(
         second,
         scores=np.concatenate([np.concatenate([padded, first.scores[..., count:]], -1), second.scores]),
@@ -377,15 +375,19 @@ def _batch_targets(model: TaskModel, ids: Tensor, contrast: int | None, run: For
 def _score_tokenwise(
     model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]
 ) -> Scores:
-    """Score all tokens for every target, (G, L, T - 1): the method runs once, on the distinct entries."""
+    """Score all tokens for every generated token, (G, L, T - 1).
+
+    A token's score depends on its own representations alone, so the method runs once for each distinct vocabulary
+    entry, and entries that were generated several times share their scores.
+    """
     distinct = list(dict.fromkeys(completion.ids))
     target = _batch_targets(model, torch.tensor([distinct]), completion.contrast, run)
     request = Request(model, run, target, layers)
-    scores = _text_scores(
-        run_method(completion.options.method, request), 0, len(distinct), run.batch.mask[0]
-    )  # of R entries
+    method_scores = run_method(completion.options.method, request)
+    scores = _text_scores(method_scores, 0, len(distinct), run.batch.mask[0])  # (R, L, T - 1), R distinct entries
     check_finite(completion.options.method, request, scores.values.numpy())
-    return scores.map(lambda values: values[[distinct.index(i) for i in completion.ids]])
+    rows = [distinct.index(token_id) for token_id in completion.ids]
+    return scores.map(lambda values: values[rows])
 
 
 def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:

@@ -108,10 +108,11 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
     """Return a table of texts with the predictions, and the top words of each method."""
     methods = list(dict.fromkeys(method_of(a) for group in groups for a in group))
     predictions = [group[0].prediction for group in groups]
-    labels, values = {p.label for p in predictions}, {p.probability is None for p in predictions}
-    value = "probability" if values == {False} else "probability or value"
-    if values == {True}:  # a regression, or cosines
-        value = labels.pop() if len(labels) == 1 else "value"
+    labels = {prediction.label for prediction in predictions}
+    are_values = [prediction.probability is None for prediction in predictions]
+    value_heading = "probability or value" if any(are_values) else "probability"
+    if all(are_values):  # a regression, or cosines
+        value_heading = labels.pop() if len(labels) == 1 else "value"  # a single label is named here, and not in rows
     rows = []
     for i, (prediction, group) in enumerate(zip(predictions, groups, strict=True)):
         cells = [Cell(links={shortened(group[0]._heading()): f"result-{i + 1}"})]
@@ -120,6 +121,6 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
         cells.append(cell(answer_number(prediction), sorted_by))
         strongest = {method_of(a): layout(a, words=words).grid.named(opening(a), WORDS) for a in group}
         rows.append([*cells, *(Cell(strongest.get(name, ())) for name in methods)])
-    columns = [Column("text"), *([Column("label")] if labels else []), Column(value, numbers=True)]
-    columns += [Column(f"rests on, {name}" if methods[1:] else "rests on") for name in methods]
+    columns = [Column("text"), *([Column("label")] if labels else []), Column(value_heading, numbers=True)]
+    columns += [Column(f"rests on, {name}" if len(methods) > 1 else "rests on") for name in methods]
     return Table(columns, rows, numbered=True, sortable=True, filtered="label", stacked=True)

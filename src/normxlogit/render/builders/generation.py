@@ -39,30 +39,33 @@ def generation_blocks(g: Attribution) -> list[Block]:
 
     Of several layers the last is drawn.
     """
-    described, (_, positive, negative) = header([g], tested=verdict(g.verified)), meanings(g)
+    header_block, (_, positive, negative) = header([g], tested=verdict(g.verified)), meanings(g)
     g = g if g.layers is None else g.layer(g.layers[-1])
     g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
     in_words = g.has_words and any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in g.words())
-    spoken = g.group_targets("word") if g.audio and in_words else None
-    heard = bool(g.audio) and not g.scores[:, : g.text_units].any()
-    if heard:
-        texts = {"transcript": [] if spoken is None else answer_pieces(spoken, from_first=True)}
+    by_word = g.group_targets("word") if g.audio and in_words else None
+    # Of a transcript the text has no scores: its words rest on the sound alone.
+    rests_on_sound_alone = bool(g.audio) and not g.scores[:, : g.text_units].any()
+    if rests_on_sound_alone:
+        pieces_by_name = {"transcript": [] if by_word is None else answer_pieces(by_word, from_first=True)}
     else:
-        texts = _prompt_and_completion(g)
-    linked = spoken if heard and spoken is not None else g
-    media, scores = _media_blocks(linked, 0 if heard else g.text_units)
+        pieces_by_name = _prompt_and_completion(g)
+    linked_result = by_word if rests_on_sound_alone and by_word is not None else g
+    media, scores = _media_blocks(linked_result, 0 if rests_on_sound_alone else g.text_units)
     kinds = " and ".join([*(["patches"] if g.images else []), *(["moments"] if g.audio else [])])
-    hint = HEARD if heard else HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
+    hint = (
+        HEARD if rests_on_sound_alone else HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
+    )
     links = Links({"signed": g.signed, "scores": scores}, hint, negative or "less than 0")
     blocks: list[Block] = [
-        described,
-        Sentences([Sentence(name, [text]) for name, text in texts.items()]),
+        header_block,
+        Sentences([Sentence(name, [text]) for name, text in pieces_by_name.items()]),
         *media,
-        *([links] if spoken is not None or not heard else []),
-        *([] if spoken is None else [block for sound in spoken.audio for block in _over_time(spoken, sound)]),
+        *([links] if by_word is not None or not rests_on_sound_alone else []),
+        *([] if by_word is None else [block for sound in by_word.audio for block in _over_time(by_word, sound)]),
         *removals_table(g.verified),
     ]
-    if heard:
+    if rests_on_sound_alone:
         return [*blocks, Legend(positive, negative, ["each word by its own largest score"])]
     notes = ["each token's context by its own largest score", *([f"{kinds} by the largest of theirs"] if media else [])]
     table = Fold("Each generated token and what it rests on", [_strongest(g, negative or "")], essential=True)

@@ -1,6 +1,6 @@
 """The blocks of an answer and its sources, with or without citations, linked to each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,12 @@ HINT = (
 
 def source_blocks(s: Attribution) -> list[Block]:
     """Return the blocks of an answer and its sources."""
-    count, top = len(s.units.sources), s.top(SHOWN)
-    losses = [None if s.verified is None else s.verified.loss(t.position) for t in top]
-    rows = [("" if t.name == t.text else t.name, t.text, t.share, nats) for t, nats in zip(top, losses, strict=True)]
+    count = len(s.units.sources)
+    rows = []
+    for source in s.top(SHOWN):
+        name = "" if source.name == source.text else source.name
+        nats = None if s.verified is None else s.verified.loss(source.position)
+        rows.append((name, source.text, source.share, nats))
     return [
         Header("", _facts(s), s.notes, verdict(s.verified)),
         _text(answer_pieces(s)),
@@ -48,20 +51,16 @@ def citation_blocks(cited: Citations) -> list[Block]:
     support = () if s.bias is None else cited.support  # shares need the bias
     flawed = {k: sentence for k, sentence in enumerate(support) if sentence.judgement != "rests"}
     underlined = f"underlined: a sentence that does not rest on the {name}, or contradicts the {name}"
-    answer, marks = [], cited.marks
-    for piece in answer_pieces(s):
-        numbers = () if piece.part is None else marks[piece.part]
-        if piece.part in flawed:
-            reason = f"{flawed[piece.part].verdict}: {flawed[piece.part].reason}"
-            piece = piece._replace(kind="unsupported", details=reason)
-        answer.append(piece._replace(cited=numbers))
+    answer = _marked_answer(cited, flawed)
     verdicts = [[cell(sentence.text), cell(sentence.verdict), cell(sentence.reason)] for sentence in support]
     measured = f", if it loses {LEAST_LOSS:g} nat without the {name}" if cited.verified is not None else ""
     question = f"Does the answer rest on the {name}? A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    listed = cited.citations()
-    listed += [c for c in cited.top(len(cited.sources)) if c.number is None and c.nats is not None]
-    rows = [(f"[{c.number}] {c.name}" if c.number else c.name, c.text, c.share, c.nats) for c in listed]
+    tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
+    rows = [
+        (f"[{source.number}] {source.name}" if source.number else source.name, source.text, source.share, source.nats)
+        for source in (*cited.citations(), *tested)
+    ]
     rendered = _text([Piece(s.prompt or "")], small=True)
     return [
         Header("", [("question", cited.question), *_facts(s)], s.notes),
@@ -88,6 +87,23 @@ def _grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
     """Return a grid of the sources' columns of values of all units, (K, U), or (U,) for a single part."""
     names = [s.units.text[i] or s.units.names[i] for i in s.units.sources]
     return Grid([t.name for t in s.targets], names, np.atleast_2d(values)[:, s.units.sources], **options)
+
+
+def _marked_answer(cited: Citations, flawed: Mapping[int, Any]) -> list[Piece]:
+    """Return the answer in pieces, each sentence with the numbers of its citations.
+
+    Args:
+        cited: The answer.
+        flawed: The sentences that do not rest on their sources, or contradict them, by index.
+    """
+    answer = []
+    for piece in answer_pieces(cited.attribution):
+        numbers = () if piece.part is None else cited.marks[piece.part]
+        if piece.part in flawed:
+            reason = f"{flawed[piece.part].verdict}: {flawed[piece.part].reason}"
+            piece = piece._replace(kind="unsupported", details=reason)
+        answer.append(piece._replace(cited=numbers))
+    return answer
 
 
 def _facts(s: Attribution) -> list[tuple[str, str]]:

@@ -150,11 +150,20 @@ def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts:
     """Return a table with a row for each word: its score by each method, and the answer without it.
 
     Scores by several methods are in colour. A terminal shows the words that are strongest by any.
+
+    Args:
+        grids: The scores by each method, one row each.
+        unit: "word" or "token".
+        titles: The headings of the methods' columns.
+        facts: Further columns by their headings, with a text for each word.
     """
     rows, several = [], len(grids) > 1
     for i, name in enumerate(grids[0].columns):
-        scored = [(g.number(0, i), float(g.scores[0, i]), several * float(g.strengths[0, i])) for g in grids]
-        cells = [cell(text, score, strength=strength) for text, score, strength in scored]
+        strengths = [float(grid.strengths[0, i]) if several else 0.0 for grid in grids]  # colours compare methods
+        cells = [
+            cell(grid.number(0, i), float(grid.scores[0, i]), strength=strength)
+            for grid, strength in zip(grids, strengths, strict=True)
+        ]
         kind = "special" if grids[0].kinds[i] == "special" else ""
         rows.append([Cell((Piece(name, kind=kind),)), *cells, *(cell(column[i]) for column in facts.values())])
     columns = [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, facts)]
