@@ -40,14 +40,14 @@ def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
         [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]
         for sequence in (0, 1)
     ]
-    content = max(sequences, key=len)
-    room = limit - (len(encoding) - len(content))
-    if room < 1:
+    text_tokens = max(sequences, key=len)
+    tokens_per_window = limit - (len(encoding) - len(text_tokens))
+    if tokens_per_window < 1:
         raise InputError(
             f"the shorter text of the pair fills the model's {limit} tokens, which leaves no room for windows of the "
             "longer; shorten it"
         )
-    return content, room
+    return text_tokens, tokens_per_window
 
 
 def _window_places(encoding: Encoding, content: Places, start: int, room: int) -> Places:

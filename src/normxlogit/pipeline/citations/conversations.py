@@ -275,10 +275,12 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
         as_text: What is written as plain text: values of `AS_TEXT`, `ALTERNATE`, `DEFINITIONS` and `PARTS`.
     """
     messages = conversation.messages
-    last = len(messages)
-    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning follows the rendered text
-        last -= 1
-    chat = chat_messages(messages[:last], as_text)
+    rendered_messages = len(messages)
+    while (
+        rendered_messages > 1 and messages[rendered_messages - 1].kind == "reasoning"
+    ):  # the answer's own reasoning follows the rendered text
+        rendered_messages -= 1
+    chat = chat_messages(messages[:rendered_messages], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
     rows = [chat_message.message for chat_message in chat]
     if PARTS in as_text:
@@ -288,16 +290,16 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
     starts = _message_starts(rendered, chat, messages)
-    text, opened = rendered.text, rendered.text.rstrip().endswith("<think>")
+    text, opens_reasoning = rendered.text, rendered.text.rstrip().endswith("<think>")
     if rendered.media:  # read by the processor, from the messages
         return Rendering(replace(rendered, notes=()), starts)
-    if last < len(messages):
-        text = rendered.text if opened else f"{rendered.text}<think>\n"
-        for place in range(last, len(messages)):
-            starts[place] = len(text)
-            text += messages[place].text + "\n"
+    if rendered_messages < len(messages):
+        text = rendered.text if opens_reasoning else f"{rendered.text}<think>\n"
+        for message_index in range(rendered_messages, len(messages)):
+            starts[message_index] = len(text)
+            text += messages[message_index].text + "\n"
         text += "</think>\n\n"
-    elif opened:  # the answer has no reasoning, so it is closed
+    elif opens_reasoning:  # the template begins the answer with reasoning, and there is none
         text += "\n</think>\n\n"
     return Rendering(replace(rendered, text=text, notes=()), starts)
 
@@ -428,8 +430,10 @@ def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everyth
             content = f"{previous.message['content']}\n\n{content}"
         else:
             content = [*_as_parts(previous.message["content"]), *_as_parts(content)]
-        shift = sum(len(text) + 1 for text in texts_of(previous.message)) + isinstance(content, str)
-        places = (*previous.places, *((place, offset + shift) for place, offset in current.places))
+        shift = sum(len(text) + 1 for text in texts_of(previous.message))  # texts are joined by a character
+        if isinstance(content, str):  # by two
+            shift += 1
+        places = (*previous.places, *((message_index, offset + shift) for message_index, offset in current.places))
         joined[-1] = ChatMessage({**previous.message, **current.message, "content": content}, places, current.calls)
     return joined
 

@@ -138,10 +138,11 @@ def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array) -> tuple[
         swapped_nats = [nats[question.sentence, text] for text in values.swapped(question)]
         best = int(np.argmax(swapped_nats))
         likeliest = question.others[best]
-        holds = {
-            n: any(v.text.lower() == likeliest.lower() for v in source_values)
-            for n, source_values in values.source_values.items()
-        }
+        sources_with_likeliest = [
+            name
+            for name, source_values in values.source_values.items()
+            if any(value.text.lower() == likeliest.lower() for value in source_values)
+        ]
         start = parts[question.sentence].start + question.value.start
         results.append(
             Swap(
@@ -150,7 +151,7 @@ def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array) -> tuple[
                 start=start,
                 end=start + len(question.value.text),
                 other=likeliest,
-                source=next(name for name, is_there in holds.items() if is_there),
+                source=sources_with_likeliest[0],
                 margin=nats[question.sentence, sentence] - swapped_nats[best],
             )
         )
@@ -168,16 +169,21 @@ def _log_probabilities(
         return []
     completed = values.completed
     encoding = completed.encoding
-    first = {k: values.first_token(k) for k, _ in variants}
-    start = min(first.values())
+    first_tokens = {k: values.first_token(k) for k, _ in variants}
+    shared_tokens = min(first_tokens.values())
     continuations = [
-        Continuation(tuple(encoding.ids[start : first[k]]), tuple(values.sentence_ids(k, text))) for k, text in variants
+        Continuation(tuple(encoding.ids[shared_tokens : first_tokens[k]]), tuple(values.sentence_ids(k, text)))
+        for k, text in variants
     ]
-    tokens = continuations[0].all_ids  # the answer to the end of its first sentence with a value, or another spelling
-    is_answer = tokens == encoding.ids[start : start + len(tokens)]
-    begins = start + len(continuations[0].prefix) - completed.prompt_tokens
-    whole = float(answer_nats[begins : begins + len(continuations[0].ids)].sum()) if is_answer else None
-    return continuation_log_probabilities(model, encoding.take(range(start)), continuations, whole)
+    # The first variant is a sentence as it is. Unless its text alone has other tokens than the answer, its
+    # log-probability is known.
+    tokens = continuations[0].all_ids
+    is_answer = tokens == encoding.ids[shared_tokens : shared_tokens + len(tokens)]
+    sentence_start = shared_tokens + len(continuations[0].prefix) - completed.prompt_tokens
+    known_nats = (
+        float(answer_nats[sentence_start : sentence_start + len(continuations[0].ids)].sum()) if is_answer else None
+    )
+    return continuation_log_probabilities(model, encoding.take(range(shared_tokens)), continuations, known_nats)
 
 
 def value_contrasts(values: SwappedValues) -> Contrasts | None:

@@ -103,9 +103,9 @@ def explain_completions(
 
     results: dict[int, Attribution] = {}
     contexts = [completion.context for completion in requests]
-    share = options[0].method.memory if len(requests) > 1 else 1
+    memory_factor = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
-        for attempt in batch_attempts(model, contexts, share):
+        for attempt in batch_attempts(model, contexts, memory_factor):
             with attempt as places:
                 parts = _parts([requests[place] for place in places], model.vocabulary_size)
                 explained = [result for part in parts for result in _explain(model, part)]
@@ -202,12 +202,12 @@ def _explain_both_stacks(model: TaskModel, completion: CompletionRequest, method
     if not is_causal(model, run, completion.start):
         del run  # for memory
         return _in_halves(completion, lambda part: _explain_with_source(model, part))
-    count, first = len(completion.ids), completion.start - 1  # the place at which the first token is predicted
+    count, first_position = len(completion.ids), completion.start - 1  # the place at which the first token is predicted
     with torch.inference_mode():
-        predictions = predictions_of(model, run.hidden[0][first:], completion.generated_ids)
+        predictions = predictions_of(model, run.hidden[0][first_position:], completion.generated_ids)
     target = _batch_targets(model, torch.tensor([completion.ids]), completion.contrast, run)
     request = Request(model, run, target, layers=())
-    token_scores = method.score_each(request, first + torch.arange(count)[None])
+    token_scores = method.score_each(request, first_position + torch.arange(count)[None])
     if token_scores is None:
         raise MethodError(f"{method.info.name} gives no scores of completions")
     scores = _text_scores(token_scores, 0, count)  # (G, L, S + T - 1)
@@ -260,12 +260,15 @@ def _score_texts(
         ]
     count = max(len(completion.ids) for completion in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
-    ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
+    ids, read_positions = (
+        torch.zeros(len(batch), count, dtype=torch.long),
+        torch.full((len(batch), count), -1),
+    )  # (B, G)
     for row, (completion, padding) in enumerate(zip(batch, starts, strict=True)):
         ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
-        places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
+        read_positions[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
     request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
-    batch_scores = method.score_each(request, places)
+    batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
     return [
@@ -297,6 +300,15 @@ def _result(
     row_scores: Scores,
     predictions: tuple[list[Prediction], list[Prediction]],
 ) -> Attribution:
+    """Return the scores of a completion as a result.
+
+    Args:
+        model: The model.
+        completion: The completion.
+        layers: The layers of the scores; empty without an axis of layers.
+        row_scores: Scores of all tokens but the last for each generated token, (G, L, T - 1).
+        predictions: The top prediction at each generated token, and each token as a prediction.
+    """
     completed, options, start = completion.completed, completion.options, completion.start
     sequence, text = completed.encoding, completed.encoding.text
     row_scores, placed = split_media_scores(completion.context, row_scores)
