@@ -89,36 +89,41 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
             piece = piece._replace(number=answer_number(generated), details=likelier, part=part)
         spans.append((start, end, piece))
     placeholders: dict[int | None, str] = {token: medium.name for medium in g.media for token in medium.tokens}
-    name = None  # of the medium of the placeholder pieces before
+    # Placeholders of one picture or sound in a row, with the space between them, become one piece with its name.
+    name_before = None
     for piece in cut(texts[0], spans):
-        if (own_name := placeholders.get(piece.source)) is None:
+        name = placeholders.get(piece.source)
+        if name is None:
             pieces.append(piece)
-            name = name if piece.source is None and not piece.text.strip() else None
-        elif own_name != name:  # one name instead of all placeholders
-            pieces.append(Piece(f"[{own_name}]", kind="special"))
-            name = own_name
-        elif pieces[-1].source is None and pieces[-1].kind != "special":  # the space between two of them
+            is_space = piece.source is None and not piece.text.strip()
+            name_before = name_before if is_space else None
+        elif name != name_before:
+            pieces.append(Piece(f"[{name}]", kind="special"))
+            name_before = name
+        elif pieces[-1].source is None and pieces[-1].kind != "special":  # the space before this placeholder
             pieces.pop()
     first = next((k for k, piece in enumerate(pieces) if piece.part is not None), len(pieces))
     return {"prompt": pieces[:first], "completion": pieces[first:]}
 
 
-def _media_blocks(g: Attribution, first: int) -> tuple[list[Block], list[list[float | None]]]:
+def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[list[float | None]]]:
     """Return the blocks of pictures and sounds, and a row of scores for each target, for the script of a page.
 
-    A row has the scores of the `first` units of the text, None for those after the target, and then the scores of all
-    parts of pictures and sounds.
+    A row has the scores of the units of the text, the first `first_part` units, with None for those after the target,
+    and then the scores of all parts of pictures and sounds.
     """
     blocks: list[Block] = []
     # The shortest digits of the float32, so that a display rounds only once.
     scores = [[float(str(score)) for score in row] for row in g.scores]
-    rows: list[list[float | None]] = [[*row[: min(first, (g.prompt_tokens or 0) + k)]] for k, row in enumerate(scores)]
+    rows: list[list[float | None]] = [
+        [*row[: min(first_part, (g.prompt_tokens or 0) + target)]] for target, row in enumerate(scores)
+    ]
     for medium in (*g.images, *g.audio):
-        block = media_block(medium, signed=g.signed, first=first, alone=len(g.images) == 1)
+        block = media_block(medium, signed=g.signed, first=first_part, alone=len(g.images) == 1)
         for row, parts in zip(rows, block.medium.scores.reshape(len(g), -1), strict=True):
-            row += [*[None] * (first - len(row)), *(float(str(score)) for score in parts)]
+            row += [*[None] * (first_part - len(row)), *(float(str(score)) for score in parts)]
         blocks.append(block)
-        first += len(block.parts)
+        first_part += len(block.parts)
     return blocks, rows
 
 

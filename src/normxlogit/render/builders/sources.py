@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...results.attribution import Attribution
-from ...results.citations import LEAST_LOSS, LEAST_SHARE, Citations
+from ...results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Support
 from ...results.storage.schema import FloatArray
 from ..blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
@@ -89,20 +89,20 @@ def _grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
     return Grid([t.name for t in s.targets], names, np.atleast_2d(values)[:, s.units.sources], **options)
 
 
-def _marked_answer(cited: Citations, flawed: Mapping[int, Any]) -> list[Piece]:
+def _marked_answer(cited: Citations, flawed: Mapping[int, Support]) -> list[Piece]:
     """Return the answer in pieces, each sentence with the numbers of its citations.
 
     Args:
         cited: The answer.
         flawed: The sentences that do not rest on their sources, or contradict them, by index.
     """
-    answer = []
+    answer, marks = [], cited.marks
     for piece in answer_pieces(cited.attribution):
-        numbers = () if piece.part is None else cited.marks[piece.part]
-        if piece.part in flawed:
-            reason = f"{flawed[piece.part].verdict}: {flawed[piece.part].reason}"
-            piece = piece._replace(kind="unsupported", details=reason)
-        answer.append(piece._replace(cited=numbers))
+        if (part := piece.part) is not None:
+            piece = piece._replace(cited=marks[part])
+            if (sentence := flawed.get(part)) is not None:
+                piece = piece._replace(kind="unsupported", details=f"{sentence.verdict}: {sentence.reason}")
+        answer.append(piece)
     return answer
 
 
@@ -134,11 +134,19 @@ def _prompt(s: Attribution) -> Fold:
 
 def _listed(rows: Sequence[tuple[str, str, float, float | None]], caption: str) -> Table:
     """Return a table of sources: name, text, share, and the loss of the answer without each, in nats."""
-    has_names, measured = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
+    has_names, has_losses = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
     largest = max(share for _, _, share, _ in rows) or 1.0
-    columns = [Column("source"), Column("text"), Column("share", numbers=True), Column("without it", numbers=True)]
+    columns = [Column("text"), Column("share", numbers=True)]
+    if has_names:
+        columns.insert(0, Column("source"))
+    if has_losses:
+        columns.append(Column("without it", numbers=True))
     body = []
     for name, text, share, nats in rows:
-        cells = [cell(name), cell(text), cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
-        body.append([*cells, cell("" if nats is None else f"{-nats:+.1f} nats", nats)][not has_names : 3 + measured])
-    return Table(columns[not has_names : 3 + measured], body, caption, stacked=True)
+        cells = [cell(text), cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
+        if has_names:
+            cells.insert(0, cell(name))
+        if has_losses:
+            cells.append(cell("" if nats is None else f"{-nats:+.1f} nats", nats))
+        body.append(cells)
+    return Table(columns, body, caption, stacked=True)
