@@ -285,7 +285,8 @@ class AnsweredPrompt:
 
         passes: Mapping[str, float]
         if isinstance(method, Perturbation):
-            table, _, passes, _ = score_sources(method, self.measure, self.weights, explain)
+            scored = score_sources(method, self.measure, self.weights, explain)
+            table, passes = scored.table, scored.passes
         else:
             table, passes = explain(method)
         if isinstance(method, ContextCite):  # the published package runs an ablation again that it drew twice

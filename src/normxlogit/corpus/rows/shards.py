@@ -221,19 +221,18 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: i
     if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
-        row_names = arrow.array(
-            [f"row {row}" for row in rows.to_pylist()], arrow.string()
-        )  # another row may have the id "7"
-        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), row_names)
-    table |= {name: _texts(arrow, block, column, problems) for name, column in columns.texts.items()}
+        # Not its number alone: another row may have the id "7".
+        row_names = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())
+        table["id"] = arrow.compute.coalesce(_as_strings(arrow, block.columns[columns.id], columns.id), row_names)
+    table |= {name: _parsed_texts(arrow, block, column, problems) for name, column in columns.texts.items()}
     if columns.target is not None:
-        table["target"] = _named(arrow, block.columns[columns.target], columns.target)
+        table["target"] = _as_strings(arrow, block.columns[columns.target], columns.target)
     for name in columns.keep:
         table[KEPT + name] = _kept(arrow, block.columns[name], name, kept_types, problems)
     return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
 
 
-def _texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str | None]) -> Any:
+def _parsed_texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str | None]) -> Any:
     """Return the cells of a column as strings; a cell that cannot be read becomes its row's problem."""
     described = f"column {' and '.join(map(repr, column.names))}"
     strings: list[str | None] = []
@@ -277,7 +276,7 @@ def _array(arrow: Any, column: Any) -> Any:
     return arrow.array([text and text.encode("utf-8", "replace").decode("utf-8") for text in strings], arrow.string())
 
 
-def _named(arrow: Any, column: Any, name: str) -> Any:
+def _as_strings(arrow: Any, column: Any, name: str) -> Any:
     """Return ids or targets as strings, numbers in digits."""
     values = _array(arrow, column)
     try:

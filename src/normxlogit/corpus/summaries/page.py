@@ -343,6 +343,7 @@ def _sections(summary: Summary) -> Iterator[Section]:
     if mistake_lines:
         columns = [unit_heading, "in wrong answers", "in right answers", "by chance", "share wrong"]
         what = "Words" if unit_heading == "token" else summary.unit.capitalize()
+        # `chance` bounds the probability that any of the units is so often in wrong answers if no unit matters.
         note = f'"by chance": at most so probable for any of {summary.tried:,} {summary.unit}, if they did not matter.'
         yield Section(f"{what} that are more often in wrong answers", columns, mistake_lines, "", note)
     for label, units in _by_label(summary).items():

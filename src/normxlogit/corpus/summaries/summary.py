@@ -435,15 +435,22 @@ class _Run(RunTables):
         label_texts = set(map(str, labels))
         return {label: n for label, n in counts if label not in label_texts}
 
-    def _wrong(self, rows: str, right: str, layer: int, top: int) -> list[WrongAnswer]:
-        """Return the wrong answers with the highest probabilities."""
+    def _wrong(self, from_rows: str, is_right: str, layer: int, top: int) -> list[WrongAnswer]:
+        """Return the wrong answers with the highest probabilities.
+
+        Args:
+            from_rows: The FROM clause of the rows with their right labels.
+            is_right: The expression of a query that says whether an answer is right.
+            layer: The index of the layer whose scores are shown.
+            top: Most answers.
+        """
         answers = self.ask(
-            f"SELECT row, prediction, probability, right_labels.shown FROM {rows} WHERE NOT ({right}) "  # noqa: S608
+            f"SELECT row, prediction, probability, right_labels.shown FROM {from_rows} WHERE NOT ({is_right}) "  # noqa: S608
             "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
             top,
         )
-        places = [row for row, *_ in answers]
-        ids, texts = self._texts(places), self._coloured_texts(places, layer)
+        wrong_rows = [row for row, *_ in answers]
+        ids, texts = self._texts(wrong_rows), self._coloured_texts(wrong_rows, layer)
         return [
             WrongAnswer(ids[row][0], label, probability, gold, texts.get(row, []))
             for row, label, probability, gold in answers
@@ -508,13 +515,13 @@ class _Run(RunTables):
         if not rows:
             return {}
         text = "text" if "text" in self.kinds else "NULL"
-        named = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
-        shared = self.ask(
+        row_id_text = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
+        repeated = self.ask(
             "SELECT id FROM shards WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",
-            list({name for _, name, _ in named}),
+            list({name for _, name, _ in row_id_text}),
         )
-        several = {name for (name,) in shared}
-        return {row: (f"{name} (row {row})" if name in several else name, text) for row, name, text in named}
+        repeated_ids = {name for (name,) in repeated}
+        return {row: (f"{name} (row {row})" if name in repeated_ids else name, text) for row, name, text in row_id_text}
 
     def _difference(self, compared_run: "_Run", top: int, least: int) -> dict[str, Any]:
         """Return the differences to another run: in its answers, and in the scores of units."""

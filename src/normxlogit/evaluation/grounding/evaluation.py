@@ -277,6 +277,7 @@ def choose_threshold(answers: Sequence[MeasuredAnswer]) -> float:
 
 
 def _shares(answers: Sequence[MeasuredAnswer]) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return the documents' share of each answer without swapped evidence, and whether the evidence is there."""
     rows = [(a.figures.values[SHARE], a.evidence == "there") for a in answers if a.evidence != "swapped"]
     return np.array([share for share, _ in rows]), np.array([label for _, label in rows])
 
