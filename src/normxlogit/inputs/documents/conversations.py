@@ -181,18 +181,20 @@ class _Reader:
         content = [content] if medium_type(content) else content
         if isinstance(images := raw.get("images"), list):  # of Ollama, before the text
             content = [*({"type": "image", "image": image} for image in images), *_as_parts(content)]
-        call = _first_text(raw, "tool_call_id", "id") or _first_text(additional, "tool_call_id")
+        call_id = _first_text(raw, "tool_call_id", "id") or _first_text(additional, "tool_call_id")
         if kind == "tool result" and not _is_list_of_parts(content):
             self._read_result(
-                content, _first_text(raw, "name", "tool_name") or _first_text(additional, "name", "tool_name"), call
+                content, _first_text(raw, "name", "tool_name") or _first_text(additional, "name", "tool_name"), call_id
             )
         else:
             for part in _as_parts(content):
-                self._read_part(part, kind, name=_first_text(raw, "name") or _first_text(additional, "name"), call=call)
+                self._read_part(
+                    part, kind, name=_first_text(raw, "name") or _first_text(additional, "name"), call_id=call_id
+                )
         for tool_call in _calls(raw) or _calls(additional):
             self._read_call(tool_call)
 
-    def _read_part(self, part: Any, kind: MessageKind, name: str = "", call: str = "") -> None:
+    def _read_part(self, part: Any, kind: MessageKind, name: str = "", call_id: str = "") -> None:
         """Read a part of a message's content."""
         if isinstance(part, str):
             part = {"type": "text", "text": part}
@@ -200,7 +202,7 @@ class _Reader:
         if type_ in ("text", "input_text", "output_text", "refusal", "summary_text"):
             text = next((part[key] for key in ("text", "content", "refusal") if isinstance(part.get(key), str)), "")
             if kind == "tool result":
-                self._read_result(text, name, call)
+                self._read_result(text, name, call_id)
             else:
                 self._read_text(kind, text)
         elif type_ in ("thinking", "reasoning", "thought"):
@@ -239,18 +241,18 @@ class _Reader:
             part,
         )
         name = _first_text(inner, "name", "tool_name") or _first_text(part, "name", "tool_name") or "tool"
-        call = _first_text(part, "call_id", "tool_call_id", "tool_id", "id") or _first_text(inner, "id")
+        call_id = _first_text(part, "call_id", "tool_call_id", "tool_id", "id") or _first_text(inner, "id")
         arguments = _first_filled(inner, "arguments", "args", "input", "tool_kwargs", "parameters")
         arguments = {} if arguments is None else arguments
-        tool_call = Message("tool call", _as_text(parse_json(arguments)), name, self._number, call)
+        tool_call = Message("tool call", _as_text(parse_json(arguments)), name, self._number, call_id)
         for message in self._of_this_message():
-            if message == tool_call or (call and message.call == call and message.kind == "tool call"):
+            if message == tool_call or (call_id and message.call == call_id and message.kind == "tool call"):
                 return
-        if call:
-            self._tools[call] = name
+        if call_id:
+            self._tools[call_id] = name
         self.messages.append(tool_call)
 
-    def _read_result(self, content: Any, name: str, call: str) -> None:
+    def _read_result(self, content: Any, name: str, call_id: str) -> None:
         """Read the result of a tool; several texts of one message are one result."""
         media: list[Any] = []
         content = [content] if medium_type(content) else content
@@ -261,13 +263,12 @@ class _Reader:
             self.notes += [UNREAD.format(self._number, part["type"]) for part in unread]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
-        last_message = next(iter(self._of_this_message()[-1:]), None)
-        if last_message is not None and last_message.kind == "tool result" and call and last_message.call == call:
-            self.messages[-1] = Message(
-                "tool result", f"{last_message.text}\n{text}", last_message.name, self._number, call
-            )
+        of_this_message = self._of_this_message()
+        last = of_this_message[-1] if of_this_message else None
+        if last is not None and last.kind == "tool result" and call_id and last.call == call_id:
+            self.messages[-1] = Message("tool result", f"{last.text}\n{text}", last.name, self._number, call_id)
         else:
-            self._add_message("tool result", text, self._tools.get(call, "") or name, call)
+            self._add_message("tool result", text, self._tools.get(call_id, "") or name, call_id)
         for part in media:
             self._read_medium(part, "user")
 

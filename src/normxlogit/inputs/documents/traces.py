@@ -199,8 +199,8 @@ def _messages_of_side(value: Any, role: str) -> list[dict[str, Any]]:
     """Return the messages of a request or of a response.
 
     Args:
-        value: A text of the author, messages, or a mapping with them.
-        role: The author of a text.
+        value: A text, messages, or a mapping with them.
+        role: "user" for a request, "assistant" for a response; a text without a role has this one.
     """
     value = parse_json(value)
     if isinstance(value, str):

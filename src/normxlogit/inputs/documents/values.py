@@ -56,7 +56,7 @@ def names_in(text: str, tokenizer: PreTrainedTokenizerBase) -> frozenset[str]:
         tokenizer: The tokenizer, a private one.
     """
     inside_sentences: set[str] = set()
-    sentence_starts: set[str] = set()  # of sentences
+    sentence_starts: set[str] = set()
     begins_sentence = True
     for match in _TOKEN.finditer(text):
         word = match.group()
