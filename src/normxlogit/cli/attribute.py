@@ -232,13 +232,13 @@ def attribute(
     }
     with quiet(), _stoppable(output):
         from ..corpus.jobs import Predictions
-        from ..corpus.local import bound_kernels
+        from ..corpus.local import limit_cached_kernels
         from ..corpus.run import attribute as run
         from ..tasks.targets import typed_targets
 
         job_settings = {name: value for name, value in settings.items() if value is not None}
         kind = _job_with(job_settings)
-        bound_kernels()
+        limit_cached_kernels()
         if engine == "ray" and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
         explainer = options.load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)

@@ -103,40 +103,54 @@ def load_examples(
     if name == SAMPLE and data_dir is None:
         lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
         return [Example(**json.loads(line)) for line in lines[:limit]]
-    load_dataset = _datasets().load_dataset
     task = TASKS.get(name)
     columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
-    path = _local_file(name, split, data_dir) if name else None
-    if not isinstance(source, str | Path):
-        rows, where = _rows_in_memory(source), f"the {type(source).__name__}"
-    elif path is not None:
-        rows = read_rows(path)
-        where = str(path)
-    elif data_dir is not None:
-        raise DataError(
-            f"{data_dir}: no {split}.jsonl, .parquet, .csv or .tsv there, and none in {Path(data_dir) / name}"
-        )
-    else:
-        where = f"{name} ({split})"
-        if task is not None and split == "validation":
-            split = task.validation
-        try:
-            rows = load_dataset("nyu-mll/glue", task.hub, split=split) if task else load_dataset(name, split=split)
-        except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise DataError(f"{where}: could not be downloaded from the hub ({reason}); pass data_dir") from None
+    rows, source_name = _read_source(source, name, task, split, data_dir)
     if not columns:
-        columns = _guessed(rows.column_names, where)
-    missing = [c for c in (*columns, label_column) if c not in rows.column_names]
+        columns = _guessed(rows.column_names, source_name)
+    missing = [column for column in (*columns, label_column) if column not in rows.column_names]
     if missing:
         advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
-        has = ", ".join(rows.column_names)
-        raise DataError(f"{where}: no column {', '.join(map(repr, missing))}; it has {has}{advice}")
+        existing = ", ".join(rows.column_names)
+        raise DataError(f"{source_name}: no column {', '.join(map(repr, missing))}; it has {existing}{advice}")
     if limit is not None:
         rows = rows.select(range(min(limit, len(rows))))
     if not len(rows):
-        raise DataError(f"{where}: empty")
-    return [_example(row, number, columns, label_column, where) for number, row in enumerate(rows)]
+        raise DataError(f"{source_name}: empty")
+    return [_example(row, number, columns, label_column, source_name) for number, row in enumerate(rows)]
+
+
+def _read_source(
+    source: Any, name: str, task: GlueTask | None, split: str, data_dir: str | Path | None
+) -> tuple[Any, str]:
+    """Return the rows of a source, as a `datasets.Dataset`, and the name of the source for errors.
+
+    Args:
+        source: As in `load_examples`.
+        name: The source, if it is a name or a path; empty for rows in memory.
+        task: The task of GLUE with this name.
+        split: As in `load_examples`.
+        data_dir: As in `load_examples`.
+    """
+    if not isinstance(source, str | Path):
+        return _rows_in_memory(source), f"the {type(source).__name__}"
+    path = _local_file(name, split, data_dir) if name else None
+    if path is not None:
+        return read_rows(path), str(path)
+    if data_dir is not None:
+        raise DataError(
+            f"{data_dir}: no {split}.jsonl, .parquet, .csv or .tsv there, and none in {Path(data_dir) / name}"
+        )
+    source_name = f"{name} ({split})"
+    load_dataset = _datasets().load_dataset
+    if task is not None and split == "validation":
+        split = task.validation
+    try:
+        rows = load_dataset("nyu-mll/glue", task.hub, split=split) if task else load_dataset(name, split=split)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{source_name}: could not be downloaded from the hub ({reason}); pass data_dir") from None
+    return rows, source_name
 
 
 def _rows_in_memory(table: Any) -> Any:
@@ -201,6 +215,7 @@ def _datasets() -> Any:
 
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:
+    """Return the file of a data set: `name` itself, or that of the split in `data_dir`; None if there is none."""
     if Path(name).suffix in FORMATS:
         path = Path(name)
         if not path.is_file():
@@ -220,13 +235,15 @@ def _guessed(names: Sequence[str], where: str) -> tuple[str, ...]:
     raise DataError(f"{where}: columns (--columns) says which column holds the text; it has {', '.join(names)}")
 
 
-def _example(row: Any, number: int, columns: Sequence[str], label: str, where: str) -> Example:
+def _example(row: Any, row_number: int, columns: Sequence[str], label_column: str, source_name: str) -> Example:
+    """Return a row as an example, after checking that its texts are texts and its label is a number or a name."""
     for column in columns:
         if not isinstance(text := row[column], str) or not text.strip():
-            raise DataError(f"{where}, row {number}, column {column!r}: expected a text, got {text!r}")
-    gold = _number(row[label]) if isinstance(row[label], str) else row[label]
+            raise DataError(f"{source_name}, row {row_number}, column {column!r}: expected a text, got {text!r}")
+    gold = _number(row[label_column]) if isinstance(row[label_column], str) else row[label_column]
     if not isinstance(gold, int | float | str) or gold != gold or gold == "":
-        raise DataError(f"{where}, row {number}, column {label!r}: expected a number or a label's name, got {gold!r}")
+        place = f"{source_name}, row {row_number}, column {label_column!r}"
+        raise DataError(f"{place}: expected a number or a label's name, got {gold!r}")
     texts = [row[column] for column in columns]
     return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold)
 

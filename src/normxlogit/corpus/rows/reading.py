@@ -149,6 +149,7 @@ def _mapping(row: Any) -> Mapping[str, Any]:
 
 
 def _standard_input(kind: str) -> "RowSource":
+    """Return the source of the lines of standard input."""
     if kind not in ("text", "jsonl"):
         raise DataError("standard input is read as text or jsonl; save other formats to a file")
     try:
@@ -195,12 +196,12 @@ class File:
         from fsspec.core import OpenFile
         from fsspec.utils import infer_compression
 
-        packing = infer_compression(self.path)
-        if packing is None and Path(self.path).suffix in PACKED:
+        compression = infer_compression(self.path)
+        if compression is None and Path(self.path).suffix in PACKED:
             raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
         try:
-            with OpenFile(self.system, self.path, "rb", compression=packing).open() as file:
-                yield open_reader(file, self.kind, 0 if packing else self.size)
+            with OpenFile(self.system, self.path, "rb", compression=compression).open() as file:
+                yield open_reader(file, self.kind, 0 if compression else self.size)
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
@@ -305,17 +306,19 @@ class FileSource:
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read all files; the share is that of their bytes."""
         total, bytes_read = max(sum(file.size for file in self.files), 1), 0
-        kinds = self._partition_types(columns)
-        inside = [name for name in columns if name not in kinds]
+        partition_types = self._partition_types(columns)
+        columns_in_files = [name for name in columns if name not in partition_types]
         for file in self.files:
-            values = {name: file.partitions.get(name) for name in kinds}
-            for block in file.blocks(inside):
-                shared = {
-                    name: arrow_module().array([values[name]] * len(block.problems), "string").cast(kind)
-                    for name, kind in kinds.items()
+            partitions = {name: file.partitions.get(name) for name in partition_types}
+            for block in file.blocks(columns_in_files):
+                partition_columns = {
+                    name: arrow_module().array([partitions[name]] * len(block.problems), "string").cast(kind)
+                    for name, kind in partition_types.items()
                 }
                 yield RowBlock(
-                    {**block.columns, **shared}, block.problems, (bytes_read + block.fraction * file.size) / total
+                    {**block.columns, **partition_columns},
+                    block.problems,
+                    (bytes_read + block.fraction * file.size) / total,
                 )
             bytes_read += file.size
 

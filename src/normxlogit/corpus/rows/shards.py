@@ -120,22 +120,24 @@ class Shard:
 def read_shards(source: InputSource, columns: InputColumns, size: int) -> Iterator[Shard]:
     """Read a source shard by shard."""
     arrow = arrow_module()
-    waiting: list[Any] = []
-    count = index = row = 0
+    tables: list[Any] = []
+    waiting_rows = index = row = 0
     fraction = 0.0
     kept_types: dict[str, Any] = {}  # types, as the first block has them
     for block in source.blocks(columns.names):
         table = _normalised(arrow, block, columns, row, kept_types)
-        row, before, fraction = row + len(table), fraction, block.fraction
-        waiting.append(table)
-        count += len(table)
-        while count >= size:
-            table = arrow.concat_tables(waiting)
-            waiting, count, index = [table.slice(size)], count - size, index + 1
-            unread = min(count / max(len(block.problems), 1), 1.0)
-            yield _shard(table.slice(0, size), index - 1, fraction - unread * (fraction - before))
-    if count:
-        yield _shard(arrow.concat_tables(waiting), index, fraction)
+        row, fraction_before, fraction = row + len(table), fraction, block.fraction
+        tables.append(table)
+        waiting_rows += len(table)
+        while waiting_rows >= size:
+            table = arrow.concat_tables(tables)
+            tables, waiting_rows, index = [table.slice(size)], waiting_rows - size, index + 1
+            unread_share_of_block = min(waiting_rows / max(len(block.problems), 1), 1.0)
+            yield _shard(
+                table.slice(0, size), index - 1, fraction - unread_share_of_block * (fraction - fraction_before)
+            )
+    if waiting_rows:
+        yield _shard(arrow.concat_tables(tables), index, fraction)
 
 
 def left_shards(
@@ -154,21 +156,22 @@ def left_shards(
         written: The shards that are written.
         skipped: Called with the share of the input that is done.
     """
-    unseen, rows = set(written), 0
+    expected_indices, rows = set(written), 0
     for shard in read_shards(source, columns, size):
-        finished, rows = written.get(shard.index), rows + len(shard.table)
-        unseen.discard(shard.index)
-        if finished is None:
+        written_shard, rows = written.get(shard.index), rows + len(shard.table)
+        expected_indices.discard(shard.index)
+        if written_shard is None:
             yield shard
-        elif (finished.digest, finished.rows) != (shard.digest, len(shard.table)):
+        elif (written_shard.digest, written_shard.rows) != (shard.digest, len(shard.table)):
+            last_row = written_shard.first + written_shard.rows - 1
             raise DataError(
-                f"rows {finished.first} to {finished.first + finished.rows - 1} of the input have changed since they "
-                "were explained; give another --output, or the input as it was"
+                f"rows {written_shard.first} to {last_row} of the input have changed since they were explained; give "
+                "another --output, or the input as it was"
             )
         elif skipped is not None:
             skipped(shard.fraction)
-    if unseen:
-        last = written[max(unseen)]
+    if expected_indices:
+        last = written[max(expected_indices)]
         raise DataError(
             f"the input has {rows} rows, and {last.first + last.rows} were explained before; give another --output, or "
             "the input as it was"
@@ -190,25 +193,26 @@ def _digest(table: Any) -> str:
         if str(column.type) != "string":
             if arrow.types.is_dictionary(column.type):  # whose values are those of the whole block
                 column = column.cast(column.type.value_type)
-            column = column.take(rows)  # without the bytes behind nulls and, in the padding, of the next rows
+            # A copy: a slice keeps bytes behind nulls, and those of the next rows as padding.
+            column = column.take(rows)
             sink = arrow.BufferOutputStream()
             with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
                 writer.write_table(arrow.table({name: column}))
             digest.update(sink.getvalue())
             continue
         for chunk in column.chunks:
-            _, bounds, data = chunk.buffers()
-            places = np.frombuffer(bounds, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            digest.update(np.diff(places).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
+            _, offset_buffer, data = chunk.buffers()
+            offsets = np.frombuffer(offset_buffer, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+            digest.update(np.diff(offsets).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
             if data is not None:
-                digest.update(memoryview(data)[places[0] : places[-1]])
+                digest.update(memoryview(data)[offsets[0] : offsets[-1]])
     return digest.hexdigest()
 
 
-def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, kept_types: dict[str, Any]) -> Any:
+def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: int, kept_types: dict[str, Any]) -> Any:
     """Return a block of rows as a table with the columns of a shard."""
     problems = list(block.problems)
-    rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
+    rows = arrow.array(np.arange(first_row, first_row + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     for prefix, name in columns.media.items():
         column = block.columns[name]
@@ -217,10 +221,10 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, 
     if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
-        unnamed = arrow.array(
+        row_names = arrow.array(
             [f"row {row}" for row in rows.to_pylist()], arrow.string()
         )  # another row may have the id "7"
-        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), unnamed)
+        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), row_names)
     table |= {name: _texts(arrow, block, column, problems) for name, column in columns.texts.items()}
     if columns.target is not None:
         table["target"] = _named(arrow, block.columns[columns.target], columns.target)
