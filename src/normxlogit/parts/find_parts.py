@@ -184,12 +184,11 @@ def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor |
             return None
         path = path_of(model, word_embeddings)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
-    first_calls = {call.path: call for call in reversed(calls)}
-    calls_in_order = [call for call in calls if first_calls[call.path] is call]  # a hook reads a module's first call
-    for call in calls_in_order:
+    first_calls = [call for call in calls if call.number == 1]  # which the tap records
+    for call in first_calls:
         if call.main_input is embedded:
             return EmbeddingTap(call.path, True, (0, 1, 2))
-    for call in calls_in_order:
+    for call in first_calls:
         for is_input, tensor in ((True, call.main_input), (False, tensor_of(call.returned))):
             axes = axes_of(tensor, embedded)
             if axes is not None:

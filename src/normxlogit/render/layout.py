@@ -113,18 +113,18 @@ class Layout:
 
     def legend(self, a: Attribution) -> Legend:
         """Return the legend of a result's colours."""
-        grid, notes = self.grid, []
+        grid, notes, facts = self.grid, [], []
         if a.layers is not None:
             silent = [name for row, name in enumerate(grid.rows) if not grid.strongest(row, 1)]
-            notes = ["each layer by its own largest score", *(f"{name}: {NOTHING}" for name in silent)]
+            notes, facts = ["each layer by its own largest score"], [f"{name}: {NOTHING}" for name in silent]
         scores = grid.scores[0, grid.plain]
         sizes = np.abs(scores)
         one_sign = len(grid.rows) == 1 < len(scores) and ((scores > 0).all() or (scores < 0).all())
         if one_sign and sizes.min() >= LEVEL * sizes.max():
-            notes.append(ONE_SIGN.format(grid.number(0, grid.plain[int(sizes.argmin())])))
+            facts.append(ONE_SIGN.format(grid.number(0, grid.plain[int(sizes.argmin())])))
         unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
         _, positive, negative = meanings(a)
-        return Legend(positive, negative, notes, grid, unread)
+        return Legend(positive, negative, notes, facts, grid=grid, unread=unread)
 
 
 def _kind_of_piece(a: Attribution, tokens: Sequence[int]) -> str:

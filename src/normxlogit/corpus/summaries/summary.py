@@ -11,10 +11,10 @@ import numpy as np
 from ...errors import DataError, InputError
 from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
-from ...render.builders.text import last_visible
 from ...render.layout import layout
 from ...results.attribution import Attribution
 from ...results.gold import read_gold
+from ...results.layers import last_visible
 from ...results.storage.columns import CORPUS, result_states
 from ...results.storage.schema import plain
 from ..rows.formats import arrow_module

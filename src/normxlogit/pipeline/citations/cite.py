@@ -28,7 +28,7 @@ from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed_prompts import Completed, TooLongError, generate, read_completion
 from ..completions.sources import explain_sources, part_weights, sources_and_parts
 from ..options import Options
-from .conversations import ConversationPrompt, Spans, conversation_prompt
+from .conversations import Spans, conversation_prompt
 from .swaps import SwappedValues, sources_of_values, swaps, value_contrasts
 from .windows import read_in_windows
 
@@ -71,37 +71,50 @@ def cite(
     *,
     method: Method,
     verify: int | Literal["auto"] = 0,
-    turn: int | None = None,
-    **prompt: Any,
+    **arguments: Any,
 ) -> Citations:
     """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
 
-    Args:
-        model: A causal language model.
-        question: As in `ask`, like `documents`.
-        documents: What `normxlogit.inputs.documents.documents.documents_by_name` takes.
-        method: How the sources are scored.
-        verify: For how many of the first sources the loss of the answer without them is measured, a pass each; "auto"
-            measures until the others can no longer come first.
-        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
-        **prompt: The other arguments of `ask`; `messages` without documents are a conversation of any format.
-
-    Raises:
-        InputError: If there is no question, document or turn, or they leave no room for an answer.
-        UnsupportedModelError: If the model is not a causal language model, or the method does not work on it.
+    The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
     """
     options = Options(method=method, verify=verify)
-    messages = prompt.get("messages")
-    if documents is None and messages is not None and not isinstance(messages, str):
-        if question is not None or prompt.get("system") is not None:
-            raise InputError("messages hold the question and the system message; pass one or the other")
-        keywords = {name: value for name, value in prompt.items() if name not in ("messages", "system")}
-        answered = ask_in(model, messages, turn, **keywords)
-    elif turn is not None:
+    return cite_answered(model, read_answered(model, question, documents, **arguments), options)
+
+
+def read_answered(
+    model: TaskModel,
+    question: str | None,
+    documents: Any,
+    *,
+    messages: Any = None,
+    turn: int | None = None,
+    system: str | None = None,
+    **answer: Any,
+) -> Answered:
+    """Read a question with its documents, or a conversation, up to an answer.
+
+    Args:
+        model: A causal language model.
+        question: As in `ask`, like `documents` and `system`.
+        documents: As in `ask`.
+        messages: As in `ask`; without documents a conversation of any format.
+        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
+        system: As in `ask`.
+        **answer: Of `ask`: `answer` and `max_new_tokens`.
+    """
+    if _is_conversation(question, documents, messages, system):
+        return ask_in(model, messages, turn, **answer)
+    if turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
-    else:
-        answered = Answered(ask(model, question, documents, **prompt, longer=True), question or "")
-    return cite_answered(model, answered, options)
+    completed = ask(model, question, documents, messages=messages, system=system, longer=True, **answer)
+    return Answered(completed, question or "")
+
+
+def _is_conversation(question: str | None, documents: Any, messages: Any, system: str | None) -> bool:
+    """Return whether the sources are the messages of a conversation, after checking that these are all there is."""
+    if messages is not None and (question is not None or system is not None):
+        raise InputError("messages hold the question and the system message; pass one or the other")
+    return documents is None and messages is not None and not isinstance(messages, str)
 
 
 def cite_answered(
@@ -179,34 +192,13 @@ def cite_stream(
     messages: Any = None,
     system: str | None = None,
 ) -> Iterator[Citations]:
-    """Cite each sentence of an answer as soon as it is finished.
-
-    Args:
-        model: A causal language model.
-        pieces: The text of the answer, piece by piece.
-        question: As in `cite`, like the other arguments.
-        documents: As in `cite`.
-        method: As in `cite`.
-        verify: As in `cite`.
-        messages: As in `cite`; of a conversation all messages stand before the answer.
-        system: As in `cite`.
-
-    Returns:
-        The answer up to the end of each sentence, with what this sentence rests on. They are computed as they are
-        taken.
-
-    Raises:
-        InputError: If the prompt cannot be read; see `cite`.
-    """
+    """Cite each sentence of an answer as soon as it is finished; see `Explainer.cite_stream`."""
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
     options = Options(method=method, verify=verify)
-    conversation_input: ConversationPrompt | None = None
-    if documents is None and messages is not None and not isinstance(messages, str):
-        if question is not None or system is not None:
-            raise InputError("messages hold the question and the system message; pass one or the other")
-        conversation = read_conversation(messages)
-        conversation_input = conversation_prompt(model, conversation, answer="")
+    if _is_conversation(question, documents, messages, system):
+        messages = read_conversation(messages)
+        conversation_prompt(model, messages, answer="")  # refused at once, not when the answer is there
     elif messages is None:
         pictures, texts = separate_pictures(documents)
         documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
@@ -214,17 +206,7 @@ def cite_stream(
 
     def answered_with(text: str) -> Answered:
         """Return the prompt with the beginning of the answer that is finished so far."""
-        if conversation_input is not None:
-            completed = ask(
-                model, None, conversation_input.spans, messages=conversation_input.prompt, answer=text, longer=True
-            )
-            return Answered(
-                completed,
-                conversation_input.question,
-                with_media_messages(conversation_input.messages, completed.encoding),
-            )
-        completed = ask(model, question, documents, messages=messages, answer=text, system=system, longer=True)
-        return Answered(completed, question or "")
+        return read_answered(model, question, documents, messages=messages, system=system, answer=text)
 
     return _cite_finished(model, pieces, answered_with, options)
 
@@ -326,10 +308,10 @@ def ask_in(
         )
     except TooLongError as error:
         raise _naming_messages(error, rendered.messages) from None
-    return Answered(completed, rendered.question, with_media_messages(rendered.messages, completed.encoding))
+    return Answered(completed, rendered.question, _with_media(rendered.messages, completed.encoding))
 
 
-def with_media_messages(messages: Sequence[MessageSpan], encoding: Encoding) -> tuple[MessageSpan, ...]:
+def _with_media(messages: Sequence[MessageSpan], encoding: Encoding) -> tuple[MessageSpan, ...]:
     """Return the messages of a conversation with its pictures and sounds as messages, in the order of the prompt."""
     media_messages = [
         MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media
@@ -377,8 +359,6 @@ def ask(
     prompt: Prompt | ReadPrompt
     if messages is None:
         prompt, spans = question_prompt(question, documents, system, chat=chat)
-    elif question is not None or system is not None:
-        raise InputError("messages hold the question and the system message; pass one or the other")
     elif isinstance(messages, ReadPrompt):
         prompt, spans = messages, documents
     else:

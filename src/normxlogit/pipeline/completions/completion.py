@@ -99,8 +99,7 @@ def explain_completions(
         for completion, completion_options in zip(completed, options, strict=True)
     ]
     if requests[0].context.source is not None or model.task.is_speech:  # a source each
-        return [_explain_with_source(model, completion) for completion in requests]
-
+        return [_explain(model, [completion])[0] for completion in requests]
     results: dict[int, Attribution] = {}
     contexts = [completion.context for completion in requests]
     memory_factor = options[0].method.memory if len(requests) > 1 else 1
@@ -139,11 +138,17 @@ def _parts(batch: list[CompletionRequest], vocabulary: int) -> Iterator[list[Com
 
 def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attribution]:
     """Explain completions from one forward pass over all."""
-    options = batch[0].options
-    method = options.method
-    if batch[0].context.media:
+    options, first = batch[0].options, batch[0].context
+    method, scores_source = options.method, isinstance(options.method, FrozenGradient)
+    if first.media:
         check_reads_media(method)
-    contexts = model.batch([completion.context for completion in batch], list(range(len(batch))))
+    if first.source is not None and method.needs_grad and not scores_source:
+        raise MethodError(
+            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
+            "two: frozen-gradient scores source and completion, normxlogit the completion alone"
+        )
+    encodings = [completion.context for completion in batch]
+    contexts = model.batch(encodings, list(range(len(batch))), encode_sources=not scores_source)
     run = method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return explain_run(model, run, batch)
@@ -181,43 +186,6 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
     )
 
 
-def _explain_with_source(model: TaskModel, completion: CompletionRequest) -> Attribution:
-    """Explain a completion of an encoder-decoder model, by its source too if the method can do that."""
-    method = completion.options.method
-    if isinstance(method, FrozenGradient):
-        return _explain_both_stacks(model, completion, method)
-    if method.needs_grad:
-        raise MethodError(
-            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
-            "two: frozen-gradient scores source and completion, normxlogit the completion alone"
-        )
-    return _explain(model, [completion])[0]
-
-
-def _explain_both_stacks(model: TaskModel, completion: CompletionRequest, method: FrozenGradient) -> Attribution:
-    """Explain a completion by the S tokens of the source and the T - 1 tokens that the decoder read."""
-    batch = model.batch([completion.context], indices=[0], encode_sources=False)
-    run = method.forward(model, batch, completion.options.layers, predict=False)
-    # One pass explains all generated tokens only if the logits at a token do not depend on later tokens.
-    if not is_causal(model, run, completion.start):
-        del run  # for memory
-        return _in_halves(completion, lambda part: _explain_with_source(model, part))
-    count, first_position = len(completion.ids), completion.start - 1  # the place at which the first token is predicted
-    with torch.inference_mode():
-        predictions = predictions_of(model, run.hidden[0][first_position:], completion.generated_ids)
-    target = _batch_targets(model, torch.tensor([completion.ids]), completion.contrast, run)
-    request = Request(model, run, target, layers=())
-    token_scores = method.score_each(request, first_position + torch.arange(count)[None])
-    if token_scores is None:
-        raise MethodError(f"{method.info.name} gives no scores of completions")
-    scores = _text_scores(token_scores, 0, count)  # (G, L, S + T - 1)
-    check_finite(method, request, scores.values.numpy())
-    model.check_finite(scores.values.numpy(), run.batch)
-    if completion.context.signal is None:  # the units are the tokens of both sides; a sound is added as moments
-        completion = completion._replace(completed=completion.completed.joined())
-    return _result(model, completion, (), scores, predictions)
-
-
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest]) -> list[Attribution]:
     """Explain completions from a forward pass over them."""
     with torch.inference_mode():
@@ -230,6 +198,8 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
     results = []
     for completion, scores, predictions in zip(batch, all_scores, text_predictions, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
+        if isinstance(completion.options.method, FrozenGradient):  # the units are the tokens of source and decoder
+            completion = completion._replace(completed=completion.completed.joined())
         result = _result(model, completion, layers, scores, predictions)
         same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
         notes = (
@@ -260,10 +230,8 @@ def _score_texts(
         ]
     count = max(len(completion.ids) for completion in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
-    ids, read_positions = (
-        torch.zeros(len(batch), count, dtype=torch.long),
-        torch.full((len(batch), count), -1),
-    )  # (B, G)
+    ids = torch.zeros(len(batch), count, dtype=torch.long)  # (B, G)
+    read_positions = torch.full_like(ids, -1)  # (B, G)
     for row, (completion, padding) in enumerate(zip(batch, starts, strict=True)):
         ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
         read_positions[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
@@ -271,9 +239,10 @@ def _score_texts(
     batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
+    masks = run.batch.mask if run.batch.padded else [None] * len(batch)  # scores of a source have no mask
     return [
-        _text_scores(batch_scores, row, len(completion.ids), run.batch.mask[row])
-        for row, completion in enumerate(batch)
+        _text_scores(batch_scores, row, len(completion.ids), mask)
+        for row, (completion, mask) in enumerate(zip(batch, masks, strict=True))
     ]
 
 

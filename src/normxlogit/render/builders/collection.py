@@ -7,6 +7,7 @@ from ...results.attribution import Attribution
 from ...results.base import Record
 from ...results.citations import Citations
 from ...results.collection import Attributions
+from ...results.layers import representative_layer
 from ...results.targets import prediction_of
 from ..blocks import Block, Card, Cell, Column, Table, cell
 from ..describe import answer_number, method_of, shortened
@@ -16,7 +17,7 @@ from .curves import Curve, curves_card
 from .generation import generation_blocks
 from .similarity import similarity_blocks
 from .sources import citation_blocks, source_blocks
-from .text import attribution_blocks, comparison_blocks, opening
+from .text import attribution_blocks, comparison_blocks
 
 WORDS, OPEN = 4, 3
 """Most words in a row; most cards on a page that are opened at first."""
@@ -119,7 +120,7 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
         cells += [cell(prediction.label)] if labels else []
         sorted_by = prediction.value if prediction.probability is None else prediction.probability
         cells.append(cell(answer_number(prediction), sorted_by))
-        strongest = {method_of(a): layout(a, words=words).grid.named(opening(a), WORDS) for a in group}
+        strongest = {method_of(a): layout(a, words=words).grid.named(representative_layer(a), WORDS) for a in group}
         rows.append([*cells, *(Cell(strongest.get(name, ())) for name in methods)])
     columns = [Column("text"), *([Column("label")] if labels else []), Column(value_heading, numbers=True)]
     columns += [Column(f"rests on, {name}" if len(methods) > 1 else "rests on") for name in methods]

@@ -68,7 +68,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
         _links(evidence, [sentence.verdict for sentence in support]),
         *([Table(columns, verdicts, question, stacked=True)] if support else []),
         _listed(rows, "Sources") if rows else Paragraph("no sentence of the answer cites a source"),
-        Legend(SHARE.format("a"), notes=[underlined] if flawed else []),
+        Legend(SHARE.format("a"), styles=[underlined] if flawed else []),
         Fold("The prompt as the model reads it", [rendered]) if cited.messages else _prompt(evidence),
     ]
 
