@@ -135,6 +135,7 @@ class _Actor:
         self.worker = worker_for(explainer._model, settings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        """Explain and write the shards of a batch, and return what was written."""
         written = []
         for content in batch["shard"]:
             shard = pickle.loads(content)  # noqa: S301  # written by the read task above

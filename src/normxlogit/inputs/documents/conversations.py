@@ -285,9 +285,9 @@ class _Reader:
         if kind == "assistant" and (match := THINKING.fullmatch(text)):
             self._add_message("reasoning", match[1])
             text = match[2]
-        last_message = self._of_this_message()[-1:]
-        if last_message and last_message[0].kind == kind and text.strip():
-            self.messages[-1] = Message(kind, f"{last_message[0].text}\n{text.strip()}", number=self._number)
+        of_this_message = self._of_this_message()
+        if of_this_message and of_this_message[-1].kind == kind and text.strip():
+            self.messages[-1] = Message(kind, f"{of_this_message[-1].text}\n{text.strip()}", number=self._number)
         else:
             self._add_message(kind, text)
 

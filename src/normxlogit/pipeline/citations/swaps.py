@@ -194,7 +194,9 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
     """
     completed, parts = values.completed, values.parts
     answer_tokens = len(completed.encoding) - completed.prompt_tokens
-    differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
+    differences: dict[
+        int, list[tuple[int, int, float]]
+    ] = {}  # by sentence: token of the answer, other token there, weight
     for question in values.questions:
         if occurs_in(question.value.text, values.outside_sources):
             continue
