@@ -194,9 +194,8 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
     """
     completed, parts = values.completed, values.parts
     answer_tokens = len(completed.encoding) - completed.prompt_tokens
-    differences: dict[
-        int, list[tuple[int, int, float]]
-    ] = {}  # by sentence: token of the answer, other token there, weight
+    # By sentence: a token of the answer, another token that could be there, and the weight of this difference.
+    differences: dict[int, list[tuple[int, int, float]]] = {}
     for question in values.questions:
         if occurs_in(question.value.text, values.outside_sources):
             continue

@@ -142,8 +142,8 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
     if a.offsets is None or text is None:
         raise DataError("sources need a tokenizer that reports character offsets")
     masked = [
-        special or of not in (None, sequence)
-        for special, of in zip(a.special_tokens_mask, a.units.sequence, strict=False)
+        special or text_index not in (None, sequence)
+        for special, text_index in zip(a.special_tokens_mask, a.units.sequence, strict=False)
     ]
     completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
     prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens

@@ -418,7 +418,7 @@ def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, s
     """Return the layout of a picture's tokens in it, if each token is a square block of patches.
 
     Returns:
-        None if they are no blocks of a number of patches.
+        None if the patches do not form one square block for each token.
     """
     if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
         return None
@@ -428,7 +428,7 @@ def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, s
         if np.nanmax(np.prod(merged[:, 2:] - merged[:, :2], -1)) > 1.5 * side**2 * np.nanmedian(
             np.prod(boxes[:, 2:] - boxes[:, :2], -1)
         ):
-            return None  # not one behind the other
+            return None  # the patches of a token do not follow each other: their boxes span more than a block
     elif grid[0] % side or grid[1] % side:
         return None
     else:
