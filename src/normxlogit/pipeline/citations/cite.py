@@ -508,6 +508,8 @@ def _tested(
 ) -> Verification:
     """Measure the loss of each sentence without its first sources and without all, and swap its values.
 
+    Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
+
     Args:
         model: The model.
         values: The values of the answer, and what could stand in their places.
@@ -521,17 +523,21 @@ def _tested(
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
-    ablations = Ablations(model, completed, sources)
+    copies = _copies(sequence.text, sources)
+    group_of = {place: group for group, places in enumerate(copies) for place in places}
+    ablations = Ablations(model, completed, [_joined([sources[place] for place in places]) for places in copies])
     evidence = cited.evidence
+    source_scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+    scores = np.array([source_scores[places].sum() for places in copies])  # (N,)
     if verify == "auto":
-        scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
-        places = list(verified(ablations, answer_weights[0], scores))
+        measured = list(verified(ablations, answer_weights[0], scores))
         for holders in sources_of_values(values):  # one source for each value: each may be all that a value rests on
-            if holders and not set(holders) & set(places):
-                places.append(max(holders, key=lambda place: scores[place]))
+            groups = {group_of[place] for place in holders}
+            if groups and not groups & set(measured):
+                measured.append(max(sorted(groups), key=lambda group: scores[group]))
     else:
-        places = [source.position for source in evidence.top(verify)]
-    (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
+        measured = np.argsort(-scores, kind="stable")[:verify].tolist()
+    (token_nats,) = ablations(np.ones((1, len(copies)), bool))  # (G,)
     nats = token_nats @ weights.T  # (K,)
 
     def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
@@ -540,14 +546,32 @@ def _tested(
         return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
 
     try:
-        without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
+        without = ablations(np.zeros((1, len(copies)), bool))[0] @ weights.T  # (K,)
     except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
-    lost = leave_one_out(ablations, weights, places)  # (K, n)
+    lost = leave_one_out(ablations, weights, measured)  # (K, n)
     return Verification(
         **CITATION_TEST,
         original=removal([], nats),
-        single=tuple(removal([place], nats - losses) for place, losses in zip(places, lost.T, strict=True)),
+        single=tuple(
+            removal([place], nats - losses)
+            for group, losses in zip(measured, lost.T, strict=True)
+            for place in copies[group]
+        ),
         together=removal(range(len(sources)), without),
-        swaps=swaps(model, values, token_nats),
+        swaps=swaps(model, values, token_nats, evidence.scores[:, cited.sources].astype(np.float64)),
     )
+
+
+def _copies(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:
+    """Return the places of sources in groups of the same words; a picture or a sound is one by itself."""
+    groups: dict[str | int, list[int]] = {}
+    for place, source in enumerate(sources):
+        key = place if source.places else " ".join(text[source.start : source.end].split())
+        groups.setdefault(key, []).append(place)
+    return list(groups.values())
+
+
+def _joined(sources: Sequence[NamedSpan]) -> NamedSpan:
+    """Return sources as one, with the tokens of all."""
+    return sources[0]._replace(tokens=tuple(sorted(token for source in sources for token in source.tokens)))
