@@ -495,6 +495,8 @@ def _tested(
 ) -> Verification:
     """Measure the loss of each sentence without its first sources and without all, and swap its values.
 
+    Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
+
     Args:
         model: The model.
         values: The values of the answer, and what could stand in their places.
@@ -508,18 +510,23 @@ def _tested(
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
-    ablations = Ablations(model, completed, sources)
+    sources_of_group = _sources_with_the_same_words(sequence.text, sources)  # N groups, which are left out together
+    group_of = {source: group for group, members in enumerate(sources_of_group) for source in members}
+    merged_sources = [_merged([sources[source] for source in members]) for members in sources_of_group]
+    ablations = Ablations(model, completed, merged_sources)
     evidence = cited.evidence
+    source_scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+    scores = np.array([source_scores[members].sum() for members in sources_of_group])  # (N,)
     if verify == "auto":
-        scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
-        removed_sources = list(verified(ablations, answer_weights[0], scores))
+        removed_groups = list(verified(ablations, answer_weights[0], scores))
         # One source of each value, too: it may be all that the value rests on.
         for sources_with_value in sources_of_values(values):
-            if sources_with_value and not set(sources_with_value) & set(removed_sources):
-                removed_sources.append(max(sources_with_value, key=lambda source: scores[source]))
+            groups = {group_of[source] for source in sources_with_value}
+            if groups and not groups & set(removed_groups):
+                removed_groups.append(max(sorted(groups), key=lambda group: scores[group]))
     else:
-        removed_sources = [source.position for source in evidence.top(verify)]
-    (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
+        removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
+    (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
     nats = token_nats @ weights.T  # (K,)
 
     def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
@@ -529,16 +536,35 @@ def _tested(
         return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
 
     try:
-        without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
+        without = ablations(np.zeros((1, len(sources_of_group)), bool))[0] @ weights.T  # (K,)
     except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
-    nats_lost = leave_one_out(ablations, weights, removed_sources)  # (K, n)
+    nats_lost = leave_one_out(ablations, weights, removed_groups)  # (K, n)
     return Verification(
         **CITATION_TEST,
         original=removal([], nats),
         single=tuple(
-            removal([source], nats - losses) for source, losses in zip(removed_sources, nats_lost.T, strict=True)
+            removal([source], nats - losses)
+            for group, losses in zip(removed_groups, nats_lost.T, strict=True)
+            for source in sources_of_group[group]
         ),
         together=removal(range(len(sources)), without),
-        swaps=swaps(model, values, token_nats),
+        swaps=swaps(model, values, token_nats, evidence.scores[:, cited.sources].astype(np.float64)),
     )
+
+
+def _sources_with_the_same_words(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:
+    """Return groups of the indices of sources that are the same word for word; a picture or a sound is one by itself.
+
+    Without one of them alone the model would still read the same words elsewhere.
+    """
+    groups: dict[str | int, list[int]] = {}
+    for index, source in enumerate(sources):
+        words = " ".join(text[source.start : source.end].split())
+        groups.setdefault(index if source.places else words, []).append(index)
+    return list(groups.values())
+
+
+def _merged(sources: Sequence[NamedSpan]) -> NamedSpan:
+    """Return several sources as one, the first, with the tokens of all."""
+    return sources[0]._replace(tokens=tuple(sorted(token for source in sources for token in source.tokens)))
