@@ -9,11 +9,13 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of, texts_of
+from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of
+from ...inputs.documents.answers import answer_text, piece_text
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.documents import documents_by_name, separate_pictures
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
+from ...inputs.message_parts import texts_of
 from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
 from ...methods import Method
 from ...model.task_model import TaskModel
@@ -60,10 +62,6 @@ class Answered:
         return Citations(question=self.question, attribution=sources, value_scores=value_scores, messages=self.messages)
 
 
-TEXT_FIELDS = ("content", "text", "response")
-"""Fields with the text of an answer, in objects of other libraries."""
-
-
 def cite(
     model: TaskModel,
     question: str | None,
@@ -102,6 +100,7 @@ def read_answered(
         system: As in `ask`.
         **answer: Of `ask`: `answer` and `max_new_tokens`.
     """
+    answer["answer"] = answer_text(answer.get("answer"))
     if _is_conversation(question, documents, messages, system):
         return ask_in(model, messages, turn, **answer)
     if turn is not None:
@@ -233,9 +232,10 @@ def _cite_finished(
 
 def _texts(pieces: Iterable[str]) -> Iterator[str]:
     for piece in pieces:
-        if not isinstance(piece, str):
+        text = piece_text(piece)
+        if not isinstance(text, str):
             raise InputError(f"a piece of an answer is a text, not {type(piece).__name__}")
-        yield piece
+        yield text
 
 
 def cite_each(
@@ -367,7 +367,7 @@ def ask(
         completed = generate(model, prompt, max_new_tokens, {})
     elif not isinstance(answer, str) or not answer.strip():
         raise InputError(
-            "the answer is empty" if isinstance(answer, str) else f"an answer is a text{_type_and_field(answer)}"
+            "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
         )
     else:
         completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ", longer=longer)
@@ -377,13 +377,6 @@ def ask(
     if not (sources := cited.with_tokens(spans)) and not cited.encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
     return cited.with_sources(sources)
-
-
-def _type_and_field(answer: object) -> str:
-    """Return a description of an object that is not an answer's text, and of the field that holds the text, if any."""
-    field = next((name for name in TEXT_FIELDS if isinstance(getattr(answer, name, None), str)), None)
-    where = f": pass its {field}" if field else ""
-    return f", not {type(answer).__name__}{where}"
 
 
 def _read_answer(
@@ -428,10 +421,17 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
     if not isinstance(documents, Mapping) or not documents:
         raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
     spans: Spans = {}
+    messages = [] if isinstance(prompt, str) else messages_of(prompt)
+    given = prompt["messages"] if isinstance(prompt, Mapping) and "messages" in prompt else prompt
+    if isinstance(given, list | tuple) and len(messages) != len(given):
+        raise InputError(
+            f"spans count the messages as the chat template reads them, and it reads these {len(given)} messages as "
+            f"{len(messages)}: pass calls and results of tools as messages of their own"
+        )
     for name, span in documents.items():
         try:
             *message, start, end = map(operator.index, span)
-            texts = [prompt] if isinstance(prompt, str) else texts_of(messages_of(prompt)[message[0]])
+            texts = [prompt] if isinstance(prompt, str) else texts_of(messages[message[0]])
             document = "\n".join(texts)[start:end]
         except (TypeError, ValueError, IndexError, KeyError):
             raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None

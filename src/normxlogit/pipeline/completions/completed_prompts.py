@@ -12,6 +12,7 @@ from transformers import GenerationConfig
 from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Content, Prompt, ReadPrompt, read_prompt
+from ...inputs.documents.answers import answer_text
 from ...inputs.encoder import append_tokens, private_tokenizer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import positive_integer
@@ -313,6 +314,7 @@ def read_completion(
     model.refresh()
     model.task.check_generates(model)
     prompt_encoding, rendered = _read_prompt(model, prompt)
+    completion = answer_text(completion)
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
