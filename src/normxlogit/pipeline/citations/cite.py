@@ -374,9 +374,10 @@ def ask(
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
-    if not (sources := cited.with_tokens(spans)) and not cited.encoding.media:
+    cited = cited.with_sources(spans)
+    if not cited.named_sources and not cited.encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
-    return cited.with_sources(sources)
+    return cited
 
 
 def _read_answer(
