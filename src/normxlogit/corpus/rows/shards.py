@@ -215,9 +215,7 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: i
     rows = arrow.array(np.arange(first_row, first_row + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     for prefix, name in columns.media.items():
-        column = block.columns[name]
-        cells = column if isinstance(column, list) else column.to_pylist()
-        table |= media_columns(arrow, cells, name, problems, prefix)
+        table |= media_columns(arrow, block.cells(name), name, problems, prefix)
     if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
@@ -248,10 +246,7 @@ def _texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str |
 
 def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
     """Return the cells of a column; of several columns, a mapping for each row, None if all cells are null."""
-    columns = [
-        column if isinstance(column, list) else _without_nulls(column.to_pylist())
-        for column in (block.columns[name] for name in names)
-    ]
+    columns: list[list[Any]] = [_without_nulls(block.cells(name)) for name in names]
     if len(columns) == 1:
         return columns[0]
     rows = zip(*columns, strict=True)
@@ -259,7 +254,7 @@ def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value without null fields; Arrow's structs have the fields of all rows."""
+    """Return a value without null fields; Arrow's structs, and JSON made of them, have the fields of all rows."""
     if isinstance(value, dict):
         return {name: _without_nulls(item) for name, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
