@@ -185,28 +185,17 @@ def _shard(table: Any, index: int, fraction: float) -> Shard:
 
 def _digest(table: Any) -> str:
     """Return a digest of values that does not depend on the format from which they were read."""
-    arrow, digest = arrow_module(), hashlib.blake2b(digest_size=12)
-    rows = arrow.array(np.arange(len(table)))
-    for name in table.column_names:
-        column = table[name]
-        digest.update(name.encode())
-        if str(column.type) != "string":
-            if arrow.types.is_dictionary(column.type):  # whose values are those of the whole block
-                column = column.cast(column.type.value_type)
-            # A copy: a slice keeps bytes behind nulls, and those of the next rows as padding.
-            column = column.take(rows)
-            sink = arrow.BufferOutputStream()
-            with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
-                writer.write_table(arrow.table({name: column}))
-            digest.update(sink.getvalue())
-            continue
-        for chunk in column.chunks:
-            _, offset_buffer, data = chunk.buffers()
-            offsets = np.frombuffer(offset_buffer, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            digest.update(np.diff(offsets).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
-            if data is not None:
-                digest.update(memoryview(data)[offsets[0] : offsets[-1]])
-    return digest.hexdigest()
+    arrow = arrow_module()
+    columns = {
+        name: column.cast(column.type.value_type) if arrow.types.is_dictionary(column.type) else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    # A copy: a slice keeps bytes behind nulls, and those of the next rows as padding.
+    copy = arrow.table(columns).take(arrow.array(np.arange(len(table))))
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, copy.schema) as writer:
+        writer.write_table(copy)
+    return hashlib.blake2b(sink.getvalue(), digest_size=12).hexdigest()
 
 
 def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: int, kept_types: dict[str, Any]) -> Any:
