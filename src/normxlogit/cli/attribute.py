@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..cli import options
 from ..errors import InputError
+from . import options
 from .console import layers_of, quiet, write
 
 if TYPE_CHECKING:

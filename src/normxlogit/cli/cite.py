@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cli import options
 from ..errors import DataError, InputError
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.documents.documents import SUFFIXES, decoded, files_in, is_existing_path, names_of_files, read_file
 from ..inputs.media.items import PICTURE_SUFFIXES
+from . import options
 from .console import check_output, deliver_result, format_for, quiet, status
 
 

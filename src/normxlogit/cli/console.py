@@ -114,14 +114,16 @@ def say_written(output: Path) -> None:
         sys.stderr.write(f"wrote {safe_output(str(output))}\n")
 
 
-def deliver_result(result: Any, kind: OutputKind, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
+def deliver_result(
+    result: Any, kind: OutputKind, output: Path | None, drawings: "Sequence[Sequence[Block]] | None" = None
+) -> None:
     """Write a result, or several, in a format, to a file or to standard output.
 
     Args:
         result: The result.
         kind: The format.
         output: The file; None for standard output.
-        blocks: The blocks for a terminal; by default those of the result.
+        drawings: Lists of blocks for a terminal; by default one for each result.
 
     Raises:
         DataError: If the file cannot be written, or matplotlib is missing.
@@ -142,7 +144,7 @@ def deliver_result(result: Any, kind: OutputKind, output: Path | None, blocks: "
         from ..render.terminal import text_of_blocks
 
         color = None if output is None else False
-        blocks_of_results = result._blocks_of_first(len(result._results())) if blocks is None else [blocks]
+        blocks_of_results = result._blocks_of_first(len(result._results())) if drawings is None else drawings
         content = (
             "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in blocks_of_results) + "\n"
         )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.documents import is_file_name
 from ..inputs.text_files import encoding_of
+from . import options
 from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
@@ -105,11 +105,7 @@ def explain(
         results = _explain(explainer, texts_or_pairs, methods_or_default, keywords)
         if merge is not None:
             results = type(results)(replace(a, merge=merge) for a in results)
-    if kind in ("figure", "latex"):
-        deliver_result(results[0] if len(results) == 1 else results, kind, output)
-        return
-    content = _render(results, kind, words, output)
-    deliver(content, output)
+    _deliver(results, kind, words, output)
 
 
 def methods() -> None:
@@ -237,33 +233,25 @@ def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | No
     return options.verify_count(verify)
 
 
-def _render(
-    results: "Attributions[Attribution]",
-    kind: OutputKind,
-    words: bool | None,
-    output: Path | None,
-) -> str:
-    """Return results as CSV, JSON, HTML or text for a terminal.
-
-    Args:
-        results: The results.
-        kind: The format.
-        words: Whether to merge tokens to words; None where the result can tell.
-        output: The file that will be written; None for standard output, which may have colours.
-    """
-    if kind == "csv":
-        return results.to_csv()
-    if kind == "json":
-        return _as_json(results, words, output)
+def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool | None, output: Path | None) -> None:
+    """Write results with the costs of their methods, as words or tokens."""
     from ..methods.registry import describe
     from ..render.builders.collection import cards, results_page
-    from ..render.terminal import text_of_blocks
+    from ..results.storage.files import json_text
+    from ..results.storage.schema import plain
 
     costs = [describe(a.method).passes for a in results]
     if kind == "html":
-        return results_page(results, words=words, costs=costs)
-    if len({a.method for a in results}) == 1:  # costs are there to compare methods
-        costs = []
-    color = None if output is None else False
-    card_blocks = [card.blocks for card in cards(results, words=words, costs=costs) if card.result]
-    return "\n\n".join(text_of_blocks(blocks, color=color) for blocks in card_blocks) + "\n"
+        deliver(results_page(results, words=words, costs=costs), output)
+    elif kind == "json" and words:
+        state = results.to_dict()
+        for result, state_of_result in zip(results, state["attributions"], strict=True):
+            state_of_result["words"] = plain(result.words())
+        deliver(json_text(state, ascii_only=ascii_only(output)), output)
+    elif kind == "terminal":
+        several = len({a.method for a in results}) > 1
+        drawn = cards(results, words=words, costs=costs if several else ())
+        deliver_result(results, kind, output, [card.blocks for card in drawn if card.result])
+    else:
+        single = kind in ("figure", "latex") and len(results) == 1
+        deliver_result(results[0] if single else results, kind, output)

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.documents import decoded
+from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
 
 ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"

@@ -195,20 +195,6 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
     model.__dict__[name] = types.MethodType(overriding, model)
 
 
-def accept_single_choices(model: nn.Module) -> None:
-    """Make a clone of a multiple-choice model read (B, T) and return (B, 1): one choice a row."""
-
-    def forward(original: Callable[..., Any], **inputs: Any) -> Any:
-        return original(
-            **{
-                name: value[:, None] if isinstance(value, Tensor) and value.ndim > 1 else value
-                for name, value in inputs.items()
-            }
-        )
-
-    override_forward(model, forward)
-
-
 def shallow_copy(module: nn.Module) -> nn.Module:
     """Return a second object for a module, with the same parameters and children."""
     copied: nn.Module = module.__class__.__new__(module.__class__)

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -209,33 +209,23 @@ class Folder:
         if not self.local:
             return
         for name in [inputs] if isinstance(inputs, str | Path) else inputs if isinstance(inputs, Sequence) else ():
-            if not isinstance(name, str | Path) or "\0" in str(name):
+            if not isinstance(name, str | Path):
                 continue
             input_path = Path(name).resolve()
             if input_path.is_dir() and Path(self.path).resolve().is_relative_to(input_path):
                 raise DataError(f"{self.location} lies in {name}, which is read as a whole; give another --output")
 
-    def failures(self, shards: Iterable[int]) -> Iterator[tuple[str, str]]:
-        """Yield the id and the reason of each row without a result in some shards.
+    def failures(self, written: Mapping[int, WrittenShard]) -> Iterator[tuple[int, str, str]]:
+        """Yield the number, the id and the reason of each row without a result, in their order.
 
         Raises:
             DataError: If a file of errors cannot be read.
         """
-        for index in shards:
+        for index in sorted(index for index, shard in written.items() if shard.errors):
             with self._reading(self._file(ERRORS, index)) as file:
-                table = file.read(columns=["id", "reason"])
-            yield from zip(map(str, table["id"].to_pylist()), map(str, table["reason"].to_pylist()), strict=True)
-
-    def first_error(self, manifest: Manifest) -> tuple[int, str]:
-        """Return the first row without a result, and the reason; there must be one.
-
-        Raises:
-            DataError: If the file of errors cannot be read.
-        """
-        index = min(i for i, shard in manifest.written.items() if shard.errors)
-        with self._reading(self._file(ERRORS, index)) as file:
-            table = file.read(columns=["row", "reason"])
-            return int(table["row"][0].as_py()), str(table["reason"][0].as_py())
+                table = file.read(columns=["row", "id", "reason"])
+            for row, name, reason in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                yield int(row), str(name), str(reason)
 
     def remove(self, shards: Iterable[int]) -> None:
         """Remove shards and their errors.

@@ -203,7 +203,7 @@ def _check_results(manifest: Manifest, folder: Folder) -> None:
     """Refuse a run in which no row has a result: the settings are at fault, not the rows."""
     rows = manifest.count("rows")
     if rows and rows == manifest.count("errors"):
-        row, reason = folder.first_error(manifest)
+        row, _, reason = next(folder.failures(manifest.written))
         raise DataError(f"none of {rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
 
 

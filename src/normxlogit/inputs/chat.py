@@ -8,11 +8,12 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..errors import InputError
-from .documents.traces import message_of
+from .documents.chat_messages import template_messages
+from .documents.traces import is_message, message_of
 from .media.items import MEDIA_TYPES, is_opened_picture
 from .media.pictures import PICTURE_KEYS, Picture
 from .media.sounds import Sound, feature_extractor_of
-from .message_parts import text_of_part, typed_messages
+from .message_parts import text_of_part, texts_of, typed_messages
 from .texts import collected, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -84,13 +85,22 @@ class ReadPrompt:
 def messages_of(value: Any) -> Any:
     """Return the messages of a chat as mappings; anything else unchanged."""
     messages = value["messages"] if isinstance(value, Mapping) and "messages" in value else _as_chat(value)
-    return list(map(message_of, messages)) if isinstance(messages, list | tuple) else messages
+    return template_messages(list(map(message_of, messages))) if isinstance(messages, list | tuple) else messages
 
 
 def _as_chat(value: Any) -> Any:
-    """Return a single message as a chat; anything else unchanged."""
-    message = message_of(value)
-    return [message] if _is_message(message) else value
+    """Return a single message as a chat, and the messages in an object; anything else unchanged."""
+    value = _messages_within(value)
+    message = value if isinstance(value, tuple) else message_of(value)
+    return [message] if isinstance(message, Mapping) and is_message(message) else value
+
+
+def _messages_within(value: Any) -> Any:
+    """Return the messages in an object, such as a prompt or a history of LangChain; anything else unchanged."""
+    if callable(to_messages := getattr(value, "to_messages", None)):
+        return list(to_messages())
+    messages = getattr(value, "messages", None)
+    return messages if isinstance(messages, list) else value
 
 
 def _is_message(value: Any) -> bool:
@@ -120,10 +130,10 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     prompts = _prompt_column(prompts)
     if not isinstance(prompts, Iterable):
         return [prompts], True  # refused where it is read
-    items = [message_of(plain_cell(item)) for item in prompts]
+    items = [message_of(_messages_within(plain_cell(item))) for item in prompts]
     if items and all(isinstance(item, Mapping) and "messages" in item for item in items):  # several chats
         return items, False
-    if items and all(isinstance(item, Mapping) and not {"role", "content"} & item.keys() for item in items):
+    if items and all(isinstance(item, Mapping) and not is_message(item) for item in items):
         return [_text_of_row(item) for item in items], False  # several rows of a data set
     if not items or any(isinstance(item, Mapping) for item in items):  # the messages of one chat
         return [items], True
@@ -210,13 +220,6 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
         raise InputError(f"the chat template refuses these messages: {error}") from None
     contents, notes = _locate_contents(tokenizer, messages, text, options)
     return ReadPrompt(text, tuple(contents), tuple(notes), messages, media, options)
-
-
-def texts_of(message: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a message: its content, or those of its parts. Characters count as in lines of them."""
-    content = message.get("content")
-    parts = content if isinstance(content, list | tuple) else [content]
-    return [text for part in parts if (text := text_of_part(part)) is not None]
 
 
 def _with_known_parts(tokenizer: Any, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str | None:

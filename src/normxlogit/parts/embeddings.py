@@ -155,26 +155,19 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, 
             )
 
 
-def table_of(side: nn.Module) -> nn.Module | None:
-    """Return the embedding table of an encoder or a decoder, None if it names none."""
+def table_of(model: nn.Module) -> nn.Module | None:
+    """Return the embedding table of a model, an encoder or a decoder, None if it names none."""
     try:
-        table = side.get_input_embeddings()  # type: ignore[operator]
-    except (AttributeError, NotImplementedError):  # FSMT's sides are plain modules
-        table = getattr(side, "embed_tokens", None)
-    return table if isinstance(table, nn.Module) else None
+        table = model.get_input_embeddings()  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):  # FSMT's sides are plain modules; Canine hashes its characters
+        table = getattr(model, "embed_tokens", None)
+    return table if isinstance(table, nn.Module) else None  # Perceiver gives its latents
 
 
 def _word_embedding_table(model: nn.Module) -> nn.Module | None:
     """Return the word embedding table, in an encoder-decoder model that of the encoder; None if there is none."""
-    try:
-        table = model.get_input_embeddings()  # type: ignore[operator]
-        config = getattr(model, "config", None)
-        stack = getattr(getattr(model, "base_model", None), "encoder", None)
-        # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.
-        if getattr(config, "is_encoder_decoder", False):
-            table = table_of(model.get_encoder())  # type: ignore[operator]
-        elif isinstance(stack, PreTrainedModel):
-            table = stack.get_input_embeddings()
-    except NotImplementedError:  # Canine hashes its characters
-        return None
-    return table if isinstance(table, nn.Module) else None  # Perceiver gives its latents
+    # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return table_of(model.get_encoder())  # type: ignore[operator]
+    stack = getattr(getattr(model, "base_model", None), "encoder", None)
+    return table_of(stack if isinstance(stack, PreTrainedModel) else model)

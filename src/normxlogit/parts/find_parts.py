@@ -16,6 +16,7 @@ from ..copies.run import Form, embedded_of, states_of, tensor_of
 from ..copies.trace import Call, axes_of, path_of, trace
 from ..errors import HeadMismatchError, first_line
 from .early_exit import chained_layers, find_early_exit
+from .embeddings import table_of
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import find_tail, first_layer_input
@@ -178,11 +179,8 @@ def _find_token_pooling(
 def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
     """Find a module whose input or output is the embedding layer's output; None if there is none."""
     if embedded is None:  # several streams from the start, made from the word embeddings
-        try:
-            word_embeddings = model.get_input_embeddings()
-        except NotImplementedError:  # of pyramids of feature maps
-            return None
-        path = path_of(model, word_embeddings)
+        table = table_of(model)
+        path = None if table is None else path_of(model, table)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
     first_calls = [call for call in calls if call.number == 1]  # which the tap records
     for call in first_calls:

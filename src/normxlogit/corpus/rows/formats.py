@@ -67,6 +67,11 @@ class RowBlock:
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         return cls(columns, [None] * len(table), fraction)
 
+    def cells(self, name: str) -> list[Any]:
+        """Return the cells of a column as Python values."""
+        column = self.columns[name]
+        return column if isinstance(column, list) else list(column.to_pylist())
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -87,7 +92,7 @@ def arrow_module() -> Any:
     Raises:
         DataError: If it is missing.
     """
-    missing = "corpora need pyarrow: pip install 'normxlogit[scale]'"
+    missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
     optional_module("pyarrow.compute", missing)
     return optional_module("pyarrow", missing)
 

@@ -82,6 +82,7 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
         kind: The format, where a name does not tell it.
         files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
+    arrow_module()  # raises DataError if it is missing
     if kind is not None and kind not in FORMATS:
         raise DataError(f"no format {kind!r}; there are {', '.join(FORMATS)}")
     if isinstance(inputs, str | Path):
@@ -160,7 +161,7 @@ def _standard_input(kind: str) -> "RowSource":
 
 def _dataset(name: str) -> Any:
     """Return the data set with a name, None if the name is that of files."""
-    missing = "data sets need datasets: pip install 'normxlogit[paper]'"
+    missing = "data sets need datasets: pip install 'normxlogit[eval]'"
     if name.startswith("hf:"):
         datasets = optional_module("datasets", missing)
         name_or_path, _, split = name[3:].partition(":")

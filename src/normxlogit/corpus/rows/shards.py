@@ -185,28 +185,17 @@ def _shard(table: Any, index: int, fraction: float) -> Shard:
 
 def _digest(table: Any) -> str:
     """Return a digest of values that does not depend on the format from which they were read."""
-    arrow, digest = arrow_module(), hashlib.blake2b(digest_size=12)
-    rows = arrow.array(np.arange(len(table)))
-    for name in table.column_names:
-        column = table[name]
-        digest.update(name.encode())
-        if str(column.type) != "string":
-            if arrow.types.is_dictionary(column.type):  # whose values are those of the whole block
-                column = column.cast(column.type.value_type)
-            # A copy: a slice keeps bytes behind nulls, and those of the next rows as padding.
-            column = column.take(rows)
-            sink = arrow.BufferOutputStream()
-            with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
-                writer.write_table(arrow.table({name: column}))
-            digest.update(sink.getvalue())
-            continue
-        for chunk in column.chunks:
-            _, offset_buffer, data = chunk.buffers()
-            offsets = np.frombuffer(offset_buffer, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            digest.update(np.diff(offsets).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
-            if data is not None:
-                digest.update(memoryview(data)[offsets[0] : offsets[-1]])
-    return digest.hexdigest()
+    arrow = arrow_module()
+    columns = {
+        name: column.cast(column.type.value_type) if arrow.types.is_dictionary(column.type) else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    # A copy: a slice keeps bytes behind nulls, and those of the next rows as padding.
+    copy = arrow.table(columns).take(arrow.array(np.arange(len(table))))
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, copy.schema) as writer:
+        writer.write_table(copy)
+    return hashlib.blake2b(sink.getvalue(), digest_size=12).hexdigest()
 
 
 def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: int, kept_types: dict[str, Any]) -> Any:
@@ -215,9 +204,7 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: i
     rows = arrow.array(np.arange(first_row, first_row + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     for prefix, name in columns.media.items():
-        column = block.columns[name]
-        cells = column if isinstance(column, list) else column.to_pylist()
-        table |= media_columns(arrow, cells, name, problems, prefix)
+        table |= media_columns(arrow, block.cells(name), name, problems, prefix)
     if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
@@ -247,10 +234,7 @@ def _parsed_texts(arrow: Any, block: RowBlock, column: TextColumn, problems: lis
 
 def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
     """Return the cells of a column; of several columns, a mapping for each row, None if all cells are null."""
-    columns = [
-        column if isinstance(column, list) else _without_nulls(column.to_pylist())
-        for column in (block.columns[name] for name in names)
-    ]
+    columns: list[list[Any]] = [_without_nulls(block.cells(name)) for name in names]
     if len(columns) == 1:
         return columns[0]
     rows = zip(*columns, strict=True)
@@ -258,7 +242,7 @@ def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value without null fields; Arrow's structs have the fields of all rows."""
+    """Return a value without null fields; Arrow's structs, and JSON made of them, have the fields of all rows."""
     if isinstance(value, dict):
         return {name: _without_nulls(item) for name, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -336,7 +336,7 @@ class _Run(RunTables):
     def _failures(self, top: int) -> list[RowNote]:
         """Return the reasons for rows without a result, the most frequent first."""
         ids: dict[str, list[str]] = {}
-        for name, reason in self.folder.failures(i for i, shard in sorted(self.written.items()) if shard.errors):
+        for _, name, reason in self.folder.failures(self.written):
             ids.setdefault(reason, []).append(name)
         failures = [RowNote(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
         return sorted(failures, key=lambda failure: -failure.rows)[:top]

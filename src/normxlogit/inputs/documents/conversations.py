@@ -1,8 +1,8 @@
 """Conversations of any common format as plain messages: texts, reasoning, tool calls and tool results.
 
 Formats are recognised by their shape; no package is imported. Read are OpenAI's chat completions and responses,
-Anthropic's messages, Gemini's contents, messages of LangChain and LangGraph, of LlamaIndex and of transformers' chat
-templates, and the traces of `normxlogit.inputs.documents.traces`.
+Anthropic's messages, Gemini's contents, messages of LangChain and LangGraph, LlamaIndex, Haystack, ShareGPT and
+transformers' chat templates, and the traces of `normxlogit.inputs.documents.traces`.
 """
 
 import json
@@ -198,6 +198,7 @@ class _Reader:
         """Read a part of a message's content."""
         if isinstance(part, str):
             part = {"type": "text", "text": part}
+        part = _unwrapped(part)
         type_ = str(part.get("type") or part.get("block_type") or _type_by_keys(part))
         if type_ in ("text", "input_text", "output_text", "refusal", "summary_text"):
             text = next((part[key] for key in ("text", "content", "refusal") if isinstance(part.get(key), str)), "")
@@ -214,9 +215,10 @@ class _Reader:
             self._read_result(_first_filled(inner, "response"), _first_text(inner, "name"), _first_text(inner, "id"))
         elif type_.endswith(("tool_result", "_call_output", "tool_call_response")):
             content = _first_filled(part, "content", "output", "response", "result")
-            self._read_result(
-                content, _first_text(part, "name"), _first_text(part, "tool_use_id", "call_id", "tool_call_id", "id")
-            )
+            origin = part["origin"] if isinstance(part.get("origin"), dict) else {}  # the call, of Haystack
+            name = _first_text(part, "name") or _first_text(origin, "tool_name")
+            call = _first_text(part, "tool_use_id", "call_id", "tool_call_id", "id") or _first_text(origin, "id")
+            self._read_result(content, name, call)
         elif type_ == "document" and isinstance(part.get("source"), dict) and part["source"].get("type") == "text":
             self._add_message(kind, str(part["source"].get("data", "")))
         elif type_.endswith("_call"):  # a built-in tool of the service, with its result
@@ -326,8 +328,27 @@ def _is_part(part: Any) -> bool:
         return True
     if not isinstance(part, dict):
         return False
+    part = _unwrapped(part)
     type_ = part.get("type") or part.get("block_type") or _type_by_keys(part)
     return (isinstance(type_, str) and PART_TYPES.fullmatch(type_) is not None) or type_ in GEMINI
+
+
+def is_tool_part(part: Any) -> bool:
+    """Return whether a value is a tool call or a tool's result among the parts of a content."""
+    if not isinstance(part, dict):
+        return False
+    part = _unwrapped(part)
+    type_ = str(part.get("type") or part.get("block_type") or _type_by_keys(part))
+    return type_ in GEMINI or re.fullmatch(r".*(tool_use|tool_call|tool_result|tool_call_response)", type_) is not None
+
+
+WRAPPED = ("tool_call", "tool_call_result", "reasoning")
+"""Keys of Haystack for the only field of a part."""
+
+
+def _unwrapped(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part that Haystack wraps into its key; others unchanged."""
+    return next((part[key] for key in WRAPPED if len(part) == 1 and isinstance(part.get(key), dict)), part)
 
 
 GEMINI = ("functionCall", "function_call", "functionResponse", "function_response")
@@ -340,6 +361,12 @@ def _type_by_keys(part: Mapping[str, Any]) -> str:
         return key
     if part.get("thought") is True:
         return "thought"
+    if "reasoning_text" in part:
+        return "reasoning"
+    if {"result", "origin"} <= part.keys():
+        return "tool_result"
+    if {"tool_name", "arguments"} <= part.keys():
+        return "tool_call"
     return "text" if set(part) <= {"text", "thought", "thoughtSignature", "thought_signature"} else "unknown"
 
 
@@ -363,7 +390,7 @@ def _reasoning(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(text for text in map(_reasoning, value) if text)
     if isinstance(value, dict):
-        keys = ("thinking", "reasoning", "text", "content", "summary")
+        keys = ("thinking", "reasoning", "reasoning_text", "text", "content", "summary")
         return next((text for key in keys if (text := _reasoning(value.get(key)))), "")
     return ""
 

@@ -9,11 +9,13 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of, texts_of
+from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of
+from ...inputs.documents.answers import answer_text, piece_text
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.documents import documents_by_name, separate_pictures
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
+from ...inputs.message_parts import texts_of
 from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
 from ...methods import Method
 from ...model.task_model import TaskModel
@@ -60,10 +62,6 @@ class Answered:
         return Citations(question=self.question, attribution=sources, value_scores=value_scores, messages=self.messages)
 
 
-TEXT_FIELDS = ("content", "text", "response")
-"""Fields with the text of an answer, in objects of other libraries."""
-
-
 def cite(
     model: TaskModel,
     question: str | None,
@@ -102,6 +100,7 @@ def read_answered(
         system: As in `ask`.
         **answer: Of `ask`: `answer` and `max_new_tokens`.
     """
+    answer["answer"] = answer_text(answer.get("answer"))
     if _is_conversation(question, documents, messages, system):
         return ask_in(model, messages, turn, **answer)
     if turn is not None:
@@ -233,9 +232,10 @@ def _cite_finished(
 
 def _texts(pieces: Iterable[str]) -> Iterator[str]:
     for piece in pieces:
-        if not isinstance(piece, str):
+        text = piece_text(piece)
+        if not isinstance(text, str):
             raise InputError(f"a piece of an answer is a text, not {type(piece).__name__}")
-        yield piece
+        yield text
 
 
 def cite_each(
@@ -367,23 +367,17 @@ def ask(
         completed = generate(model, prompt, max_new_tokens, {})
     elif not isinstance(answer, str) or not answer.strip():
         raise InputError(
-            "the answer is empty" if isinstance(answer, str) else f"an answer is a text{_type_and_field(answer)}"
+            "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
         )
     else:
         completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ", longer=longer)
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
-    if not (sources := cited.with_tokens(spans)) and not cited.encoding.media:
+    cited = cited.with_sources(spans)
+    if not cited.named_sources and not cited.encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
-    return cited.with_sources(sources)
-
-
-def _type_and_field(answer: object) -> str:
-    """Return a description of an object that is not an answer's text, and of the field that holds the text, if any."""
-    field = next((name for name in TEXT_FIELDS if isinstance(getattr(answer, name, None), str)), None)
-    where = f": pass its {field}" if field else ""
-    return f", not {type(answer).__name__}{where}"
+    return cited
 
 
 def _read_answer(
@@ -428,10 +422,17 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
     if not isinstance(documents, Mapping) or not documents:
         raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
     spans: Spans = {}
+    messages = [] if isinstance(prompt, str) else messages_of(prompt)
+    given = prompt["messages"] if isinstance(prompt, Mapping) and "messages" in prompt else prompt
+    if isinstance(given, list | tuple) and len(messages) != len(given):
+        raise InputError(
+            f"spans count the messages as the chat template reads them, and it reads these {len(given)} messages as "
+            f"{len(messages)}: pass calls and results of tools as messages of their own"
+        )
     for name, span in documents.items():
         try:
             *message, start, end = map(operator.index, span)
-            texts = [prompt] if isinstance(prompt, str) else texts_of(messages_of(prompt)[message[0]])
+            texts = [prompt] if isinstance(prompt, str) else texts_of(messages[message[0]])
             document = "\n".join(texts)[start:end]
         except (TypeError, ValueError, IndexError, KeyError):
             raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
@@ -495,6 +496,8 @@ def _tested(
 ) -> Verification:
     """Measure the loss of each sentence without its first sources and without all, and swap its values.
 
+    Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
+
     Args:
         model: The model.
         values: The values of the answer, and what could stand in their places.
@@ -508,18 +511,23 @@ def _tested(
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
-    ablations = Ablations(model, completed, sources)
+    sources_of_group = _sources_with_the_same_words(sequence.text, sources)  # N groups, which are left out together
+    group_of = {source: group for group, members in enumerate(sources_of_group) for source in members}
+    merged_sources = [_merged([sources[source] for source in members]) for members in sources_of_group]
+    ablations = Ablations(model, completed, merged_sources)
     evidence = cited.evidence
+    source_scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+    scores = np.array([source_scores[members].sum() for members in sources_of_group])  # (N,)
     if verify == "auto":
-        scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
-        removed_sources = list(verified(ablations, answer_weights[0], scores))
+        removed_groups = list(verified(ablations, answer_weights[0], scores))
         # One source of each value, too: it may be all that the value rests on.
         for sources_with_value in sources_of_values(values):
-            if sources_with_value and not set(sources_with_value) & set(removed_sources):
-                removed_sources.append(max(sources_with_value, key=lambda source: scores[source]))
+            groups = {group_of[source] for source in sources_with_value}
+            if groups and not groups & set(removed_groups):
+                removed_groups.append(max(sorted(groups), key=lambda group: scores[group]))
     else:
-        removed_sources = [source.position for source in evidence.top(verify)]
-    (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
+        removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
+    (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
     nats = token_nats @ weights.T  # (K,)
 
     def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
@@ -529,16 +537,35 @@ def _tested(
         return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
 
     try:
-        without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
+        without = ablations(np.zeros((1, len(sources_of_group)), bool))[0] @ weights.T  # (K,)
     except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
-    nats_lost = leave_one_out(ablations, weights, removed_sources)  # (K, n)
+    nats_lost = leave_one_out(ablations, weights, removed_groups)  # (K, n)
     return Verification(
         **CITATION_TEST,
         original=removal([], nats),
         single=tuple(
-            removal([source], nats - losses) for source, losses in zip(removed_sources, nats_lost.T, strict=True)
+            removal([source], nats - losses)
+            for group, losses in zip(removed_groups, nats_lost.T, strict=True)
+            for source in sources_of_group[group]
         ),
         together=removal(range(len(sources)), without),
-        swaps=swaps(model, values, token_nats),
+        swaps=swaps(model, values, token_nats, evidence.scores[:, cited.sources].astype(np.float64)),
     )
+
+
+def _sources_with_the_same_words(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:
+    """Return groups of the indices of sources that are the same word for word; a picture or a sound is one by itself.
+
+    Without one of them alone the model would still read the same words elsewhere.
+    """
+    groups: dict[str | int, list[int]] = {}
+    for index, source in enumerate(sources):
+        words = " ".join(text[source.start : source.end].split())
+        groups.setdefault(index if source.places else words, []).append(index)
+    return list(groups.values())
+
+
+def _merged(sources: Sequence[NamedSpan]) -> NamedSpan:
+    """Return several sources as one, the first, with the tokens of all."""
+    return sources[0]._replace(tokens=tuple(sorted(token for source in sources for token in source.tokens)))

@@ -76,14 +76,7 @@ class Ablations:
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
-        batch = self.model.batch(encodings, list(range(len(encodings))))
-        hidden = self.model.states(batch)  # (B, T, H)
-        answers = []
-        for row, mask in enumerate(batch.mask):
-            states = hidden[row][mask][-self._generated - 1 : -1]  # (G, H)
-            ids = batch.inputs["input_ids"][row][mask][-self._generated :]  # (G,)
-            answers.append(log_probabilities(self.model, states, ids).double().cpu().numpy())
-        return answers
+        return log_probabilities(self.model, encodings, [self._generated] * len(encodings))
 
 
 class SourceScores(NamedTuple):
@@ -170,7 +163,25 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
     return lost
 
 
-def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
+def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Sequence[int]) -> list[Array]:
+    """Return the log-probabilities of the last tokens of each text, from one batch.
+
+    Args:
+        model: A language model.
+        encodings: The texts.
+        counts: How many tokens of each.
+    """
+    batch = model.batch(encodings, list(range(len(encodings))))
+    hidden = model.states(batch)  # (B, T, H)
+    values = []
+    for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
+        states = hidden[row][mask][-count - 1 : -1]  # (G, H)
+        ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
+        values.append(_log_probabilities_of(model, states, ids).double().cpu().numpy())
+    return values
+
+
+def _log_probabilities_of(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     """Return the log-probabilities of tokens, (G,), from the hidden states that predict them."""
     parts = []
     for states, tokens in zip(hidden.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
