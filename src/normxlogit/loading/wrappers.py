@@ -62,7 +62,7 @@ class SetFitForSequenceClassification(PreTrainedModel):
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
     """Return the module and its tokenizer or processor, also from what holds both.
 
-    That is a pipeline, a `Trainer`, a `CrossEncoder` or a `SetFitModel`. A module of `REPLICATING` is replaced by its own.
+    That is a pipeline, a `Trainer`, a `CrossEncoder` or a `SetFitModel`; and a module of `REPLICATING` is its own one.
     """
     if isinstance(model, REPLICATING):
         model = model.module
