@@ -12,6 +12,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from ..copies.plain_module import forward_arguments
 from ..errors import InputError, first_line
 from ..inputs.encoder import UNLIMITED
+from ..parts.embeddings import table_of
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """Names of tables with a row for each position; tables of distances between tokens do not limit a text."""
@@ -140,11 +141,7 @@ def _length_hint(model: nn.Module, tokens: int) -> str:
 
 def vocabulary_limit(model: nn.Module) -> int | None:
     """Return the number of token embeddings, None if the model has no ordinary table of them."""
-    try:
-        table = model.get_input_embeddings()  # type: ignore[operator]
-    except (AttributeError, NotImplementedError):
-        return None
-    count = getattr(table, "num_embeddings", None)
+    count = getattr(table_of(model), "num_embeddings", None)
     return count if isinstance(count, int) else None
 
 

@@ -18,6 +18,7 @@ from ..model.forward_pass import ForwardPass, to_host
 from ..model.masking import moved_position, remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
+from ..results.layers import representative_layer
 from ..results.targets import Prediction
 from ..results.units.media import Medium
 from ..results.units.words import UnitScore
@@ -114,11 +115,11 @@ def removable_for_task(model: TaskModel, a: Attribution) -> Removable:
 
 
 def ranked_scores(a: Attribution) -> Attribution:
-    """Return the scores that rank the units: those of the predicted label and the last layer."""
+    """Return the scores that rank the units: those of the predicted label and of the layer that is drawn at first."""
     if a.has_target_axis:
         predicted = None if not a.predictions else a.predictions[0].id
         a = a[next((k for k, target in enumerate(a.targets) if target.id == predicted), 0)]
-    return a if a.layers is None else a.layer(a.layers[-1])
+    return a if a.layers is None else a.layer(a.layers[representative_layer(a)])
 
 
 class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):

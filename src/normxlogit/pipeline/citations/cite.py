@@ -9,11 +9,13 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of, texts_of
+from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of
+from ...inputs.documents.answers import answer_text, piece_text
 from ...inputs.documents.conversations import Conversation, read_conversation
 from ...inputs.documents.documents import documents_by_name, separate_pictures
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
+from ...inputs.message_parts import texts_of
 from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
 from ...methods import Method
 from ...model.task_model import TaskModel
@@ -60,10 +62,6 @@ class Answered:
         return Citations(question=self.question, attribution=sources, value_scores=value_scores, messages=self.messages)
 
 
-TEXT_FIELDS = ("content", "text", "response")
-"""Fields with the text of an answer, in objects of other libraries."""
-
-
 def cite(
     model: TaskModel,
     question: str | None,
@@ -102,6 +100,7 @@ def read_answered(
         system: As in `ask`.
         **answer: Of `ask`: `answer` and `max_new_tokens`.
     """
+    answer["answer"] = answer_text(answer.get("answer"))
     if _is_conversation(question, documents, messages, system):
         return ask_in(model, messages, turn, **answer)
     if turn is not None:
@@ -161,13 +160,19 @@ def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tup
     count = len(sentences)
     if len(explained.targets) == count:  # there are no values, or the method has no contrasts
         return explained, None
-    bias, sink = (None if values is None else values[:count] for values in (explained.bias, explained.sink))
-    places = {(part.start, part.end): k for k, part in enumerate(sentences)}
+    sentence_bias, sentence_sink = (
+        None if values is None else values[:count] for values in (explained.bias, explained.sink)
+    )
+    sentence_of_span = {(part.start, part.end): k for k, part in enumerate(sentences)}
     value_scores = np.full((count, len(explained.units.sources)), np.nan, np.float32)  # (K, S)
     for target, row in zip(explained.targets[count:], explained.scores[count:], strict=True):
-        value_scores[places[target.span or (0, 0)]] = row[explained.units.sources]
+        value_scores[sentence_of_span[target.span or (0, 0)]] = row[explained.units.sources]
     sentences_alone = replace(
-        explained, scores=explained.scores[:count], targets=explained.targets[:count], bias=bias, sink=sink
+        explained,
+        scores=explained.scores[:count],
+        targets=explained.targets[:count],
+        bias=sentence_bias,
+        sink=sentence_sink,
     )
     return sentences_alone, value_scores
 
@@ -196,6 +201,7 @@ def cite_stream(
         question_prompt(question, documents, system, chat=True)
 
     def answered_with(text: str) -> Answered:
+        """Return the prompt with the beginning of the answer that is finished so far."""
         return read_answered(model, question, documents, messages=messages, system=system, answer=text)
 
     return _cite_finished(model, pieces, answered_with, options)
@@ -223,9 +229,10 @@ def _cite_finished(
 
 def _texts(pieces: Iterable[str]) -> Iterator[str]:
     for piece in pieces:
-        if not isinstance(piece, str):
+        text = piece_text(piece)
+        if not isinstance(text, str):
             raise InputError(f"a piece of an answer is a text, not {type(piece).__name__}")
-        yield piece
+        yield text
 
 
 def cite_each(
@@ -357,7 +364,7 @@ def ask(
         completed = generate(model, prompt, max_new_tokens, {})
     elif not isinstance(answer, str) or not answer.strip():
         raise InputError(
-            "the answer is empty" if isinstance(answer, str) else f"an answer is a text{_type_and_field(answer)}"
+            "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
         )
     else:
         completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ", longer=longer)
@@ -368,13 +375,6 @@ def ask(
     if not cited.named_sources and not cited.encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
     return cited
-
-
-def _type_and_field(answer: object) -> str:
-    """Return a description of an object that is not an answer's text, and of the field that holds the text, if any."""
-    field = next((name for name in TEXT_FIELDS if isinstance(getattr(answer, name, None), str)), None)
-    where = f": pass its {field}" if field else ""
-    return f", not {type(answer).__name__}{where}"
 
 
 def _read_answer(
@@ -400,12 +400,12 @@ def _read_answer(
     special_tokens = {token for token in added_special | set(tokenizer.all_special_tokens) if token}
     while endings := [token for token in special_tokens if answer.endswith(token)]:
         answer = answer.removesuffix(endings[0]).rstrip()
-    inside = sorted(token for token in special_tokens if token in answer)
-    if not inside:
+    special_tokens_inside = sorted(token for token in special_tokens if token in answer)
+    if not special_tokens_inside:
         return read_completion(model, prompt, opening + answer, longer=longer)
     ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
-    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in inside}:
-        raise InputError(f"the answer holds {inside[0]!r}, a special token of the model; take it out")
+    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in special_tokens_inside}:
+        raise InputError(f"the answer holds {special_tokens_inside[0]!r}, a special token of the model; take it out")
     return read_completion(model, prompt, ids, longer=longer)
 
 
@@ -419,15 +419,22 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
     if not isinstance(documents, Mapping) or not documents:
         raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
     spans: Spans = {}
+    messages = [] if isinstance(prompt, str) else messages_of(prompt)
+    given = prompt["messages"] if isinstance(prompt, Mapping) and "messages" in prompt else prompt
+    if isinstance(given, list | tuple) and len(messages) != len(given):
+        raise InputError(
+            f"spans count the messages as the chat template reads them, and it reads these {len(given)} messages as "
+            f"{len(messages)}: pass calls and results of tools as messages of their own"
+        )
     for name, span in documents.items():
         try:
             *message, start, end = map(operator.index, span)
-            texts = [prompt] if isinstance(prompt, str) else texts_of(messages_of(prompt)[message[0]])
+            texts = [prompt] if isinstance(prompt, str) else texts_of(messages[message[0]])
             document = "\n".join(texts)[start:end]
         except (TypeError, ValueError, IndexError, KeyError):
             raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
-        for number, (first, last) in enumerate(sentence_spans(document), start=1):
-            spans[f"{name}:{number}"] = (*message, start + first, start + last)
+        for number, (first_character, end_character) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, start + first_character, start + end_character)
     if not spans:
         raise InputError("the documents hold no sentence")
     return spans
@@ -486,6 +493,8 @@ def _tested(
 ) -> Verification:
     """Measure the loss of each sentence without its first sources and without all, and swap its values.
 
+    Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
+
     Args:
         model: The model.
         values: The values of the answer, and what could stand in their places.
@@ -499,33 +508,61 @@ def _tested(
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
-    ablations = Ablations(model, completed, sources)
+    sources_of_group = _sources_with_the_same_words(sequence.text, sources)  # N groups, which are left out together
+    group_of = {source: group for group, members in enumerate(sources_of_group) for source in members}
+    merged_sources = [_merged([sources[source] for source in members]) for members in sources_of_group]
+    ablations = Ablations(model, completed, merged_sources)
     evidence = cited.evidence
+    source_scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+    scores = np.array([source_scores[members].sum() for members in sources_of_group])  # (N,)
     if verify == "auto":
-        scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
-        places = list(verified(ablations, answer_weights[0], scores))
-        for holders in sources_of_values(values):  # one source for each value: each may be all that a value rests on
-            if holders and not set(holders) & set(places):
-                places.append(max(holders, key=lambda place: scores[place]))
+        removed_groups = list(verified(ablations, answer_weights[0], scores))
+        # One source of each value, too: it may be all that the value rests on.
+        for sources_with_value in sources_of_values(values):
+            groups = {group_of[source] for source in sources_with_value}
+            if groups and not groups & set(removed_groups):
+                removed_groups.append(max(sorted(groups), key=lambda group: scores[group]))
     else:
-        places = [source.position for source in evidence.top(verify)]
-    (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
+        removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
+    (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
     nats = token_nats @ weights.T  # (K,)
 
     def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
-        names = tuple(sources[place].name for place in removed)
-        units = tuple(cited.sources[place] for place in removed)
+        """Return the result of leaving sources out, by their indices, with what is left of each sentence, (K,)."""
+        names = tuple(sources[index].name for index in removed)
+        units = tuple(cited.sources[index] for index in removed)
         return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
 
     try:
-        without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
+        without = ablations(np.zeros((1, len(sources_of_group)), bool))[0] @ weights.T  # (K,)
     except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
-    lost = leave_one_out(ablations, weights, places)  # (K, n)
+    nats_lost = leave_one_out(ablations, weights, removed_groups)  # (K, n)
     return Verification(
         **CITATION_TEST,
         original=removal([], nats),
-        single=tuple(removal([place], nats - losses) for place, losses in zip(places, lost.T, strict=True)),
+        single=tuple(
+            removal([source], nats - losses)
+            for group, losses in zip(removed_groups, nats_lost.T, strict=True)
+            for source in sources_of_group[group]
+        ),
         together=removal(range(len(sources)), without),
-        swaps=swaps(model, values, token_nats),
+        swaps=swaps(model, values, token_nats, evidence.scores[:, cited.sources].astype(np.float64)),
     )
+
+
+def _sources_with_the_same_words(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:
+    """Return groups of the indices of sources that are the same word for word; a picture or a sound is one by itself.
+
+    Without one of them alone the model would still read the same words elsewhere.
+    """
+    groups: dict[str | int, list[int]] = {}
+    for index, source in enumerate(sources):
+        words = " ".join(text[source.start : source.end].split())
+        groups.setdefault(index if source.places else words, []).append(index)
+    return list(groups.values())
+
+
+def _merged(sources: Sequence[NamedSpan]) -> NamedSpan:
+    """Return several sources as one, the first, with the tokens of all."""
+    return sources[0]._replace(tokens=tuple(sorted(token for source in sources for token in source.tokens)))

@@ -106,17 +106,18 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
     """
     if isinstance(method, Occlusion) and method.window != 1:
         raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
-    start, cost = (None, {}) if method.prior is None else prior(method.prior)
+    prior_scores, prior_cost = (None, {}) if method.prior is None else prior(method.prior)
     present = method.subsets(len(ablations.sources))  # (N, S)
     answers = ablations(present) @ weights.T  # (N, K)
     quantity: Literal["nats", "log odds"] = "nats"
-    tokens = np.ones(len(weights))  # (K,)
-    if method.log_odds:
-        quantity, tokens = "log odds", weights.sum(1)
-        answers = log_odds(answers) / tokens
-    fit = method.fit(present, answers, start)
-    forward = len(np.unique(present, axis=0)) + cost.get("forward_passes", 0.0)
-    return SourceScores(fit.weights * tokens[:, None], quantity, {**cost, "forward_passes": forward}, fit.r2)
+    scale = np.ones(len(weights))  # (K,)
+    if method.log_odds:  # fitted for each token of a part, and reported for the part
+        quantity, scale = "log odds", weights.sum(1)
+        answers = log_odds(answers) / scale
+    fit = method.fit(present, answers, prior_scores)
+    forward_passes = len(np.unique(present, axis=0)) + prior_cost.get("forward_passes", 0.0)
+    passes = {**prior_cost, "forward_passes": forward_passes}
+    return SourceScores(fit.weights * scale[:, None], quantity, passes, fit.r2)
 
 
 def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:

@@ -12,6 +12,7 @@ from transformers import GenerationConfig
 from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
+from ...inputs.documents.answers import answer_text
 from ...inputs.encoder import append_tokens, private_tokenizer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import positive_integer
@@ -130,6 +131,7 @@ class Completed:
         }
 
     def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
+        """Return the span of a source in the rendered prompt, in characters, from a span that the caller named."""
         contents = self.prompt.contents
         if contents is None and len(span) == 2:
             return span[0], span[1]
@@ -295,6 +297,7 @@ def read_completion(
     model.refresh()
     model.task.check_generates(model)
     prompt_encoding, rendered = _read_prompt(model, prompt)
+    completion = answer_text(completion)
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):

@@ -102,9 +102,9 @@ def explain_completions(
         return [_explain(model, [completion])[0] for completion in requests]
     results: dict[int, Attribution] = {}
     contexts = [completion.context for completion in requests]
-    share = options[0].method.memory if len(requests) > 1 else 1
+    memory_factor = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
-        for attempt in batch_attempts(model, contexts, share):
+        for attempt in batch_attempts(model, contexts, memory_factor):
             with attempt as places:
                 parts = _parts([requests[place] for place in places], model.vocabulary_size)
                 explained = [result for part in parts for result in _explain(model, part)]
@@ -163,15 +163,13 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
     middle = len(completion.ids) // 2
     first, second = explain(completion.part(0, middle)), explain(completion.part(middle, len(completion.ids)))
     count = first.text_units
-    after = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
-    padded = np.pad(first.scores[..., :count], after)  # the later tokens have no scores
-    sinks = [result.sink for result in (first, second)]
-    if any(sink is not None for sink in sinks):  # a text may have none while it is short
-        sinks = [np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in (first, second)]
-    bias, sink = (
-        None if early is None or late is None else np.concatenate([early, late])
-        for early, late in ((first.bias, second.bias), sinks)
-    )
+    padding = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
+    padded = np.pad(first.scores[..., :count], padding)  # the tokens of the second half have no scores
+    bias = None if first.bias is None or second.bias is None else np.concatenate([first.bias, second.bias])
+    sink = None
+    if first.sink is not None or second.sink is not None:  # a text may have none while it is short
+        halves = (first, second)
+        sink = np.concatenate([np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in halves])
     return replace(
         second,
         scores=np.concatenate([np.concatenate([padded, first.scores[..., count:]], -1), second.scores]),
@@ -232,12 +230,13 @@ def _score_texts(
         ]
     count = max(len(completion.ids) for completion in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
-    ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
+    ids = torch.zeros(len(batch), count, dtype=torch.long)  # (B, G)
+    read_positions = torch.full_like(ids, -1)  # (B, G)
     for row, (completion, padding) in enumerate(zip(batch, starts, strict=True)):
         ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
-        places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
+        read_positions[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
     request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
-    batch_scores = method.score_each(request, places)
+    batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
     masks = run.batch.mask if run.batch.padded else [None] * len(batch)  # scores of a source have no mask
@@ -270,6 +269,15 @@ def _result(
     row_scores: Scores,
     predictions: tuple[list[Prediction], list[Prediction]],
 ) -> Attribution:
+    """Return the scores of a completion as a result.
+
+    Args:
+        model: The model.
+        completion: The completion.
+        layers: The layers of the scores; empty without an axis of layers.
+        row_scores: Scores of all tokens but the last for each generated token, (G, L, T - 1).
+        predictions: The top prediction at each generated token, and each token as a prediction.
+    """
     completed, options, start = completion.completed, completion.options, completion.start
     sequence, text = completed.encoding, completed.encoding.text
     row_scores, placed = split_media_scores(completion.context, row_scores)
@@ -348,15 +356,19 @@ def _batch_targets(model: TaskModel, ids: Tensor, contrast: int | None, run: For
 def _score_tokenwise(
     model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]
 ) -> Scores:
-    """Score all tokens for every target, (G, L, T - 1): the method runs once, on the distinct entries."""
+    """Score all tokens for every generated token, (G, L, T - 1).
+
+    A token's score depends on its own representations alone, so the method runs once for each distinct vocabulary
+    entry, and entries that were generated several times share their scores.
+    """
     distinct = list(dict.fromkeys(completion.ids))
     target = _batch_targets(model, torch.tensor([distinct]), completion.contrast, run)
     request = Request(model, run, target, layers)
-    scores = _text_scores(
-        run_method(completion.options.method, request), 0, len(distinct), run.batch.mask[0]
-    )  # of R entries
+    method_scores = run_method(completion.options.method, request)
+    scores = _text_scores(method_scores, 0, len(distinct), run.batch.mask[0])  # (R, L, T - 1), R distinct entries
     check_finite(completion.options.method, request, scores.values.numpy())
-    return scores.map(lambda values: values[[distinct.index(i) for i in completion.ids]])
+    rows = [distinct.index(token_id) for token_id in completion.ids]
+    return scores.map(lambda values: values[rows])
 
 
 def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:
