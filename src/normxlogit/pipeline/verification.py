@@ -332,7 +332,7 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
         a: The explanation, with one score for each unit.
         fixed: A token that stays, unless there is nothing else.
     """
-    parts = with_spaces_before(_text_parts(a)) if a.has_text else []
+    parts = with_spaces_before(text_parts(a)) if a.has_text else []
     return with_media_parts(a, [part for part in parts if fixed not in part.tokens] or parts)
 
 
@@ -373,7 +373,8 @@ def _named(media: Sequence[Medium], parts_of: Callable[[Medium], list[UnitScore]
     ]
 
 
-def _text_parts(a: Attribution) -> list[UnitScore]:
+def text_parts(a: Attribution) -> list[UnitScore]:
+    """Return the words of a text, or its tokens where words are not known."""
     if a.has_words:
         return a.words()
     plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]

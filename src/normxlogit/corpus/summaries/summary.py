@@ -104,7 +104,7 @@ class Summary:
         return state
 
 
-@checked_arguments
+@checked_arguments()
 def summarize(
     folder: str | Path,
     *,
