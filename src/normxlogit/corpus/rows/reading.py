@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 from urllib.parse import unquote
 
 from ...errors import DataError, reason_of
@@ -19,7 +19,7 @@ from ...inputs.texts import collected, is_column
 from ...results.storage.tables import optional_module
 from .formats import (
     BLOCK,
-    FORMATS,
+    Format,
     InputRow,
     Reader,
     RowBlock,
@@ -83,8 +83,8 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
         files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
     arrow_module()  # raises DataError if it is missing
-    if kind is not None and kind not in FORMATS:
-        raise DataError(f"no format {kind!r}; there are {', '.join(FORMATS)}")
+    if kind is not None and kind not in get_args(Format):
+        raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
     if isinstance(inputs, str | Path):
         inputs = [inputs]
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
@@ -271,7 +271,7 @@ def _kind(path: str) -> str:
         return "jsonl"
     if suffix not in SUFFIXES:
         raise DataError(
-            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(FORMATS)}"
+            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(get_args(Format))}"
         )
     return SUFFIXES[suffix]
 
