@@ -14,7 +14,7 @@ from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
 from ..copies.run import Form, embedded_of, states_of, tensor_of
 from ..copies.trace import Call, axes_of, path_of, trace
-from ..errors import HeadMismatchError, first_line
+from ..errors import HeadMismatchError, reason_of
 from .early_exit import chained_layers, find_early_exit
 from .embeddings import table_of
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path
@@ -276,7 +276,7 @@ def _find_head(
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
-            failures.append(f"{trunk.path}: {kind}{first_line(error)}")
+            failures.append(f"{trunk.path}: {kind}{reason_of(error)}")
             return None
         return head, trunk, tokenwise
 
