@@ -11,7 +11,7 @@ from ..errors import InputError
 from .documents.traces import message_of
 from .media.items import MEDIA_TYPES, is_opened_picture
 from .media.pictures import PICTURE_KEYS, Picture
-from .media.sounds import Sound, feature_extractor_of
+from .media.sounds import Sound, sampling_rate_of
 from .message_parts import text_of_part, typed_messages
 from .texts import collected, named_columns, plain_cell, text_column
 
@@ -192,8 +192,8 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
             "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
-    rate = getattr(feature_extractor_of(tokenizer), "sampling_rate", None)
-    messages, media = typed_messages(messages, images if isinstance(images, list | tuple) else (), rate)
+    pictures = images if isinstance(images, list | tuple) else ()
+    messages, media = typed_messages(messages, pictures, sampling_rate_of(tokenizer))
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or continues the last one.

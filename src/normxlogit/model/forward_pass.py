@@ -69,12 +69,7 @@ class ForwardPass:
         only = slice(index, index + 1)
         batch = self.batch
         return ForwardPass(
-            Batch(
-                {name: value[only] for name, value in batch.inputs.items()},
-                batch.mask[only],
-                batch.encodings[only],
-                [index],
-            ),
+            batch.rows(only),
             self.final[only] if isinstance(self.final, Tensor) else self.final,
             self.embedding_output[only] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
             None if self.states is None else tuple(state[only] for state in self.states),
