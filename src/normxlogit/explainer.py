@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 from .copies.clone import unwrapped, without_recording_hooks
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
+from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding
 from .inputs.media.sounds import Recording
 from .inputs.texts import Text, repeatable
@@ -382,6 +383,7 @@ class Explainer:
         """
         cite_options: dict[str, Any] = {**options, "method": named_or_default(options.get("method"), "completions")}
         cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
+        question = question_text(question)
         if question is None or isinstance(question, str) or not isinstance(question, Iterable):
             return cite(self._language_model, question, documents, **cite_options)
         return cite_each(self._language_model, question, documents, cite_options)

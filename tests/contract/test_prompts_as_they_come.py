@@ -68,6 +68,109 @@ def test_messages_are_read_as_objects_and_a_single_one_as_a_chat(gpt2, message) 
     assert first == second
 
 
+TOOLS = (
+    "{% for m in messages %}{{ m.role }} {{ m.content or '' }} {% for call in m.tool_calls or [] %}"
+    "{{ call.function.name }} {{ call.function.arguments.plot }} {% endfor %}. {% endfor %}a cat :"
+)
+CALLED = [
+    {"role": "user", "content": "is it good ?"},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": {"name": "movie", "arguments": {"plot": "bad"}}}],
+    },
+    {"role": "tool", "name": "movie", "tool_call_id": "c", "content": "never"},
+]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [
+            Dumped(content="is it good ?", type="human"),
+            Dumped(content="", type="ai", tool_calls=[{"name": "movie", "args": {"plot": "bad"}, "id": "c"}]),
+            Dumped(content="never", type="tool", tool_call_id="c", name="movie"),
+        ],
+        [
+            {"role": "user", "content": "is it good ?"},
+            {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": "c", "name": "movie", "input": {"plot": "bad"}}],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "never"}]},
+        ],
+        [
+            {"role": "user", "content": "is it good ?"},
+            {"type": "function_call", "call_id": "c", "name": "movie", "arguments": '{"plot": "bad"}'},
+            {"type": "function_call_output", "call_id": "c", "output": "never"},
+        ],
+        [
+            {"role": "user", "parts": [{"text": "is it good ?"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "movie", "args": {"plot": "bad"}}}]},
+            {"role": "tool", "parts": [{"functionResponse": {"name": "movie", "response": "never"}}]},
+        ],
+    ],
+    ids=["langchain", "anthropic", "responses", "gemini"],
+)
+def test_calls_and_results_of_tools_in_any_format_are_those_of_the_template(messages) -> None:
+    tokenizer = tiny.tokenizer_for("gpt2")
+    tokenizer.chat_template = TOOLS
+    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tokenizer)
+    expected = explainer.generate(CALLED, max_new_tokens=2)
+    assert expected.prompt == tokenizer.apply_chat_template(CALLED, tokenize=False)
+    assert explainer.generate(messages, max_new_tokens=2) == expected
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [("human", "is it good ?")],
+        [{"from": "human", "value": "is it good ?"}],
+        [{"role": "user", "parts": [{"text": "is it good ?"}]}],
+        SimpleNamespace(messages=[("human", "is it good ?")]),
+        SimpleNamespace(to_messages=lambda: QUESTION),
+    ],
+    ids=["pairs", "sharegpt", "gemini", "history", "prompt"],
+)
+def test_messages_of_other_libraries_are_read_by_generate_and_cite_alike(gpt2, messages) -> None:
+    expected = gpt2.generate(QUESTION, max_new_tokens=2)
+    assert gpt2.generate(messages, max_new_tokens=2) == expected
+    assert gpt2.explain_completion(messages, Dumped(role="assistant", content="bad")).prompt == expected.prompt
+    assert gpt2.generate([messages, messages], max_new_tokens=2)[1] == expected
+
+
+def test_pairs_of_role_and_text_are_a_conversation(gpt2) -> None:
+    pairs = [("system", "a movie ."), ("human", "is it good ?"), ("ai", "never")]
+    messages = [dict(zip(("role", "content"), pair, strict=True)) for pair in pairs]
+    assert gpt2.cite(messages=pairs, verify=0).answer == gpt2.cite(messages=messages, verify=0).answer == "never"
+
+
+def test_spans_of_messages_that_the_template_reads_as_others_are_refused(gpt2) -> None:
+    results = [{"type": "tool_result", "tool_use_id": c, "content": "never"} for c in "ab"]
+    messages = [{"role": "user", "content": "is it good ?"}, {"role": "user", "content": results}, *QUESTION]
+    with pytest.raises(InputError, match="reads these 3 messages as 4"):
+        gpt2.cite(messages=messages, documents={"film": (2, 0, 5)}, answer="bad", verify=0)
+
+
+@pytest.mark.parametrize("answer", [Dumped(role="assistant", content="it is good ."), {"answer": "it is good ."}])
+def test_an_answer_is_read_from_a_message_or_a_result(gpt2, answer) -> None:
+    documents = {"a": "the movie is good .", "b": "a cat is here ."}
+    expected = gpt2.cite("is it good ?", documents, answer="it is good .", verify=0)
+    assert gpt2.cite(Dumped(role="user", content="is it good ?"), documents, answer=answer, verify=0) == expected
+    found = {"context": [{"text": text, "title": name} for name, text in documents.items()], "answer": "it is"}
+    assert gpt2.cite("is it good ?", found, answer=answer, verify=0).names == expected.names
+    assert gpt2.explain_completion("the movie", answer) == gpt2.explain_completion("the movie", "it is good .")
+
+
+def test_documents_of_retrievers_are_texts_to_explain() -> None:
+    explainer = tiny.explainer("bert")
+    expected = explainer(tiny.TEXTS[0])
+    for name in ("page_content", "text", "content"):
+        document = Dumped(**{name: tiny.TEXTS[0]}, metadata={"title": "a"})
+        assert explainer(document) == expected
+        assert explainer([document, tiny.TEXTS[1]])[0].text == tiny.TEXTS[0]
+
+
 @pytest.mark.parametrize(
     ("beside", "prompt"),
     [

@@ -90,6 +90,25 @@ TRANSFORMERS = [
     {"role": "tool", "name": "get_weather", "content": RESULT},
     {"role": "assistant", "content": SAYS},
 ]
+HAYSTACK_CALL = {"tool_name": "get_weather", "arguments": ARGS, "id": "c", "extra": None}
+HAYSTACK = [
+    {"role": "system", "meta": {}, "name": None, "content": [{"text": ORDER}]},
+    {"role": "user", "meta": {}, "name": None, "content": [{"text": ASKED}]},
+    {"role": "assistant", "meta": {}, "name": None, "content": [{"tool_call": HAYSTACK_CALL}]},
+    {
+        "role": "tool",
+        "meta": {},
+        "content": [{"tool_call_result": {"result": RESULT, "origin": HAYSTACK_CALL, "error": False}}],
+    },
+    {"role": "assistant", "meta": {}, "content": [{"text": SAYS}]},
+]
+SHARE_GPT = [
+    {"from": "system", "value": ORDER},
+    {"from": "human", "value": ASKED},
+    {"role": "assistant", "tool_calls": [OPENAI_CALL]},
+    {"from": "observation", "value": RESULT, "name": "get_weather"},
+    {"from": "gpt", "value": SAYS},
+]
 GEMINI = {
     "system_instruction": {"parts": [{"text": ORDER}]},
     "contents": [
@@ -192,6 +211,8 @@ FORMATS = {
     "LangGraph state": {"messages": LANGCHAIN},
     "LlamaIndex": LLAMA_INDEX,
     "LlamaIndex blocks": [*LLAMA_INDEX[:2], {"role": "assistant", "blocks": [CALL_BLOCK]}, *LLAMA_INDEX[3:]],
+    "Haystack": HAYSTACK,
+    "ShareGPT": SHARE_GPT,
     "transformers": TRANSFORMERS,
     "OpenTelemetry": {"name": "chat", "attributes": OTEL},
     "OpenTelemetry as data": {"attributes": {key: json.loads(v) if v[0] in "[{" else v for key, v in OTEL.items()}},

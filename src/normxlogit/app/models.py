@@ -33,9 +33,9 @@ class LoadedModels:
         if name in ("", self.name):
             return self._first
         with self._lock:
-            turn = self._loading.setdefault(name, threading.Lock())
+            loading_lock = self._loading.setdefault(name, threading.Lock())
         try:
-            with turn:  # the second who asks waits for the first instead of loading it too
+            with loading_lock:  # the second who asks waits for the first instead of loading it too
                 explainer = self._known(name)
                 if explainer is None:
                     explainer = self._load(name)

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
+from . import options
 from .console import check_run_output, deliver, deliver_result, format_for, quiet
-from .options import AUTO, DEFAULT_MODEL, Device, DType, GGUFFile, OutputFile, OutputFormat, load
 
 
 def summarize(
@@ -20,11 +20,11 @@ def summarize(
         typer.Option(min=1, help="Delete each listed word from so many texts, and show what that changes (--model)."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
-    gguf_file: GGUFFile = None,
-    device: Device = AUTO,
-    dtype: DType = None,
-    output_format: OutputFormat = None,
-    output: OutputFile = None,
+    gguf_file: options.GGUFFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    output_format: options.OutputFormat = None,
+    output: options.OutputFile = None,
 ) -> None:
     """Show which words get high scores over a whole corpus; of answers, what they rest on.
 
@@ -45,7 +45,7 @@ def summarize(
         manifest = Folder(folder).read_manifest()
         with quiet():
             name = model or (manifest.model["name"] if manifest else None)
-            explainer = load(None if name == DEFAULT_MODEL else name, device, dtype, gguf_file)
+            explainer = options.load(None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file)
     summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
     if kind == "html":
         deliver(summary_page(summary), output)
@@ -54,4 +54,4 @@ def summarize(
         ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)
     ]
     blocks = [block for heading, rest in heading_and_blocks for block in (*heading, *rest)]
-    deliver_result(summary, kind, output, blocks)
+    deliver_result(summary, kind, output, [blocks])

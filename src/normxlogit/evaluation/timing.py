@@ -44,15 +44,15 @@ def in_turn(
     The order is reversed from round to round, so that no function always follows the same other one.
     """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
-    for round_ in range(warmup + rounds):
+    for round_index in range(warmup + rounds):
         if on_round is not None:
-            on_round(round_ + 1, warmup + rounds)
-        for name in _order(list(sides), round_):
+            on_round(round_index + 1, warmup + rounds)
+        for name in _order(list(sides), round_index):
             synchronise()
             start = time.perf_counter()
             sides[name]()
             synchronise()
-            if round_ >= warmup:
+            if round_index >= warmup:
                 seconds[name].append(time.perf_counter() - start)
     return {name: Timing(name, tuple(times)) for name, times in seconds.items()}
 

@@ -193,12 +193,13 @@ def layer_readers(
     *,
     find_sinks: bool,
 ) -> dict[str, Replace]:
-    """Return the `replace=` of `run` for readouts at layers' outputs.
+    """Return the functions that read contributions at layers' outputs, for the `replace` of `copies.run`.
 
     Args:
-        outputs: By place, where the outputs are returned.
-        masks: Real tokens, (B, T), by whether the place is of a source.
-        readouts: By place, what was read; filled by the pass.
+        outputs: Which module returns the output of each layer, by place: the number of the layer, `SOURCE` + the number
+            for an encoder's.
+        masks: Real tokens, (B, T), by whether they are those of a source.
+        readouts: The readouts by place; the pass adds to them.
         entries: The places at which the input enters the graph.
         find_sinks: Whether attention sinks are looked for.
     """
@@ -207,6 +208,7 @@ def layer_readers(
         by_path.setdefault(output.path, {})[output.call] = place, output
 
     def reader(outputs_by_call: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
+        """Return the function for one module, which returns the output of another layer at each of its calls."""
         calls = itertools.count(1)
 
         def read_layer(returned: Any, _: Any, __: Any) -> Any:

@@ -83,6 +83,13 @@ def text_of_part(part: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def texts_of(message: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a message: its content, or those of its parts. Characters count as in lines of them."""
+    content = message.get("content")
+    parts = content if isinstance(content, list | tuple) else [content]
+    return [text for part in parts if (text := text_of_part(part)) is not None]
+
+
 def _with_typed_parts(message: dict[str, Any], index: int) -> dict[str, Any]:
     """Return a message whose content, unless it is one text, is a list of parts with types."""
     content, images = message.get("content"), message.get("images")

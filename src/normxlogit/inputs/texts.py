@@ -29,7 +29,7 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     Raises:
         InputError: If something else was given, or one of the texts is empty or no text; the message names its place.
     """
-    inputs = text_column(inputs)
+    inputs = text_column(_text_of_document(inputs))
     if getattr(inputs, "ndim", None) == 0:  # an array that holds a single text
         inputs = inputs.item()
     inputs = arrow_value(inputs)
@@ -214,6 +214,14 @@ def _decode_bytes(part: Any, index: int) -> Any:
         ) from None
 
 
+def _text_of_document(value: Any) -> Any:
+    """Return the text of a document with metadata, as retrievers return it; anything else unchanged."""
+    if isinstance(value, Mapping) or not (hasattr(value, "metadata") or hasattr(value, "meta")):
+        return value
+    texts = (getattr(value, name, None) for name in ("page_content", "text", "content"))
+    return next((text for text in texts if isinstance(text, str)), value)
+
+
 def _check_container(inputs: Any) -> None:
     """Refuse values that are not an ordered collection of texts."""
     type_name = type(inputs).__name__
@@ -229,7 +237,7 @@ def _check_container(inputs: Any) -> None:
 
 def _checked_text(item: Any, index: int) -> Text:
     """Return an item as a text or a pair of texts."""
-    item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
+    item = text_column(item) if isinstance(item, Mapping) else arrow_value(_text_of_document(item))
     parts = tuple(_decode_bytes(part, index) for part in (item if isinstance(item, tuple) else (item,)))
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
         number = item[0] if isinstance(item, list) and item else item

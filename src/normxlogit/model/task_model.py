@@ -68,13 +68,12 @@ class TaskModel:
         task_class.check_reader(tokenizer, class_name)
         self.budget = TokenBudget(positive_integer(batch_tokens, "batch_tokens"))
         self.pipeline = pipeline or PipelineSettings()
-        self._read_version = partial(
-            read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline
-        )  # of the caller's model as it is when it is called
+        # Reads the caller's model as it is when this is called.
+        self._read_version = partial(read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline)
         self._lock = threading.RLock()
-        self._towers: dict[str, TaskModel] = {}
-        self._thread = ThreadVersion()
-        self._newest = self._read_version(previous=caller_model)
+        self._towers: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
+        self._thread_version = ThreadVersion()  # that with which the call of this thread began
+        self._newest_version = self._read_version(previous=caller_model)
         self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
 
     def __repr__(self) -> str:
@@ -84,7 +83,7 @@ class TaskModel:
     @property
     def version(self) -> ModelVersion:
         """The version that this thread's call began with; another thread may refresh the model meanwhile."""
-        return self._thread.version or self._newest
+        return self._thread_version.version or self._newest_version
 
     @property
     def caller_model(self) -> nn.Module:
@@ -184,13 +183,13 @@ class TaskModel:
         Returns:
             Whether it was.
         """
-        version = self._thread.version = self.version
+        version = self._thread_version.version = self.version
         if version.copy.current:
             return False
         with self._lock:
-            if self._newest is version:
-                self._newest = self._read_version(previous=version.caller_model)
-            self._thread.version = self._newest
+            if self._newest_version is version:
+                self._newest_version = self._read_version(previous=version.caller_model)
+            self._thread_version.version = self._newest_version
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:

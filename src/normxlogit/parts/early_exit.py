@@ -103,7 +103,10 @@ def chained_layers(calls: list[Call]) -> list[Call]:
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Return whether changing a layer's state changes the head's input; that of a patcher only affects a choice."""
+    """Return whether changing a layer's output changes the head's input.
+
+    The output of some layers, such as those that choose where patches of bytes end, only affects a choice.
+    """
 
     def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         output = layer_forward(*args, **kwargs)

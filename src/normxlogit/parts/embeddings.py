@@ -117,7 +117,10 @@ class Lookup:
 
 @contextmanager
 def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, Replace]]:
-    """Change the rows of several lookups in one pass; of equal ids in one table, the one replaced least so far.
+    """Change the rows of several lookups in one pass.
+
+    Several lookups may be of the same ids in the same table: each time the ids are looked up there, it is the turn of
+    the one that was changed least often.
 
     Args:
         name: The model's class.
@@ -127,23 +130,24 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, 
         What `run` is to replace in a pass in this block.
 
     Raises:
-        UnsupportedModelError: If one that is looked up once is not, or more often.
+        UnsupportedModelError: If a lookup with `once` does not happen exactly once.
     """
-    counts = [0] * len(lookups)
+    times_changed = [0] * len(lookups)
 
     def replace_rows(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what the table at a path returned, with changed rows; None if no lookup is of these ids."""
         output, indices = tensor_of(returned), main_input(args, kwargs)
         if output is None or not isinstance(indices, Tensor):
             return None
-        for index in sorted(range(len(lookups)), key=counts.__getitem__):
+        for index in sorted(range(len(lookups)), key=times_changed.__getitem__):
             replacement = lookups[index].replacement(output, indices) if lookups[index].path == path else None
             if replacement is not None:
-                counts[index] += 1
+                times_changed[index] += 1
                 return with_tensor(returned, replacement.clone())  # some models work on it in place
         return None
 
     yield {lookup.path: partial(replace_rows, lookup.path) for lookup in lookups}
-    for lookup, count in zip(lookups, counts, strict=True):
+    for lookup, count in zip(lookups, times_changed, strict=True):
         if lookup.once and count != 1:
             raise UnsupportedModelError(
                 f"{name} looks its token ids up {count} times in one pass; vectors can only be put in the place of "

@@ -200,9 +200,10 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
     Only calls that end after the last layer are candidates, because the proof would succeed with any earlier module
     too, even with the embeddings.
     """
-    last = states[-2] if states and len(states) > 1 else None
-    after = max((call.end for call in calls if last is not None and call.main_input is last), default=-1)
-    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= after}
+    last_layer_input = states[-2] if states and len(states) > 1 else None
+    last_layer_calls = [call for call in calls if last_layer_input is not None and call.main_input is last_layer_input]
+    last_layer_end = max((call.end for call in last_layer_calls), default=-1)
+    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= last_layer_end}
     order = [
         path_of(model, model.base_model) or None,
         *(path for path, call in called.items() if isinstance(call.returned, ModelOutput)),

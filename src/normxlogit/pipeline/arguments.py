@@ -171,6 +171,15 @@ def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signat
 def _unknown_argument_error(
     name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any], advice_by_name: Mapping[str, str]
 ) -> InputError | MethodError:
+    """Return the error for an argument that a function does not have, with advice.
+
+    Args:
+        name: The function.
+        key: The argument.
+        keywords: The arguments that the function has.
+        arguments: The arguments that it was called with.
+        advice_by_name: Advice for arguments of other functions.
+    """
     keywords = list(keywords)
     close = [keyword for keyword in SYNONYMS.get(key, ()) if keyword in keywords]
     close = close or ([] if key in advice_by_name else nearest(key, keywords, most=1))

@@ -26,7 +26,7 @@ from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, split_media_scores
 from .options import Verify, provenance
-from .verification import Answer, MeasuredQuantity, Tokens, removable, run_searches
+from .verification import Answer, Tokens, removable, run_searches
 
 
 class Side(NamedTuple):
@@ -163,19 +163,8 @@ def _verified(
         cosines = [float(q.double() @ d.double()) for q, d in zip(queries, document_vectors, strict=True)]
         return [Answer(None, cosine, None) for cosine in cosines]
 
-    removables = [removable(result) for result in results]
-    places = [place for place, (parts, _, _) in enumerate(removables) if parts]
-    questions = [
-        (removables[i].parts, MeasuredQuantity("the cosine", "cosine", removables[i].unit, removables[i].removed_by))
-        for i in places
-    ]
-    verifications = run_searches(
-        questions, verify, lambda keys: cosines_without([(places[i], units) for i, units in keys])
-    )
-    verified = list(results)
-    for place, verification in zip(places, verifications, strict=True):
-        verified[place] = replace(results[place], verified=verification)
-    return verified
+    removables = [removable(a)._replace(target="the cosine", quantity="cosine") for a in results]
+    return run_searches(results, removables, verify, cosines_without)
 
 
 def _embed(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:

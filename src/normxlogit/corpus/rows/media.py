@@ -76,6 +76,7 @@ def media_files(names: Sequence[str]) -> list[str]:
 
 
 def _files(name: str) -> list[str]:
+    """Return the paths of the pictures and sounds that a path, a folder or a pattern names; none for other files."""
     place = Path(name)
     try:
         if place.is_dir():

@@ -82,6 +82,7 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
         kind: The format, where a name does not tell it.
         files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
+    arrow_module()  # raises DataError if it is missing
     if kind is not None and kind not in FORMATS:
         raise DataError(f"no format {kind!r}; there are {', '.join(FORMATS)}")
     if isinstance(inputs, str | Path):
@@ -149,6 +150,7 @@ def _mapping(row: Any) -> Mapping[str, Any]:
 
 
 def _standard_input(kind: str) -> "RowSource":
+    """Return the source of the lines of standard input."""
     if kind not in ("text", "jsonl"):
         raise DataError("standard input is read as text or jsonl; save other formats to a file")
     try:
@@ -159,7 +161,7 @@ def _standard_input(kind: str) -> "RowSource":
 
 def _dataset(name: str) -> Any:
     """Return the data set with a name, None if the name is that of files."""
-    missing = "data sets need datasets: pip install 'normxlogit[paper]'"
+    missing = "data sets need datasets: pip install 'normxlogit[eval]'"
     if name.startswith("hf:"):
         datasets = optional_module("datasets", missing)
         name_or_path, _, split = name[3:].partition(":")
@@ -195,12 +197,12 @@ class File:
         from fsspec.core import OpenFile
         from fsspec.utils import infer_compression
 
-        packing = infer_compression(self.path)
-        if packing is None and Path(self.path).suffix in PACKED:
+        compression = infer_compression(self.path)
+        if compression is None and Path(self.path).suffix in PACKED:
             raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
         try:
-            with OpenFile(self.system, self.path, "rb", compression=packing).open() as file:
-                yield open_reader(file, self.kind, 0 if packing else self.size)
+            with OpenFile(self.system, self.path, "rb", compression=compression).open() as file:
+                yield open_reader(file, self.kind, 0 if compression else self.size)
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
@@ -305,17 +307,19 @@ class FileSource:
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read all files; the share is that of their bytes."""
         total, bytes_read = max(sum(file.size for file in self.files), 1), 0
-        kinds = self._partition_types(columns)
-        inside = [name for name in columns if name not in kinds]
+        partition_types = self._partition_types(columns)
+        columns_in_files = [name for name in columns if name not in partition_types]
         for file in self.files:
-            values = {name: file.partitions.get(name) for name in kinds}
-            for block in file.blocks(inside):
-                shared = {
-                    name: arrow_module().array([values[name]] * len(block.problems), "string").cast(kind)
-                    for name, kind in kinds.items()
+            partitions = {name: file.partitions.get(name) for name in partition_types}
+            for block in file.blocks(columns_in_files):
+                partition_columns = {
+                    name: arrow_module().array([partitions[name]] * len(block.problems), "string").cast(kind)
+                    for name, kind in partition_types.items()
                 }
                 yield RowBlock(
-                    {**block.columns, **shared}, block.problems, (bytes_read + block.fraction * file.size) / total
+                    {**block.columns, **partition_columns},
+                    block.problems,
+                    (bytes_read + block.fraction * file.size) / total,
                 )
             bytes_read += file.size
 

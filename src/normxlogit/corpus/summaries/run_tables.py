@@ -133,7 +133,7 @@ class RunTables:
         except DataError as damaged:
             return damaged
         reason = first_line(error) or type(error).__name__
-        return DataError(f"{self.folder.place}: the results cannot be summarised: {reason}")
+        return DataError(f"{self.folder.location}: the results cannot be summarised: {reason}")
 
     def close(self) -> None:
         """Close the files."""

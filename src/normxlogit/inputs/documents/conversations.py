@@ -1,8 +1,8 @@
 """Conversations of any common format as plain messages: texts, reasoning, tool calls and tool results.
 
 Formats are recognised by their shape; no package is imported. Read are OpenAI's chat completions and responses,
-Anthropic's messages, Gemini's contents, messages of LangChain and LangGraph, of LlamaIndex and of transformers' chat
-templates, and the traces of `normxlogit.inputs.documents.traces`.
+Anthropic's messages, Gemini's contents, messages of LangChain and LangGraph, LlamaIndex, Haystack, ShareGPT and
+transformers' chat templates, and the traces of `normxlogit.inputs.documents.traces`.
 """
 
 import json
@@ -181,26 +181,29 @@ class _Reader:
         content = [content] if medium_type(content) else content
         if isinstance(images := raw.get("images"), list):  # of Ollama, before the text
             content = [*({"type": "image", "image": image} for image in images), *_as_parts(content)]
-        call = _first_text(raw, "tool_call_id", "id") or _first_text(additional, "tool_call_id")
+        call_id = _first_text(raw, "tool_call_id", "id") or _first_text(additional, "tool_call_id")
         if kind == "tool result" and not _is_list_of_parts(content):
             self._read_result(
-                content, _first_text(raw, "name", "tool_name") or _first_text(additional, "name", "tool_name"), call
+                content, _first_text(raw, "name", "tool_name") or _first_text(additional, "name", "tool_name"), call_id
             )
         else:
             for part in _as_parts(content):
-                self._read_part(part, kind, name=_first_text(raw, "name") or _first_text(additional, "name"), call=call)
+                self._read_part(
+                    part, kind, name=_first_text(raw, "name") or _first_text(additional, "name"), call_id=call_id
+                )
         for tool_call in _calls(raw) or _calls(additional):
             self._read_call(tool_call)
 
-    def _read_part(self, part: Any, kind: MessageKind, name: str = "", call: str = "") -> None:
+    def _read_part(self, part: Any, kind: MessageKind, name: str = "", call_id: str = "") -> None:
         """Read a part of a message's content."""
         if isinstance(part, str):
             part = {"type": "text", "text": part}
+        part = _unwrapped(part)
         type_ = str(part.get("type") or part.get("block_type") or _type_by_keys(part))
         if type_ in ("text", "input_text", "output_text", "refusal", "summary_text"):
             text = next((part[key] for key in ("text", "content", "refusal") if isinstance(part.get(key), str)), "")
             if kind == "tool result":
-                self._read_result(text, name, call)
+                self._read_result(text, name, call_id)
             else:
                 self._read_text(kind, text)
         elif type_ in ("thinking", "reasoning", "thought"):
@@ -212,9 +215,10 @@ class _Reader:
             self._read_result(_first_filled(inner, "response"), _first_text(inner, "name"), _first_text(inner, "id"))
         elif type_.endswith(("tool_result", "_call_output", "tool_call_response")):
             content = _first_filled(part, "content", "output", "response", "result")
-            self._read_result(
-                content, _first_text(part, "name"), _first_text(part, "tool_use_id", "call_id", "tool_call_id", "id")
-            )
+            origin = part["origin"] if isinstance(part.get("origin"), dict) else {}  # the call, of Haystack
+            name = _first_text(part, "name") or _first_text(origin, "tool_name")
+            call = _first_text(part, "tool_use_id", "call_id", "tool_call_id", "id") or _first_text(origin, "id")
+            self._read_result(content, name, call)
         elif type_ == "document" and isinstance(part.get("source"), dict) and part["source"].get("type") == "text":
             self._add_message(kind, str(part["source"].get("data", "")))
         elif type_.endswith("_call"):  # a built-in tool of the service, with its result
@@ -239,18 +243,18 @@ class _Reader:
             part,
         )
         name = _first_text(inner, "name", "tool_name") or _first_text(part, "name", "tool_name") or "tool"
-        call = _first_text(part, "call_id", "tool_call_id", "tool_id", "id") or _first_text(inner, "id")
+        call_id = _first_text(part, "call_id", "tool_call_id", "tool_id", "id") or _first_text(inner, "id")
         arguments = _first_filled(inner, "arguments", "args", "input", "tool_kwargs", "parameters")
         arguments = {} if arguments is None else arguments
-        tool_call = Message("tool call", _as_text(parse_json(arguments)), name, self._number, call)
+        tool_call = Message("tool call", _as_text(parse_json(arguments)), name, self._number, call_id)
         for message in self._of_this_message():
-            if message == tool_call or (call and message.call == call and message.kind == "tool call"):
+            if message == tool_call or (call_id and message.call == call_id and message.kind == "tool call"):
                 return
-        if call:
-            self._tools[call] = name
+        if call_id:
+            self._tools[call_id] = name
         self.messages.append(tool_call)
 
-    def _read_result(self, content: Any, name: str, call: str) -> None:
+    def _read_result(self, content: Any, name: str, call_id: str) -> None:
         """Read the result of a tool; several texts of one message are one result."""
         media: list[Any] = []
         content = [content] if medium_type(content) else content
@@ -261,13 +265,12 @@ class _Reader:
             self.notes += [UNREAD.format(self._number, part["type"]) for part in unread]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
-        last_message = next(iter(self._of_this_message()[-1:]), None)
-        if last_message is not None and last_message.kind == "tool result" and call and last_message.call == call:
-            self.messages[-1] = Message(
-                "tool result", f"{last_message.text}\n{text}", last_message.name, self._number, call
-            )
+        of_this_message = self._of_this_message()
+        last = of_this_message[-1] if of_this_message else None
+        if last is not None and last.kind == "tool result" and call_id and last.call == call_id:
+            self.messages[-1] = Message("tool result", f"{last.text}\n{text}", last.name, self._number, call_id)
         else:
-            self._add_message("tool result", text, self._tools.get(call, "") or name, call)
+            self._add_message("tool result", text, self._tools.get(call_id, "") or name, call_id)
         for part in media:
             self._read_medium(part, "user")
 
@@ -325,8 +328,27 @@ def _is_part(part: Any) -> bool:
         return True
     if not isinstance(part, dict):
         return False
+    part = _unwrapped(part)
     type_ = part.get("type") or part.get("block_type") or _type_by_keys(part)
     return (isinstance(type_, str) and PART_TYPES.fullmatch(type_) is not None) or type_ in GEMINI
+
+
+def is_tool_part(part: Any) -> bool:
+    """Return whether a value is a tool call or a tool's result among the parts of a content."""
+    if not isinstance(part, dict):
+        return False
+    part = _unwrapped(part)
+    type_ = str(part.get("type") or part.get("block_type") or _type_by_keys(part))
+    return type_ in GEMINI or re.fullmatch(r".*(tool_use|tool_call|tool_result|tool_call_response)", type_) is not None
+
+
+WRAPPED = ("tool_call", "tool_call_result", "reasoning")
+"""Keys of Haystack for the only field of a part."""
+
+
+def _unwrapped(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part that Haystack wraps into its key; others unchanged."""
+    return next((part[key] for key in WRAPPED if len(part) == 1 and isinstance(part.get(key), dict)), part)
 
 
 GEMINI = ("functionCall", "function_call", "functionResponse", "function_response")
@@ -339,6 +361,12 @@ def _type_by_keys(part: Mapping[str, Any]) -> str:
         return key
     if part.get("thought") is True:
         return "thought"
+    if "reasoning_text" in part:
+        return "reasoning"
+    if {"result", "origin"} <= part.keys():
+        return "tool_result"
+    if {"tool_name", "arguments"} <= part.keys():
+        return "tool_call"
     return "text" if set(part) <= {"text", "thought", "thoughtSignature", "thought_signature"} else "unknown"
 
 
@@ -362,7 +390,7 @@ def _reasoning(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(text for text in map(_reasoning, value) if text)
     if isinstance(value, dict):
-        keys = ("thinking", "reasoning", "text", "content", "summary")
+        keys = ("thinking", "reasoning", "reasoning_text", "text", "content", "summary")
         return next((text for key in keys if (text := _reasoning(value.get(key)))), "")
     return ""
 

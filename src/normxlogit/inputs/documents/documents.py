@@ -24,8 +24,8 @@ TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "
 METADATA_KEYS = ("metadata", "meta", "payload", "_source")
 """Keys of metadata; Pinecone, Qdrant (`payload`) and Elasticsearch keep the text in them too."""
 
-LIST_KEYS = ("documents", "matches", "points", "source_nodes", "hits")
-"""Keys of a search result's documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch."""
+LIST_KEYS = ("documents", "matches", "points", "source_nodes", "hits", "context", "source_documents")
+"""Keys of a search result's documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch, LangChain."""
 
 ID_KEYS = ("id", "_id", "doc_id", "_index")
 """Keys of strings that are not the text."""

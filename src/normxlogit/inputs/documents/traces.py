@@ -16,8 +16,8 @@ from .documents import decoded
 ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),
     **dict.fromkeys(("user", "human"), "user"),
-    **dict.fromkeys(("assistant", "ai", "model", "chatbot"), "assistant"),
-    **dict.fromkeys(("tool", "function", "ipython"), "tool"),
+    **dict.fromkeys(("assistant", "ai", "model", "chatbot", "gpt"), "assistant"),
+    **dict.fromkeys(("tool", "function", "ipython", "observation"), "tool"),
 }
 """Roles of messages by their names in all formats."""
 
@@ -92,7 +92,7 @@ def to_plain_data(value: Any) -> Any:
     if callable(dump := getattr(value, "model_dump", None)):  # pydantic
         return to_plain_data(_model_dump(dump))
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain_data(getattr(value, field.name)) for field in fields(value)}
+        return {field.name.lstrip("_"): to_plain_data(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Iterable):
         return [to_plain_data(item) for item in value]
     if hasattr(value, "__dict__") and not isinstance(value, type):
@@ -101,16 +101,18 @@ def to_plain_data(value: Any) -> Any:
 
 
 def message_of(value: Any) -> Any:
-    """Return a message object, such as of LangChain, LlamaIndex or OpenAI, as a mapping with role and content.
+    """Return a message object, such as of LangChain, Haystack or OpenAI, or a pair (role, content), as a mapping.
 
     Anything else, such as a message that is a mapping, is returned unchanged.
     """
+    if isinstance(value, tuple) and is_message(list(value)):
+        return _as_message(list(value))
     role = getattr(value, "role", None) or getattr(value, "type", None)
-    if isinstance(value, Mapping) or not isinstance(role, str) or not hasattr(value, "content"):
+    has_content = any(hasattr(value, key) for key in ("content", "_content", "parts"))
+    if isinstance(value, Mapping) or not isinstance(role, str) or not has_content:
         return value
-    message = _as_message(
-        {"content": to_plain_data(value.content), **to_plain_data(value), "role": to_plain_data(role)}
-    )
+    content = {"content": to_plain_data(value.content)} if hasattr(value, "content") else {}
+    message = _as_message({**content, **to_plain_data(value), "role": to_plain_data(role)})
     return {key: field for key, field in message.items() if field is not None or key == "content"}
 
 
@@ -129,7 +131,7 @@ def messages_in(value: Any) -> tuple[list[dict[str, Any]], list[Any] | None]:
         InputError: If there is no conversation, or more than one.
     """
     value = parse_json(value)
-    if isinstance(value, list) and any(map(_is_message, value)):
+    if isinstance(value, list) and any(map(is_message, value)):
         return _as_messages(value), None
     records = _records(value)
     conversations = [(messages, record) for record in records if (messages := _conversation(record))]
@@ -168,7 +170,7 @@ def _records(value: Any) -> list[dict[str, Any]]:
 def _records_under(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
     """Return the records under a key; messages have none, whatever their keys are."""
     inner = value.get(key)
-    return _records(inner) if isinstance(inner, list | dict) and not _is_message(value) else []
+    return _records(inner) if isinstance(inner, list | dict) and not is_message(value) else []
 
 
 def _conversation(record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -177,7 +179,7 @@ def _conversation(record: dict[str, Any]) -> list[dict[str, Any]]:
         return _of_attributes(_attributes(attributes))
     if any(key.startswith(ATTRIBUTES) for key in record):
         return _of_attributes(record)
-    if _is_message(record):
+    if is_message(record):
         return [_as_message(record)]
     request = next((record[key] for key in REQUESTS if record.get(key)), None)
     response = next((record[key] for key in RESPONSES if record.get(key)), None)
@@ -199,19 +201,19 @@ def _messages_of_side(value: Any, role: str) -> list[dict[str, Any]]:
     """Return the messages of a request or of a response.
 
     Args:
-        value: A text of the author, messages, or a mapping with them.
-        role: The author of a text.
+        value: A text, messages, or a mapping with them.
+        role: "user" for a request, "assistant" for a response; a text without a role has this one.
     """
     value = parse_json(value)
     if isinstance(value, str):
         return [{"role": role, "content": value}] if value.strip() else []
     if isinstance(value, list):
-        if any(map(_is_message, value)):
+        if any(map(is_message, value)):
             return _as_messages(value)
         return _messages_of_side(value[0], role) if value else []  # a batch of one; several choices
     if not isinstance(value, dict):
         return []
-    if _is_message(value):
+    if is_message(value):
         return [_as_message(value)]
     if isinstance(value.get("message"), dict):
         return _messages_of_side(value["message"], role)
@@ -276,13 +278,13 @@ def _otlp_value(value: Any) -> Any:
     return inner if type_name.endswith("Value") else value
 
 
-def _is_message(value: Any) -> bool:
+def is_message(value: Any) -> bool:
     """Return whether a value is one message or one item of the responses API."""
     if isinstance(value, list):
         return len(value) == 2 and all(isinstance(part, str) for part in value) and _role_name(value[0]) in ROLES
     if not isinstance(value, dict) or "choices" in value:
         return False
-    if _role_name(value.get("role")) in ROLES:
+    if _role_name(value.get("role") or value.get("from")) in ROLES:
         return True
     type_name = value.get("type")
     if isinstance(value.get("lc"), int):
@@ -301,7 +303,7 @@ def _as_messages(messages: list[Any]) -> list[dict[str, Any]]:
         InputError: If one is not a message.
     """
     for place, message in enumerate(messages):
-        if not _is_message(message):
+        if not is_message(message):
             raise InputError(
                 f"message {place} has none of the roles system, user, assistant and tool; got {_describe(message)}"
             )
@@ -311,13 +313,15 @@ def _as_messages(messages: list[Any]) -> list[dict[str, Any]]:
 def _as_message(value: Any) -> dict[str, Any]:
     """Return a message as a mapping; the fields of LangChain's dumps are unpacked, and pairs are (role, content)."""
     if isinstance(value, list):
-        return {"role": value[0], "content": value[1]}
+        return _as_message({"role": value[0], "content": value[1]})
     message: dict[str, Any] = value
     if isinstance(value.get("lc"), int) and isinstance(value.get("kwargs"), dict):
         name = value["id"][-1] if isinstance(value.get("id"), list) and value["id"] else ""
         message = {**value["kwargs"], "type": value["kwargs"].get("type") or name}
     elif isinstance(value.get("data"), dict) and "content" in value["data"] and "role" not in value:
         message = {**value["data"], "type": value.get("type")}
+    if isinstance(message.get("from"), str) and "value" in message:  # ShareGPT
+        message = {**message, "role": message["from"], "content": message["value"]}
     role = _role_name(message.get("role"))
     role = role if role in ROLES else _role_name(message.get("type"))
     return {**message, "role": ROLES[role]} if role in ROLES else message
@@ -357,9 +361,9 @@ def _is_json(text: str) -> bool:
 
 
 def _model_dump(dump: Callable[..., Any]) -> Any:
-    """Return the fields of a pydantic model by its `model_dump`, without warnings."""
+    """Return the fields of a pydantic model by its `model_dump`, without those that are None and without warnings."""
     try:
-        return dump(warnings=False)
+        return dump(warnings=False, exclude_none=True)
     except TypeError:  # not pydantic's own
         return dump()
 

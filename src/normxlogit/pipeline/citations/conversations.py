@@ -3,14 +3,14 @@
 The question is no source: as with documents, sources are what an answer could be taken from.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import InputError
-from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt, texts_of
-from ...inputs.documents.conversations import Conversation, Message, MessageKind
+from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
+from ...inputs.documents.chat_messages import ALTERNATE, AS_TEXT, ChatMessage, as_parts, chat_messages, wrapping
+from ...inputs.documents.conversations import Conversation, Message
 from ...inputs.documents.json_fields import json_fields
 from ...model.task_model import TaskModel
 from ...results.units.sentences import sentence_spans
@@ -19,16 +19,8 @@ from ...results.units.spans import MessageSpan
 Spans = dict[str, tuple[int, ...]]
 """Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
 
-AS_TEXT: dict[MessageKind, str] = {
-    "tool call": "tool calls",
-    "tool result": "results of tools",
-    "system": "system messages",
-    "reasoning": "reasoning",
-}
-"""Kinds of messages that chat templates may not render, in the order in which they are rendered as text instead."""
-
-DEFINITIONS, ALTERNATE, PARTS = "definitions of tools", "messages of one role in a row", "contents as lists of parts"
-"""Further changes for templates: definitions of tools left out, roles joined, contents as lists of parts."""
+DEFINITIONS, PARTS = "definitions of tools", "contents as lists of parts"
+"""Further changes for templates: definitions of tools left out, contents as lists of parts."""
 
 QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
 """Characters at the end of a question."""
@@ -67,21 +59,6 @@ class ConversationPrompt:
 
 
 @dataclass(frozen=True)
-class ChatMessage:
-    """A message of a chat template, made of one or several messages of the conversation.
-
-    Attributes:
-        message: The message as chat templates expect it.
-        places: For each message in its content, where the text begins: (message, character).
-        calls: The messages that are tool calls and not in the content.
-    """
-
-    message: dict[str, Any]
-    places: tuple[tuple[int, int], ...] = ()
-    calls: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class Rendering:
     """A conversation as a chat template renders it.
 
@@ -113,34 +90,40 @@ def conversation_prompt(
         answer = None if message is None else message.text
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    chat = has_chat_template(model.reader)
-    conversation = conversation.with_readable_media(model.task.reads_medium if chat else lambda _: False)
+    has_template = has_chat_template(model.reader)
+    conversation = conversation.with_readable_media(model.task.reads_medium if has_template else lambda _: False)
     messages = conversation.messages
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
-    rendering = _render(model, conversation) if chat else _as_one_text(conversation)
+    rendering = _render(model, conversation) if has_template else _as_one_text(conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
-    question, asked_spans = _question_of(messages)
+    question, question_spans = _question_of(messages)
     spans: Spans = {}
     question_sources: Spans = {}
     contents, source_messages = [], []
-    for place, name in enumerate(message_names(messages)):
-        if messages[place].part is not None:
+    for message_index, name in enumerate(message_names(messages)):
+        if messages[message_index].part is not None:
             continue
-        if (start := rendering.starts.get(place)) is None:
+        if (start := rendering.starts.get(message_index)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
-        message, end = messages[place], start + len(messages[place].text)
-        contents.append(Content(message.role, start, end, place))
+        message, end = messages[message_index], start + len(messages[message_index].text)
+        contents.append(Content(message.role, start, end, message_index))
         source_messages.append(MessageSpan(message.kind, start, end, name, message.name))
-        for source, first, last in pieces_of(messages[place]):
-            full = f"{name}:{source}"
-            while full in spans:
-                full += "'"
-            is_question = (place, first, last) in asked_spans
+        for source, first_character, end_character in pieces_of(messages[message_index]):
+            source_name = f"{name}:{source}"
+            while source_name in spans:
+                source_name += "'"
+            is_question = (message_index, first_character, end_character) in question_spans
             target_spans = question_sources if is_question else spans
-            target_spans[full] = (place, first, last) if chat else (start + first, start + last)
-    prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
+            target_spans[source_name] = (
+                (message_index, first_character, end_character)
+                if has_template
+                else (start + first_character, start + end_character)
+            )
+    prompt = replace(
+        rendering.prompt, contents=tuple(contents) if has_template else None, notes=tuple(dict.fromkeys(notes))
+    )
     source_messages.sort(key=lambda message: message.start)
     if not prompt.media:  # which are sources themselves
         spans = spans or question_sources
@@ -214,13 +197,15 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
     """
     kinds = {message.kind for message in conversation.messages}
     template = str(model.reader.chat_template)
-    no_tools = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
-    steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
-    steps.insert(len(steps) - ("reasoning" in kinds), ALTERNATE)  # templates leave reasoning out, but do not refuse it
+    tools_as_text = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
+    text_options = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
+    # "reasoning" stays last: templates leave it out, but do not refuse it.
+    text_options.insert(len(text_options) - 1 if "reasoning" in kinds else len(text_options), ALTERNATE)
+    # The lost messages of the best rendering so far, the rendering, and what it writes as text.
     best: tuple[list[Message], Rendering, tuple[str, ...]] | None = None
     refusal: InputError | None = None
-    for start in (no_tools, [*no_tools, PARTS]):
-        as_text = list(start)
+    for first_options in (tools_as_text, [*tools_as_text, PARTS]):
+        as_text = list(first_options)
         while best is None or best[0]:
             lost: list[Message] = []
             try:
@@ -235,12 +220,12 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
                 ]
                 if best is None or len(lost) < len(best[0]):
                     best = lost, rendering, tuple(as_text)
-            next_step = _next_step(lost, [step for step in steps if step not in as_text])
-            if next_step is None:
+            next_option = _next_step(lost, [step for step in text_options if step not in as_text])
+            if next_option is None:
                 break
-            as_text.append(next_step)
+            as_text.append(next_option)
         if best is not None and any(m.kind == "user" and m not in best[0] for m in conversation.messages):
-            break  # the template knows contents that are texts
+            break  # the template reads contents that are texts, so that lists of parts need not be tried
     if best is None:
         raise refusal or InputError("the chat template writes none of the messages")
     kinds_as_text = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
@@ -267,182 +252,62 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
         as_text: What is written as plain text: values of `AS_TEXT`, `ALTERNATE`, `DEFINITIONS` and `PARTS`.
     """
     messages = conversation.messages
-    last = len(messages)
-    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning follows the rendered text
-        last -= 1
-    chat = chat_messages(messages[:last], as_text)
+    rendered_messages = len(messages)
+    while (
+        rendered_messages > 1 and messages[rendered_messages - 1].kind == "reasoning"
+    ):  # the answer's own reasoning follows the rendered text
+        rendered_messages -= 1
+    chat = chat_messages(messages[:rendered_messages], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
     rows = [chat_message.message for chat_message in chat]
     if PARTS in as_text:
-        rows = [{**row, "content": _as_parts(row["content"])} for row in rows]
+        rows = [{**row, "content": as_parts(row["content"])} for row in rows]
     prompt: dict[str, Any] = {"messages": rows}
     if conversation.tools and DEFINITIONS not in as_text:
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
     starts = _message_starts(rendered, chat, messages)
-    text, opened = rendered.text, rendered.text.rstrip().endswith("<think>")
+    text, opens_reasoning = rendered.text, rendered.text.rstrip().endswith("<think>")
     if rendered.media:  # read by the processor, from the messages
         return Rendering(replace(rendered, notes=()), starts)
-    if last < len(messages):
-        text = rendered.text if opened else f"{rendered.text}<think>\n"
-        for place in range(last, len(messages)):
-            starts[place] = len(text)
-            text += messages[place].text + "\n"
+    if rendered_messages < len(messages):
+        text = rendered.text if opens_reasoning else f"{rendered.text}<think>\n"
+        for message_index in range(rendered_messages, len(messages)):
+            starts[message_index] = len(text)
+            text += messages[message_index].text + "\n"
         text += "</think>\n\n"
-    elif opened:  # the answer has no reasoning, so it is closed
+    elif opens_reasoning:  # the template begins the answer with reasoning, and there is none
         text += "\n</think>\n\n"
     return Rendering(replace(rendered, text=text, notes=()), starts)
 
 
 def _message_starts(rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message]) -> dict[int, int]:
-    """Return the character at which each message begins in a rendered prompt, by the message's place.
+    """Return the character at which each message begins in a rendered prompt, by the message's index.
 
     A tool call is searched for between the contents before and after it. Messages that are not found are left out.
+
+    Args:
+        rendered: The prompt.
+        chat: The messages of the chat template; each holds the indices of the messages that it was made of.
+        messages: The messages of the conversation.
     """
     contents = rendered.contents or ()
     starts: dict[int, int] = {}
     position = 0
-    for number, chat_message in enumerate(chat):
-        for place, offset in chat_message.places:
-            last = offset + len(messages[place].text)
-            if (content := next((c for c in contents if c.holds(number, offset, last)), None)) is not None:
-                starts[place] = content.place_of(offset)
-        position = max([position, *(content.end for content in contents if content.message == number)])
-        for place in chat_message.calls:
-            at = rendered.text.find(messages[place].text, position)
-            limit = next((content.start for content in contents if content.message > number), len(rendered.text))
-            if 0 <= at < limit:
-                starts[place], position = at, at + len(messages[place].text)
+    for chat_index, chat_message in enumerate(chat):
+        for message_index, offset in chat_message.places:
+            end_offset = offset + len(messages[message_index].text)
+            if (content := next((c for c in contents if c.holds(chat_index, offset, end_offset)), None)) is not None:
+                starts[message_index] = content.place_of(offset)
+        position = max([position, *(content.end for content in contents if content.message == chat_index)])
+        for message_index in chat_message.calls:
+            call_start = rendered.text.find(messages[message_index].text, position)
+            next_content_start = next(
+                (content.start for content in contents if content.message > chat_index), len(rendered.text)
+            )
+            if 0 <= call_start < next_content_start:
+                starts[message_index], position = call_start, call_start + len(messages[message_index].text)
     return starts
-
-
-def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozenset()) -> list[ChatMessage]:
-    """Return a conversation as messages of a chat template.
-
-    Args:
-        messages: The conversation.
-        as_text: What is written as text: values of `AS_TEXT`; and `ALTERNATE`, which joins messages of one role.
-    """
-    chat: list[ChatMessage] = []
-    for place, message in enumerate(messages):
-        plain = AS_TEXT.get(message.kind) in as_text
-        if place and _are_parts_of_one(messages[place - 1], message):
-            part = message.part or {"type": "text", "text": message.text}
-            if message.part is None:
-                character = sum(len(text) + 1 for text in texts_of(chat[-1].message))
-                chat[-1] = replace(chat[-1], places=(*chat[-1].places, (place, character)))
-            chat[-1].message["content"] = [*_as_parts(chat[-1].message["content"]), part]
-        elif message.part is not None:
-            role = "user" if message.role == "system" and AS_TEXT["system"] in as_text else message.role
-            chat.append(ChatMessage({"role": role, "content": [message.part]}))
-        elif message.kind == "tool call" and not plain:
-            call = {"name": message.name, "arguments": _arguments(message.text)}
-            tool_call = {"type": "function", "id": _call_id(message, messages), "function": call}
-            if chat and chat[-1].message["role"] == "assistant":
-                chat[-1].message.setdefault("tool_calls", []).append(tool_call)
-                chat[-1] = replace(chat[-1], calls=(*chat[-1].calls, place))
-            else:
-                chat.append(
-                    ChatMessage({"role": "assistant", "content": "", "tool_calls": [tool_call]}, calls=(place,))
-                )
-        elif message.kind == "tool result" and not plain:
-            call = {"name": message.name, "tool_call_id": _call_id(message, messages)}
-            chat.append(ChatMessage({"role": "tool", **call, "content": message.text}, ((place, 0),)))
-        elif message.role == "assistant":
-            before, after = _wrapping(message, plain=plain)
-            follows = message.kind == "tool call" or (bool(chat) and _ends_with_reasoning(chat[-1], messages))
-            if chat and follows and chat[-1].message["role"] == "assistant" and _is_text(chat[-1]):
-                _extend(chat, place, before, message.text, after)
-            else:
-                content = before + message.text + after
-                chat.append(ChatMessage({"role": "assistant", "content": content}, ((place, len(before)),)))
-        else:
-            role = "user" if plain else message.role  # also of a system message
-            before = f"Result of {message.name or 'the tool'}:\n" if message.kind == "tool result" else ""
-            chat.append(ChatMessage({"role": role, "content": before + message.text}, ((place, len(before)),)))
-    system = AS_TEXT["system"] in as_text
-    return _joined(chat, messages, everything=ALTERNATE in as_text) if system or ALTERNATE in as_text else chat
-
-
-def _are_parts_of_one(previous: Message, following: Message) -> bool:
-    """Return whether two in a row are a picture or a sound and what stands beside it in a message."""
-    return (
-        (previous.part is not None or following.part is not None)
-        and previous.number == following.number
-        and previous.role == following.role
-    )
-
-
-def _as_parts(content: Any) -> list[Any]:
-    """Return a content as a list of parts."""
-    return content if isinstance(content, list) else [{"type": "text", "text": content}]
-
-
-def _extend(chat: list[ChatMessage], place: int, before: str, text: str, after: str) -> None:
-    """Append a message to the content of the last one of a chat."""
-    content = chat[-1].message["content"]
-    gap = "\n" if content and not content.endswith("\n") else ""
-    content += gap + before
-    chat[-1] = replace(chat[-1], places=(*chat[-1].places, (place, len(content))))
-    chat[-1].message["content"] = content + text + after
-
-
-def _ends_with_reasoning(last: ChatMessage, messages: Sequence[Message]) -> bool:
-    return bool(last.places) and not last.calls and messages[last.places[-1][0]].kind == "reasoning"
-
-
-def _wrapping(message: Message, *, plain: bool) -> tuple[str, str]:
-    """Return the text before and after a message of the assistant in a content."""
-    if message.kind == "tool call":
-        return f"{message.name}(", ")"
-    if message.kind == "reasoning":
-        return ("Reasoning: ", "\n\n") if plain else ("<think>\n", "\n</think>\n\n")
-    return "", ""
-
-
-def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everything: bool) -> list[ChatMessage]:
-    """Join consecutive messages of one role: all of them, or only system messages that are written as the user's."""
-    joined: list[ChatMessage] = []
-    for current in chat:
-        previous = joined[-1] if joined else None
-        if previous is None or not _may_join(previous, current, messages, everything=everything):
-            joined.append(current)
-            continue
-        content = current.message["content"]
-        if _is_text(previous) and isinstance(content, str):
-            content = f"{previous.message['content']}\n\n{content}"
-        else:
-            content = [*_as_parts(previous.message["content"]), *_as_parts(content)]
-        shift = sum(len(text) + 1 for text in texts_of(previous.message)) + isinstance(content, str)
-        places = (*previous.places, *((place, offset + shift) for place, offset in current.places))
-        joined[-1] = ChatMessage({**previous.message, **current.message, "content": content}, places, current.calls)
-    return joined
-
-
-def _is_text(chat_message: ChatMessage) -> bool:
-    """Return whether something can be written at the end of a message: it is a text, without tool calls."""
-    return isinstance(chat_message.message["content"], str) and not chat_message.calls
-
-
-def _may_join(previous: ChatMessage, current: ChatMessage, messages: Sequence[Message], *, everything: bool) -> bool:
-    """Return whether two messages in a row are written as one."""
-    same_role = previous.message["role"] == current.message["role"] != "tool"
-    system = bool(previous.places) and messages[previous.places[-1][0]].kind == "system"
-    return same_role and not previous.calls and (everything or system)
-
-
-def _arguments(text: str) -> Any:
-    """Return the arguments of a tool call for templates: parsed JSON, or the text if it is not JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _call_id(message: Message, messages: Sequence[Message]) -> str:
-    """Return an id for a tool call, of nine letters and digits, which the strictest templates demand."""
-    calls = list(dict.fromkeys(m.call for m in messages if m.call))
-    return f"call{calls.index(message.call) if message.call else len(calls):05d}"
 
 
 def _as_one_text(conversation: Conversation) -> Rendering:
@@ -450,7 +315,7 @@ def _as_one_text(conversation: Conversation) -> Rendering:
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
         title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
-        before, after = _wrapping(message, plain=True) if message.kind == "tool call" else ("", "")
+        before, after = wrapping(message, plain=True) if message.kind == "tool call" else ("", "")
         text += f"{title}: {before}"
         starts[place] = len(text)
         text += f"{message.text}{after}\n\n"

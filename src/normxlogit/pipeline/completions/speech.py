@@ -174,10 +174,10 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     request = Request(model, forward, Emitted(ids, None, None, True, task, frames))
     scores = run_method(method, request).map(lambda values: values[0].detach().float().cpu())  # (G, 1, T)
     check_finite(method, request, scores.values.numpy())
-    count = len(emitted)
     signal = replace(encoding.signal, sound=sound)
+    # Without tokens the encoding has the frames of the sound alone: all scores are theirs.
     scores, placed = split_media_scores(replace(encoding.take(()), signal=signal), scores)
-    blank = task.blank_id(model)  # the context of the first token
+    blank = task.blank_id(model)  # stands before the first token, as the prompt of a completion does
     first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
@@ -193,7 +193,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         spans=spans,
         ids=(blank, *ids[0].tolist()),
     )
-    units, values, media = appended(units, np.zeros((count, count + 1), np.float32), placed, layers=False)
+    units, values, media = appended(units, np.zeros((len(emitted), len(emitted) + 1), np.float32), placed, layers=False)
     return Attribution(
         scores=values,
         units=units,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from ..options import Verify
 from ..verification import (
     SHOWN,
     Answer,
-    MeasuredQuantity,
     Removable,
     Tokens,
     removable_moments,
@@ -61,26 +60,43 @@ def with_completion_verifications(
 
 
 def _verified(
-    model: TaskModel, completed: Completed, g: Attribution, verify: Verify, division: SourceSpec | None
+    model: TaskModel, completed: Completed, g: Attribution, verify: int | Literal["auto"], division: SourceSpec | None
 ) -> Attribution:
     of_tokens = g.units.kind[0] == "token"
     removable, pieces = _removable(g, completed) if of_tokens else _sources(g, completed, division)
-    if len(removable.parts) < 2 or verify is None:
-        kind = "sources" if removable.unit == "source" else "words"
-        return replace(g, notes=(*g.notes, f"not verified: the prompt has no two {kind} that could be removed"))
-    count = min(SHOWN if verify == "auto" else verify, len(removable.parts) - 1)  # a completion of nothing is none
     ablations = Ablations(model, completed, pieces)
 
-    def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
-        removed = [set(units) for _, units in keys]
-        present = np.array(
-            [[not units.issuperset(part.tokens) for part in removable.parts] for units in removed]
-        )  # (N, W)
-        return [Answer(None, float(nats), None) for nats in ablations(present).sum(1)]
+    def nats_without(removed: list[Tokens]) -> Iterable[float]:
+        present = [[set(units).isdisjoint(part.tokens) for part in removable.parts] for units in removed]  # (N, W)
+        return map(float, ablations(np.array(present)).sum(1))
 
-    measured = MeasuredQuantity("the completion", "log-probability", removable.unit, removable.removed_by)
-    (verification,) = run_searches([(removable.parts, measured)], count, answers)
-    return replace(g, verified=verification)
+    return _with_losses(g, removable, verify, nats_without)
+
+
+def _with_losses(
+    g: Attribution,
+    removable: Removable,
+    verify: int | Literal["auto"],
+    nats_without: Callable[[list[Tokens]], Iterable[float]],
+) -> Attribution:
+    """Return a result with the log-probability of its completion without the parts of the highest scores.
+
+    Args:
+        g: The result.
+        removable: What can be removed.
+        verify: How many parts are removed.
+        nats_without: Returns the log-probabilities without sets of units.
+    """
+    if len(removable.parts) < 2:
+        note = f"not verified: the prompt has no two {removable.unit}s that could be {removable.removed_by}"
+        return replace(g, notes=(*g.notes, note))
+
+    def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
+        return [Answer(None, nats, None) for nats in nats_without([units for _, units in keys])]
+
+    count = min(SHOWN if verify == "auto" else verify, len(removable.parts) - 1)  # a completion of nothing is none
+    (verified,) = run_searches([g], [removable], count, answers)
+    return verified
 
 
 def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[NamedSpan]]:
@@ -163,21 +179,15 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
     if verify is None:
         return g
     audio = g.audio[0]
-    parts = removable_moments(audio)
-    if len(parts) < 2 or sound.rate is None:
-        return replace(g, notes=(*g.notes, "not verified: the sound has no two moments that could be silenced"))
-    count = min(SHOWN if verify == "auto" else verify, len(parts) - 1)
+    parts = [] if sound.rate is None else removable_moments(audio)
     measure = _frames_measure(model, g) if cast(Any, model.task).per_frame else _decoder_measure(model, g)
     times = audio.times.tolist()
 
-    def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
-        for _, moments in keys:
-            silenced = sound_without(sound, [times[moment - audio.first] for moment in moments])
-            yield Answer(None, measure(silenced), None)
+    def nats_without(removed: list[Tokens]) -> Iterable[float]:
+        for moments in removed:
+            yield measure(sound_without(sound, [times[moment - audio.first] for moment in moments]))
 
-    measured = MeasuredQuantity("the transcript", "log-probability", "moment", "silenced")
-    (verification,) = run_searches([(parts, measured)], count, answers)
-    return replace(g, verified=verification)
+    return _with_losses(g, Removable(parts, "moment", "silenced", "the transcript"), verify, nats_without)
 
 
 def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:

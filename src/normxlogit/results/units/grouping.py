@@ -95,6 +95,7 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
     )
     if merge != "max":
         return coarser
+    # The largest score of a part's tokens; scores of units outside the sources, such as the rest of the prompt, add up.
     largest = np.array([a.scores[part].max(0) for part in rows])
     return replace(coarser, scores=np.where([kind in APART for kind in a.units.kind], coarser.scores, largest))
 
@@ -152,6 +153,7 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
 
 
 def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
+    """Return the groups of the units of the text; none for a result of pictures or sounds without a text."""
     if a.media and (not by or (a.units.spans is None and not a.has_text)):
         return []
     groups = prompt_sources(sequenced(a), by)

@@ -387,15 +387,21 @@ def _align_offsets(
 def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[EncodedMedium]) -> Encoding:
     """Return a prompt whose tokens for pictures or sounds have the characters of their own placeholders in the text.
 
-    Those between which nothing stands are alike, so an alignment of tokens takes the one for the next.
+    Tokens are aligned with the text by what they read like. Placeholders of adjacent pictures all read alike, so the
+    tokens of one may have got the characters of the next.
+
+    Args:
+        encoding: The prompt.
+        placeholder: What stands in the text for a picture or a sound.
+        media: The pictures or sounds, with their tokens.
     """
     spans = [match.span() for match in re.finditer(re.escape(placeholder), encoding.text or "")]
     if len(spans) != len(media):
         return encoding
     offsets = list(encoding.offsets or ())
     for (start, end), medium in zip(spans, media, strict=True):
-        for place, token in enumerate(medium.tokens):
-            offsets[token] = (end if place else start, end)
+        for index_in_medium, token in enumerate(medium.tokens):
+            offsets[token] = (end if index_in_medium else start, end)
     return replace(encoding, offsets=tuple(offsets))
 
 
