@@ -59,6 +59,11 @@ class Batch:
         full[self.mask] = values
         return full
 
+    def rows(self, rows: slice, length: int | None = None) -> "Batch":
+        """Return some texts of the batch, padding included, with their first `length` tokens or all."""
+        inputs = {name: value[rows] if length is None else value[rows, :length] for name, value in self.inputs.items()}
+        return Batch(inputs, self.mask[rows, :length], self.encodings[rows], self.indices[rows])
+
     @cached_property
     def media(self) -> tuple[EncodedMedium, ...]:
         """The pictures and sounds of a batch of one text; () if it has none."""

@@ -12,7 +12,7 @@ from .documents.chat_messages import template_messages
 from .documents.traces import is_message, message_of
 from .media.items import MEDIA_TYPES, is_opened_picture
 from .media.pictures import PICTURE_KEYS, Picture
-from .media.sounds import Sound, feature_extractor_of
+from .media.sounds import Sound, sampling_rate_of
 from .message_parts import text_of_part, texts_of, typed_messages
 from .texts import collected, named_columns, plain_cell, text_column
 
@@ -202,8 +202,8 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
             "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
-    rate = getattr(feature_extractor_of(tokenizer), "sampling_rate", None)
-    messages, media = typed_messages(messages, images if isinstance(images, list | tuple) else (), rate)
+    pictures = images if isinstance(images, list | tuple) else ()
+    messages, media = typed_messages(messages, pictures, sampling_rate_of(tokenizer))
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or continues the last one.

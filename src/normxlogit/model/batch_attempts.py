@@ -147,9 +147,7 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     """Return whether each text has the same states alone and padded to the longest, which is the last."""
     padded_batch = model.batch(encodings, list(range(len(encodings))))
     for index, encoding in enumerate(encodings[:-1]):
-        row = slice(index, index + 1)
-        inputs = {name: value[row] for name, value in padded_batch.inputs.items()}
-        batched = Batch(inputs, padded_batch.mask[row], [encoding], [0])
+        batched = padded_batch.rows(slice(index, index + 1))
         pairs = zip(
             _compared_states(model, model.batch([encoding], [0])), _compared_states(model, batched), strict=True
         )

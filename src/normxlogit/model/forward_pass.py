@@ -69,12 +69,7 @@ class ForwardPass:
         this_row = slice(index, index + 1)
         batch = self.batch
         return ForwardPass(
-            Batch(
-                {name: value[this_row] for name, value in batch.inputs.items()},
-                batch.mask[this_row],
-                batch.encodings[this_row],
-                [index],
-            ),
+            batch.rows(this_row),
             self.final[this_row] if isinstance(self.final, Tensor) else self.final,
             self.embedding_output[this_row] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
             None if self.states is None else tuple(state[this_row] for state in self.states),

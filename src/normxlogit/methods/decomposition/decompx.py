@@ -129,10 +129,8 @@ def _read_positions(model: TaskModel, run: ForwardPass, target: BatchTargets) ->
 
 def _without_trailing_padding(batch: Batch, texts: slice) -> tuple[Batch, int]:
     """Return some texts of a batch without the padding after the longest of them, and their length."""
-    mask = batch.mask[texts]
-    width = int(mask.any(0).nonzero().max()) + 1
-    inputs = {name: value[texts, :width] for name, value in batch.inputs.items()}
-    return Batch(inputs, mask[:, :width], batch.encodings[texts], batch.indices[texts]), width
+    width = int(batch.mask[texts].any(0).nonzero().max()) + 1
+    return batch.rows(texts, width), width
 
 
 def decomposed(
