@@ -169,7 +169,9 @@ def attribute(
     ] = None,
     input_format: Annotated[
         Format | None,
-        typer.Option(rich_help_panel=RUN, help="Format, where names do not tell it."),
+        typer.Option(
+            rich_help_panel=RUN, help="Format, where names do not tell it; of standard input text by default."
+        ),
     ] = None,
     shard_rows: Annotated[
         int | None,

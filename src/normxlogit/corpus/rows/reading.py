@@ -149,14 +149,19 @@ def _mapping(row: Any) -> Mapping[str, Any]:
     return row
 
 
-def _standard_input(kind: str) -> "RowSource":
-    """Return the source of the lines of standard input."""
+def _standard_input(kind: str) -> InputSource:
+    """Return the source of standard input: its lines as they come, or a table, which is read whole."""
+    name = "standard input"
     if kind not in ("text", "jsonl"):
-        raise DataError("standard input is read as text or jsonl; save other formats to a file")
+        from fsspec.implementations.memory import MemoryFileSystem
+
+        system, content = MemoryFileSystem(), sys.stdin.buffer.read()
+        system.pipe_file(name, content)
+        return FileSource([File(system, name, name, kind, len(content), {})])
     try:
-        return RowSource(rows_of_lines(sys.stdin.buffer, kind), {"name": "standard input", "format": kind})
+        return RowSource(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
     except ValueError as error:
-        raise DataError(f"standard input: not {kind}: {error}") from None
+        raise DataError(f"{name}: not {kind}: {error}") from None
 
 
 def _dataset(name: str) -> Any:
