@@ -183,8 +183,8 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
             boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
             for name, box in boxes.items():
                 named_places.append((name, "region", [box]))
-            rest_name = f"the rest of {medium.name}" if boxes else medium.name
-            named_places.append((rest_name, "medium", boxes_outside(boxes.values(), sizes[index])))
+            if rest := boxes_outside(boxes.values(), sizes[index]):
+                named_places.append((f"the rest of {medium.name}" if boxes else medium.name, "medium", rest))
         else:
             named_places.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
         start, end = completed.encoding.characters_of(medium)
