@@ -223,7 +223,7 @@ def _progress_of(
     with closing(results):  # type: ignore[type-var]
         for shard, fraction in results:
             manifest.written[shard.shard] = shard
-            progress = clock.add_shard(shard.rows, shard.errors, shard.tokens, fraction)
+            progress = clock.add_shard(shard, fraction)
             yield progress
             if max_errors is not None and progress.errors > max_errors:
                 raise DataError(
