@@ -374,21 +374,7 @@ class Encoder:
             return encoding
         if count and tuple(encoding.ids[:count]) == self._virtual_ids:  # of a result, which is explained again
             encoding = encoding.take(range(count, len(encoding)))
-        blank = (None,) * count
-        return replace(
-            encoding,
-            inputs={
-                name: [*self._virtual_ids, *values] if name == "input_ids" else [0] * count + values
-                for name, values in encoding.inputs.items()
-            },
-            tokens=("",) * count + encoding.tokens,
-            offsets=encoding.offsets and ((0, 0),) * count + encoding.offsets,
-            word_ids=encoding.word_ids and blank + encoding.word_ids,
-            sequence_ids=blank + encoding.sequence_ids,
-            special=(True,) * count + encoding.special,
-            position=None if encoding.position is None else encoding.position + count,
-            notes=(*encoding.notes, *note),
-        )
+        return replace(encoding.with_special_tokens(before=self._virtual_ids), notes=(*encoding.notes, *note))
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""

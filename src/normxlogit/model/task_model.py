@@ -1,6 +1,5 @@
 """`TaskModel`: the model with its task and parts, and its forward passes."""
 
-import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch, TokenBudget, collate
 from ..inputs.encoder import Encoder
-from ..inputs.texts import positive_integer
+from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
@@ -27,7 +26,7 @@ from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
 from ..tasks.positions import logits_at
 from ..tasks.similarity.sentence_embedding import Pooling
-from ..tasks.targets import All, BatchTargets, Layers, is_choice
+from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
@@ -455,9 +454,9 @@ class TaskModel:
             raise MethodError("the list of layers is empty; None explains the model's answer as it is")
         numbers = []
         for layer in choices:
-            if not is_choice(layer) or isinstance(layer, str):
+            if (number := whole_number(layer)) is None:
                 raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
-            numbers.append(operator.index(layer))
+            numbers.append(number)
         count = self.layer_count()
         numbers = [number + count + 1 if -count <= number < 0 else number for number in numbers]  # -1 is the last
         for number in numbers:

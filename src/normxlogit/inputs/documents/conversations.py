@@ -8,13 +8,14 @@ transformers' chat templates, and the traces of `normxlogit.inputs.documents.tra
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Literal
 
 from ...errors import InputError
 from ..media.items import json_value, medium_type
 from ..media.pictures import holds_picture
+from ..texts import whole_number
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
 MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
@@ -102,12 +103,14 @@ class Conversation:
         answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
         if turn is None and not answers:
             return self, None
-        if turn is not None and (isinstance(turn, bool) or not isinstance(turn, int)):
+        number = whole_number(-1 if turn is None else turn)
+        if number is None:
             raise InputError(f"turn= is a number, not {turn!r}")
-        turn = -1 if turn is None else turn
-        if not -len(answers) <= turn < len(answers):
-            raise InputError(f"no turn {turn}: the assistant has {len(answers)} texts in this conversation, from 0 on")
-        place, notes = answers[turn], self.notes
+        if not -len(answers) <= number < len(answers):
+            raise InputError(
+                f"no turn {number}: the assistant has {len(answers)} texts in this conversation, from 0 on"
+            )
+        place, notes = answers[number], self.notes
         if not place:
             raise InputError("the answer is the first message; a conversation has messages before the answer")
         if after := sum(message.kind not in ("tool call", "reasoning") for message in self.messages[place + 1 :]):
@@ -265,11 +268,7 @@ class _Reader:
             self.notes += [UNREAD.format(self._number, part["type"]) for part in unread]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
-        of_this_message = self._of_this_message()
-        last = of_this_message[-1] if of_this_message else None
-        if last is not None and last.kind == "tool result" and call_id and last.call == call_id:
-            self.messages[-1] = Message("tool result", f"{last.text}\n{text}", last.name, self._number, call_id)
-        else:
+        if not (call_id and text and self._join("tool result", text, call_id)):
             self._add_message("tool result", text, self._tools.get(call_id, "") or name, call_id)
         for part in media:
             self._read_medium(part, "user")
@@ -287,11 +286,16 @@ class _Reader:
         if kind == "assistant" and (match := THINKING.fullmatch(text)):
             self._add_message("reasoning", match[1])
             text = match[2]
-        of_this_message = self._of_this_message()
-        if of_this_message and of_this_message[-1].kind == kind and text.strip():
-            self.messages[-1] = Message(kind, f"{of_this_message[-1].text}\n{text.strip()}", number=self._number)
-        else:
+        if not (text.strip() and self._join(kind, text.strip())):
             self._add_message(kind, text)
+
+    def _join(self, kind: MessageKind, text: str, call: str = "") -> bool:
+        """Join a text to the message before, and return whether that is of the same original message, kind and call."""
+        last = self.messages[-1] if self.messages else None
+        if last is None or (last.number, last.kind, last.call) != (self._number, kind, call):
+            return False
+        self.messages[-1] = replace(last, text=f"{last.text}\n{text}")
+        return True
 
     def _add_message(self, kind: MessageKind, text: str, name: str = "", call: str = "") -> None:
         """Append a message unless its text is empty."""
