@@ -20,6 +20,7 @@ from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.frozen.contributions import contributions
 from normxlogit.frozen.frozen_model import FrozenModel
+from normxlogit.frozen.readout import Place
 from normxlogit.inputs.encoding import Encoding
 
 from .named_words import FIRST, NamedPrompt, named_among
@@ -137,12 +138,12 @@ def _contributions(
     frozen = FrozenModel.of(model)
     batch = model.batch([encoding], [0])
     model.prepare(batch)
-    places = tuple(range(model.layer_count()))
+    places = Place.of_text(range(model.layer_count()))
     run = frozen.run(batch, places, sink_threshold=SINK_THRESHOLD, predict=False)
     if means is not None:
         states = _states(explainer, encoding).hidden_states
         for place in places:
-            run.readouts[place].direction = states[place].float() - means[place]
+            run.readouts[place].direction = states[place.layer].float() - means[place.layer]
     last = model.copy.token_states(run.answer, len(encoding))[:, -1]  # (1, H)
     rows = torch.stack(list(weights.values())) @ model.head.tokens(torch.eye(last.shape[1])).T  # (K, H)
     at_last = torch.full((1, len(rows)), len(encoding) - 1)

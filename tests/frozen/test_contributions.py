@@ -9,10 +9,12 @@ from normxlogit.copies.run import Site, run, tensor_of
 from normxlogit.frozen import runner
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.frozen_model import FrozenModel
+from normxlogit.frozen.readout import Place
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import BatchTargets, resolve
 from tests import tiny
 
+EMBEDDINGS, LAST = Place.of_text([0]), Place.of_text([3])
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
 
 
@@ -30,25 +32,25 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
     frozen = FrozenModel.of(task)
     weights = torch.tensor([[[1.0, 0, 2.0]], [[3.0, -1.0, 5.0]], [[2.0, 7.0, 7.0]]])  # (B, 1, G)
     for contrast in (None, 20):
-        run = frozen.run(batch, (3,), predict=False)
+        run = frozen.run(batch, LAST, predict=False)
         other = None if contrast is None else torch.full((3,), contrast)
         target = BatchTargets(ids, other, run.positions, True, task.task)
-        found = frozen.contributions(run, target, (3,), read)
-        summed = frozen.contributions(frozen.run(batch, (3,), predict=False), target, (3,), read, weights)
+        found = frozen.contributions(run, target, LAST, read)
+        summed = frozen.contributions(frozen.run(batch, LAST, predict=False), target, LAST, read, weights)
         for text, encoding in enumerate(batch.encodings):
             logits = tiny.logits_of(task.caller_model, encoding.ids)
-            total = torch.zeros(found.values[3].shape[-1])  # (T,)
+            total = torch.zeros(found.values[LAST[0]].shape[-1])  # (T,)
             for g, place in enumerate(read[text].tolist()):
                 if place < 0:
                     assert found.answer[text, g] == 0
-                    assert not found.values[3][text, g].any()
+                    assert not found.values[LAST[0]][text, g].any()
                     continue
                 said = logits[place, ids[text, g]] - (logits[place].mean() if contrast is None else logits[place, 20])
                 assert found.answer[text, g] == pytest.approx(said.item(), abs=1e-4)
-                assert found.values[3][text, g, place] == pytest.approx(said.item(), abs=1e-4)
-                assert found.values[3][text, g].count_nonzero() == 1
+                assert found.values[LAST[0]][text, g, place] == pytest.approx(said.item(), abs=1e-4)
+                assert found.values[LAST[0]][text, g].count_nonzero() == 1
                 total[place] += weights[text, 0, g] * said
-            torch.testing.assert_close(summed.values[3][text, 0], total, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(summed.values[LAST[0]][text, 0], total, rtol=1e-4, atol=1e-4)
             assert summed.answer[text, 0] == pytest.approx(total.sum().item(), rel=1e-4, abs=1e-4)
 
 
@@ -56,7 +58,7 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
 def test_contributions_are_gradient_times_the_owners_hidden_state(family):
     """With the gradient of a frozen network of the test's own, read by a hook on the layer."""
     task, batch = made(family, "SequenceClassification", TEXTS[1:2])
-    places, count = (1, 2, 3), len(batch.encodings[0])
+    places, count = Place.of_text((1, 2, 3)), len(batch.encodings[0])
     frozen_pass = FrozenModel.of(task).run(batch, places)
     found = FrozenModel.of(task).contributions(frozen_pass, resolve(task.task, frozen_pass, ALL), places)
     with torch.no_grad():
@@ -73,8 +75,8 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
                 (slope,) = torch.autograd.grad(logits[0, label], held[0], retain_graph=True)
             wanted = (slope * held[0]).permute(output.axes).sum(-1)[0, :count]
             torch.testing.assert_close(found.values[place][0, label], wanted.detach(), rtol=1e-4, atol=1e-5)
-        if place < 3:
-            torch.testing.assert_close(held[0].permute(output.axes).detach(), states[place], rtol=1e-4, atol=1e-4)
+        if place.layer < 3:
+            torch.testing.assert_close(held[0].permute(output.axes).detach(), states[place.layer], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]], ids=["several", "alone"])
@@ -83,7 +85,7 @@ def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_voc
     passes, expected, answer, prove = [], [], TaskModel.answer, runner.prove_conservation
     monkeypatch.setattr(TaskModel, "answer", lambda self, *a, **k: passes.append(a) or answer(self, *a, **k))
     monkeypatch.setattr(runner, "prove_conservation", lambda *a: expected.append(a[1].detach()) or prove(*a))
-    FrozenModel.of(task).run(batch, (0,))
+    FrozenModel.of(task).run(batch, EMBEDDINGS)
     assert len(passes) == (len(texts) > 1), "what the model said to the first text that it read alone is known"
     with torch.no_grad():
         logits = task.caller_model(torch.tensor([batch.encodings[0].ids])).logits[:, -1]
@@ -96,14 +98,14 @@ def test_it_is_proved_on_weights_that_were_trained_since_the_first_call():
     with torch.no_grad():
         task.caller_model.model.layers[0].mlp.down_proj.weight.mul_(3.0)
         states = task.caller_model.model(batch.inputs["input_ids"]).last_hidden_state
-    torch.testing.assert_close(FrozenModel.of(task).run(batch, (0,)).hidden, states, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(FrozenModel.of(task).run(batch, EMBEDDINGS).hidden, states, rtol=1e-4, atol=1e-5)
 
 
 def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeypatch):
     task, batch = made("llama", "CausalLM")
     frozen = FrozenModel.of(task)
-    target = resolve(task.task, frozen.run(batch, (0,)), None)
-    kept = frozen.contributions(frozen.run(batch, (0,)), target, (0,)).values[0]
+    target = resolve(task.task, frozen.run(batch, EMBEDDINGS), None)
+    kept = frozen.contributions(frozen.run(batch, EMBEDDINGS), target, EMBEDDINGS).values[EMBEDDINGS[0]]
     calls = []
     inside = frozen.module.get_submodule(sorted(frozen._passes.layers)[-1])
     kind = type(inside)
@@ -112,8 +114,8 @@ def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeyp
     counts = []
     for longest in (batch.mask.numel(), batch.mask.numel() - 1):
         monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", longest)
-        frozen_pass, before = frozen.run(batch, (0,)), len(calls)
-        again = frozen.contributions(frozen_pass, target, (0,)).values[0]
+        frozen_pass, before = frozen.run(batch, EMBEDDINGS), len(calls)
+        again = frozen.contributions(frozen_pass, target, EMBEDDINGS).values[EMBEDDINGS[0]]
         torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)
         counts.append(len(calls) - before)
     assert counts[0] == 0, "all that the backward pass needs was kept"

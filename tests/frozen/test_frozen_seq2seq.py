@@ -3,8 +3,8 @@
 import pytest
 
 from normxlogit import MethodError, UnsupportedModelError
-from normxlogit.frozen.entry_points import SOURCE, WORDS
 from normxlogit.frozen.frozen_model import FrozenModel
+from normxlogit.frozen.readout import SOURCE, WORDS, Side
 from normxlogit.inputs.encoder import append_tokens
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
@@ -25,7 +25,8 @@ def test_the_layer_of_the_encoder_that_is_meant():
     def layers(read_at):
         *source, words = frozen.places(batch, read_at)
         assert words == WORDS
-        return [place - SOURCE for place in source]
+        assert all(place.side is Side.SOURCE for place in source)
+        return [place.layer for place in source]
 
     assert [layers(read_at) for read_at in (0, "middle", 1, 3, -1, -3)] == [[0], [1], [1], [3], [2], [0]]
     assert layers("first-half") == [0, 1]

@@ -11,8 +11,8 @@ from transformers.models.t5 import modeling_t5
 
 from normxlogit import Attribution, Citations, DataError, Explainer, MethodError
 from normxlogit.frozen import runner
-from normxlogit.frozen.entry_points import SOURCE, WORDS
 from normxlogit.frozen.frozen_model import FrozenModel
+from normxlogit.frozen.readout import SOURCE, WORDS
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from tests import tiny

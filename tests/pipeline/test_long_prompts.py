@@ -10,6 +10,7 @@ import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.frozen import frozen_model, runner
+from normxlogit.frozen.readout import Place
 from normxlogit.frozen.runner import FrozenRunner
 from normxlogit.model.task_model import TaskModel
 from tests import tiny, vlm
@@ -51,9 +52,9 @@ def test_only_what_layers_are_given_is_kept(monkeypatch):
         model = explainer._model
         frozen, batch = frozen_model.FrozenModel.of(model), model.batch(explainer.encode([PROMPT]), [0])
         model.prepare(batch)
-        frozen.run(batch, (0,))  # proved, which keeps everything
+        frozen.run(batch, Place.of_text([0]))  # proved, which keeps everything
         with shapes_kept(explainer.model.parameters()) as shapes:
-            frozen.run(batch, (0,))
+            frozen.run(batch, Place.of_text([0]))
         return sum(shape.numel() for shape in shapes)
 
     assert kept(1) < kept(10_000) / 6

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from .backward import BACKPROPAGATED_AT_ONCE, frozen_backward
-from .entry_points import MEDIA, is_of_source
-from .readout import Readout
+from .readout import Place, Readout, Side
 from .runner import FrozenPass
 
 
@@ -25,13 +24,13 @@ class Contributions:
     """
 
     answer: Tensor
-    values: dict[int, Tensor]
-    sink: dict[int, Tensor]
+    values: dict[Place, Tensor]
+    sink: dict[Place, Tensor]
     sinks: Tensor | None
 
 
 def contributions(
-    answer: Tensor, frozen: FrozenPass, places: Sequence[int], read_positions: Tensor | None = None
+    answer: Tensor, frozen: FrozenPass, places: Sequence[Place], read_positions: Tensor | None = None
 ) -> Contributions:
     """Return each token's contributions to K quantities of a frozen pass, from a backward pass for each.
 
@@ -41,14 +40,14 @@ def contributions(
     Args:
         answer: The quantities with their graph, (B, K).
         frozen: The pass; it can be backpropagated through once, unless the caller ran it.
-        places: Layers at which contributions are read, or `WORDS`, `MEDIA` and `SOURCE` + layer of `entry_points`.
+        places: Where contributions are read.
         read_positions: The token that each quantity is read from, (B, K), negative for several; None if not known.
     """
     sums, by_place = answer.sum(0), frozen.readouts  # (K,)
     with ExitStack() as stack:
         stack.enter_context(frozen_backward(sums, frozen.entries))
-        of_source = [readout for place, readout in by_place.items() if is_of_source(place)]
-        of_text = [readout for place, readout in by_place.items() if not is_of_source(place) and place != MEDIA]
+        of_source = [readout for place, readout in by_place.items() if place.side is Side.SOURCE]
+        of_text = [readout for place, readout in by_place.items() if place.side is Side.TEXT]
         source_sinks = [_sinks_at_any(of_source)] if of_source else []  # (B, S)
         text_sinks = _sinks_at_any(of_text)  # (B, T)
         if read_positions is None and bool(text_sinks.any()):
@@ -58,8 +57,8 @@ def contributions(
         for readout in readouts.values():
             stack.enter_context(readout.detaching())
         leaves = [readout.leaf for readout in readouts.values()]
-        token_values: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B, T) of each group
-        sink_values: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B)
+        token_values: dict[Place, list[Tensor]] = {place: [] for place in readouts}  # (k, B, T) of each group
+        sink_values: dict[Place, list[Tensor]] = {place: [] for place in readouts}  # (k, B)
         for group_index, (group, exempt) in enumerate(groups):
             _choose_detached(readouts, exempt)
             gradients = _gradients(sums[group], leaves, retain=group_index < len(groups) - 1 or frozen.lease is None)
@@ -81,14 +80,14 @@ def contributions(
     )
 
 
-def _choose_detached(readouts: Mapping[int, Readout], exempt: Tensor) -> None:
+def _choose_detached(readouts: Mapping[Place, Readout], exempt: Tensor) -> None:
     """Choose the tokens that the next backward pass detaches: attention sinks, except the exempt tokens of the text."""
     for place, readout in readouts.items():
-        is_text = not is_of_source(place) and place != MEDIA
+        is_text = place.side is Side.TEXT
         readout.detached = readout.sinks & ~exempt if readout.sinks is not None and is_text else readout.sinks
 
 
-def _sum_from(totals: dict[int, Tensor], place: int) -> Tensor:
+def _sum_from(totals: dict[Place, Tensor], place: Place) -> Tensor:
     """Return the sum of the values at a place and after it, (B, K)."""
     return sum((total for later, total in totals.items() if later >= place), torch.zeros_like(totals[place]))
 

@@ -18,24 +18,10 @@ from ..model.task_model import TaskModel
 from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
 from ..parts.find_parts import same_ids
 from ..parts.signal_entry import SignalEntry, find_signal_entry
+from .readout import MEDIA, SOURCE, WORDS, Place
 from .runner import first_text
 
-WORDS = -1
-"""The place of the word embeddings; the embedding layer's output is 0, that of layer l is l."""
-
-SOURCE = -1_000_000
-"""The place at which the source of an encoder-decoder model enters; its encoder's layer l is at SOURCE + l."""
-
-MEDIA = -2_000_000
-"""The place at which pictures and sounds enter: the output of their patch embedding or first convolution."""
-
-
-def is_of_source(place: int) -> bool:
-    """Return whether a place is the entry of a source or a layer of an encoder-decoder model's encoder."""
-    return SOURCE <= place < WORDS
-
-
-ReadOut = Callable[[int, Tensor], Tensor]
+ReadOut = Callable[[Place, Tensor], Tensor]
 """Called with a place and the embeddings that enter there, (B, T, H); returns their replacement."""
 
 
@@ -57,7 +43,7 @@ class EntryPoints:
 
     @contextmanager
     def replacements(
-        self, batch: Batch, places: Collection[int], read_entry: ReadOut, read_lookup: ReadOut
+        self, batch: Batch, places: Collection[Place], read_entry: ReadOut, read_lookup: ReadOut
     ) -> Iterator[dict[str, Replace]]:
         """Yield the `replace=` for one pass in which contributions are read at the entries.
 
@@ -71,7 +57,7 @@ class EntryPoints:
         Yields:
             The `replace=` of `run`, for a pass in this block.
         """
-        lookups, signal_places = list[Lookup](), list[int]()
+        lookups, signal_places = list[Lookup](), list[Place]()
         ids, is_speech = batch.inputs["input_ids"] if WORDS in places else None, self.model.task.is_speech
         if SOURCE in places and not is_speech:
             source_ids = batch.inputs["source"][..., 0]

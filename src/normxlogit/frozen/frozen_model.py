@@ -22,9 +22,22 @@ from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
 from .conservation import Balance
 from .contributions import Contributions, contributions, single_read_position
-from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints, is_of_source
+from .entry_points import EntryPoints
 from .head_answers import contrasted_logits, head_answers
-from .readout import BATCH_FIRST, GivenState, Readout, hold_sinks, layer_readers, read_out, token_norms
+from .readout import (
+    BATCH_FIRST,
+    MEDIA,
+    SOURCE,
+    WORDS,
+    GivenState,
+    Place,
+    Readout,
+    Side,
+    hold_sinks,
+    layer_readers,
+    read_out,
+    token_norms,
+)
 from .runner import FrozenPass, FrozenRunner, PassGraph, first_text
 
 ReadAt = int | Literal["first-half", "middle", "all"]
@@ -34,9 +47,8 @@ ReadAt = int | Literal["first-half", "middle", "all"]
 class FrozenModel:
     """A task model and the backward pass of its frozen network.
 
-    A place is where contributions are read: l for the output of layer l, 0 for the embedding layer's, `WORDS` for the
-    word embeddings, `SOURCE` + l for layer l of an encoder, `MEDIA` for the entry of pictures and sounds. Every path
-    from the input to the answer passes through the places of each side, so their contributions and the bias add up.
+    Every path from the input to the answer passes through one place of each side, so their contributions and the bias
+    add up.
     """
 
     def __init__(self, model: TaskModel) -> None:
@@ -54,11 +66,8 @@ class FrozenModel:
             cached = model.__dict__["_frozen_model"] = cls(model)
         return cast(FrozenModel, cached)
 
-    def places(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[int, ...]:
+    def places(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
         """Return where the contributions of a batch are read.
-
-        A place is a layer of the text, 0 for the embedding layer's output, or one of the constants of `entry_points`:
-        `WORDS` for the word embeddings, `SOURCE` + layer for an encoder's layers, `MEDIA` for pictures and sounds.
 
         Args:
             batch: A text to find them with.
@@ -70,16 +79,16 @@ class FrozenModel:
             UnsupportedModelError: If no module returns the outputs of layers.
         """
         if batch.has_source:
-            return (*(SOURCE + layer for layer in self._layers_of_source(batch, read_at)), WORDS)
-        places = layers or self._layers_of_text(batch, read_at)
-        if places != (0,) or self.entry_points.words is None:
-            return places
+            return (*(Place(Side.SOURCE, layer) for layer in self._layers_of_source(batch, read_at)), WORDS)
+        text_layers = layers or self._layers_of_text(batch, read_at)
+        if text_layers != (0,) or self.entry_points.words is None:
+            return Place.of_text(text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
 
     def run(
         self,
         batch: Batch,
-        places: Sequence[int],
+        places: Sequence[Place],
         *,
         baseline: Tensor | None = None,
         point: float = 1.0,
@@ -90,7 +99,7 @@ class FrozenModel:
 
         Args:
             batch: The batch.
-            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
+            places: Where contributions are read.
             baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
             point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
             sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
@@ -112,14 +121,14 @@ class FrozenModel:
         return self._passes.run(batch, entry_place, run_copy, None if is_text else run_at_text, predict=predict)
 
     def run_given(
-        self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[int], sink_threshold: float | None
+        self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
     ) -> FrozenPass | None:
         """Return the caller's pass with gradients as a frozen pass, after proving the model.
 
         Args:
             run: The caller's pass, as it was read from `outputs`.
             outputs: The outputs of the model, with a graph and hidden states.
-            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
+            places: Where contributions are read.
             sink_threshold: As for `run`.
 
         Returns:
@@ -127,19 +136,20 @@ class FrozenModel:
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
-        first_place = int(parts.states_lack_embeddings)  # of the hidden states
+        first_layer = int(parts.states_lack_embeddings)  # of the hidden states
         # The last state is not a layer's output where modules follow the layers.
-        last_layer_place = len(states) - (2 if parts.tail is not None or first_place else 1)
-        if lowest < first_place or max(places) > last_layer_place:
+        last_layer = len(states) - (2 if parts.tail is not None or first_layer else 1)
+        if any(place.side is not Side.TEXT or not first_layer <= place.layer <= last_layer for place in places):
             return None
         # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
         sample = first_text(self.model, run.batch)
         if not self._passes.is_proved(sample, lowest):
             self._passes.release(self.run(sample, places, sink_threshold=sink_threshold, predict=False))
-        readouts: dict[int, Readout] = {}
-        for place in range(lowest, last_layer_place + 1) if sink_threshold is not None else places:
-            state = states[place - first_place]
-            readouts[place] = GivenState(state, BATCH_FIRST, token_norms(state) if place else None)
+        readouts: dict[Place, Readout] = {}
+        layers_read = [place.layer for place in places]
+        for layer in range(lowest.layer, last_layer + 1) if sink_threshold is not None else layers_read:
+            state = states[layer - first_layer]
+            readouts[Place(Side.TEXT, layer)] = GivenState(state, BATCH_FIRST, token_norms(state) if layer else None)
         if sink_threshold is not None:
             hold_sinks(readouts.values(), run.batch.mask, sink_threshold)
         answer = states[-1] if self._passes.ends_at_head else answer_of(outputs)
@@ -178,7 +188,7 @@ class FrozenModel:
         self,
         run: FrozenPass,
         target: BatchTargets,
-        places: Sequence[int],
+        places: Sequence[Place],
         read_positions: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Contributions:
@@ -188,7 +198,7 @@ class FrozenModel:
             run: What `run` returned for B texts; it can be backpropagated through once.
             target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or
                 minus the mean over the vocabulary.
-            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
+            places: Where contributions are read.
             read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer,
                 which counts nothing. None for the position of the pass.
             weights: Sums of the G quantities that are explained instead of each, (B, K, G).
@@ -239,7 +249,7 @@ class FrozenModel:
         copy: nn.Module,
         batch: Batch,
         *,
-        places: Sequence[int],
+        places: Sequence[Place],
         sink_threshold: float | None,
         baseline: Tensor | None = None,
         point: float = 1.0,
@@ -252,20 +262,20 @@ class FrozenModel:
         Args:
             copy: The copy.
             batch: The batch.
-            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
+            places: Where contributions are read.
             sink_threshold: As for `run`.
             baseline: As for `run`.
             point: As for `run`.
         """
         parts, ends_at_head = self.model.parts, self._passes.ends_at_head
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
-        readouts: dict[int, Readout] = {}
+        readouts: dict[Place, Readout] = {}
         entries = _entries(places)
         read_entry = partial(_read_entry, readouts)
         read_words = partial(read_entry, baseline=baseline, point=point)
-        masks = {False: batch.mask}  # the real tokens, by whether they are those of a source
+        masks = {Side.TEXT: batch.mask}  # the real tokens
         if batch.has_source:
-            masks[True] = batch.inputs["source_mask"][..., 0].bool()
+            masks[Side.SOURCE] = batch.inputs["source_mask"][..., 0].bool()
         layer_replacements = self._layer_readers(places, batch, masks, readouts, entries, sink_threshold is not None)
         with self.entry_points.replacements(batch, places, read_words, read_entry) as entry_replacements:
             model_pass = self._passes.forward(
@@ -276,9 +286,9 @@ class FrozenModel:
                 stop=trunk if ends_at_head else None,
             )
         if sink_threshold is not None:
-            for is_source, mask in masks.items():
-                of_side = [p for p in readouts if is_of_source(p) == is_source and p != MEDIA]
-                hold_sinks([readouts[place] for place in of_side], mask, sink_threshold)
+            for side, mask in masks.items():
+                of_side = [readout for place, readout in readouts.items() if place.side is side]
+                hold_sinks(of_side, mask, sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, model_pass.last(trunk))
         embedded = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
@@ -292,11 +302,11 @@ class FrozenModel:
 
     def _layer_readers(
         self,
-        places: Sequence[int],
+        places: Sequence[Place],
         batch: Batch,
-        masks: Mapping[bool, Tensor],
-        readouts: dict[int, Readout],
-        entries: Sequence[int],
+        masks: Mapping[Side, Tensor],
+        readouts: dict[Place, Readout],
+        entries: Sequence[Place],
         find_sinks: bool,
     ) -> dict[str, Replace]:
         """Return the functions that read contributions at the outputs of layers, for the `replace` of `copies.run`.
@@ -304,24 +314,23 @@ class FrozenModel:
         Args:
             places: Where contributions are read, as for `run`.
             batch: The batch.
-            masks: The real tokens, (B, T), by whether they are those of a source.
+            masks: The real tokens of each side, (B, T).
             readouts: The readouts by place; the pass adds to them.
             entries: The places at which the input enters the graph.
             find_sinks: Whether attention sinks are looked for, which are read at all layers above the entries, too.
         """
-        outputs = dict(enumerate(self.model.parts.outputs or (), 1))
+        outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(self.model.parts.outputs or (), 1)}
         if batch.has_source:
-            outputs |= {SOURCE + layer: output for layer, output in enumerate(self._source_outputs(batch), 1)}
-            self._passes.encoder_layers |= {outputs[place].path for place in outputs if is_of_source(place)}
+            outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
+            self._passes.encoder_layers |= {output.path for output in self._source_outputs(batch)}
         if self.model.parts.embedding_output is not None:
-            outputs[0] = self.model.parts.embedding_output
+            outputs[Place(Side.TEXT, 0)] = self.model.parts.embedding_output
         layers = set(places) - {WORDS, SOURCE, MEDIA}
         if missing := layers - outputs.keys():
-            raise self._not_returned_error(min(missing))
+            raise self._not_returned_error(min(missing).layer)
         if find_sinks:
-            # The entry of the text, and that of a source.
-            entry_of_side = {is_of_source(entry): entry for entry in entries if entry != MEDIA}
-            layers |= {place for place in outputs if place and place > entry_of_side.get(is_of_source(place), place)}
+            entry_of_side = {entry.side: entry for entry in entries}
+            layers |= {place for place in outputs if place.layer and place > entry_of_side.get(place.side, place)}
         return layer_readers(
             {place: outputs[place] for place in layers}, masks, readouts, entries, find_sinks=find_sinks
         )
@@ -376,8 +385,8 @@ class FrozenModel:
 
 
 def _read_entry(
-    readouts: dict[int, Readout],
-    place: int,
+    readouts: dict[Place, Readout],
+    place: Place,
     embeddings: Tensor,
     baseline: Tensor | None = None,
     point: float = 1.0,
@@ -402,12 +411,10 @@ def _read_entry(
     return replacement
 
 
-def _entries(places: Sequence[int]) -> list[int]:
-    """Return the places at which the input enters the graph: the lowest of the text's, of a source's, and `MEDIA`."""
-    places_of_text = [place for place in places if place >= WORDS]  # `WORDS` or layers
-    places_of_source = [place for place in places if is_of_source(place)]
-    places_of_media = [place for place in places if place == MEDIA]
-    return [min(side) for side in (places_of_text, places_of_source, places_of_media) if side]
+def _entries(places: Sequence[Place]) -> list[Place]:
+    """Return the places at which the input enters the graph: the lowest of each side."""
+    places_by_side = [[place for place in places if place.side is side] for side in reversed(Side)]
+    return [min(of_side) for of_side in places_by_side if of_side]
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:

@@ -11,7 +11,8 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,44 @@ from torch.autograd import Function
 from ..copies.run import Replace, tensor_of, with_tensor
 from ..copies.trace import Axes
 from ..parts.layer_outputs import LayerOutput
+
+
+class Side(IntEnum):
+    """A part of the input, in the order in which models read them."""
+
+    MEDIA = 0
+    """Pictures and sounds beside a text."""
+    SOURCE = 1
+    """What the encoder of an encoder-decoder model reads."""
+    TEXT = 2
+    """A text, or whatever else the layers with the answer read; of encoder-decoder models the decoder's."""
+
+
+class Place(NamedTuple):
+    """Where contributions are read: the output of a layer, or where the input enters; ordered as they are computed.
+
+    Attributes:
+        side: Whose contributions.
+        layer: l for the output of layer l, 0 for the embedding layer's, -1 for the word embeddings of a text.
+    """
+
+    side: Side
+    layer: int
+
+    @classmethod
+    def of_text(cls, layers: Iterable[int]) -> "tuple[Place, ...]":
+        """Return the places of a text's layers."""
+        return tuple(cls(Side.TEXT, layer) for layer in layers)
+
+
+WORDS = Place(Side.TEXT, -1)
+"""The word embeddings of a text."""
+
+SOURCE = Place(Side.SOURCE, 0)
+"""The entry of what an encoder reads: its word embeddings, or its first module with weights."""
+
+MEDIA = Place(Side.MEDIA, 0)
+"""The entry of pictures and sounds: the output of their patch embedding or first convolution."""
 
 BackwardSettings = tuple[Tensor | None, Tensor | None]
 """A factor of the gradient instead of the state, and a mask of where gradients stop; None for either default."""
@@ -189,28 +228,27 @@ def hold_sinks(readouts: Iterable[Readout], mask: Tensor, threshold: float) -> N
 
 
 def layer_readers(
-    outputs: Mapping[int, LayerOutput],
-    masks: Mapping[bool, Tensor],
-    readouts: dict[int, Readout],
-    entries: Collection[int] = (),
+    outputs: Mapping[Place, LayerOutput],
+    masks: Mapping[Side, Tensor],
+    readouts: dict[Place, Readout],
+    entries: Collection[Place] = (),
     *,
     find_sinks: bool,
 ) -> dict[str, Replace]:
     """Return the functions that read contributions at layers' outputs, for the `replace` of `copies.run`.
 
     Args:
-        outputs: Which module returns the output of each layer, by place: the number of the layer, `SOURCE` + the number
-            for an encoder's.
-        masks: Real tokens, (B, T), by whether they are those of a source.
+        outputs: Which module returns the output of each layer.
+        masks: The real tokens of each side, (B, T).
         readouts: The readouts by place; the pass adds to them.
         entries: The places at which the input enters the graph.
         find_sinks: Whether attention sinks are looked for.
     """
-    by_path: dict[str, dict[int, tuple[int, LayerOutput]]] = {}
+    by_path: dict[str, dict[int, tuple[Place, LayerOutput]]] = {}
     for place, output in outputs.items():
         by_path.setdefault(output.path, {})[output.call] = place, output
 
-    def reader(outputs_by_call: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
+    def reader(outputs_by_call: Mapping[int, tuple[Place, LayerOutput]]) -> Replace:
         """Return the function for one module, which returns the output of another layer at each of its calls."""
         calls = itertools.count(1)
 
@@ -219,10 +257,10 @@ def layer_readers(
             if call not in outputs_by_call or state is None:
                 return None
             place, output = outputs_by_call[call]
-            norms, mask = None, masks[place < 0]
+            norms, mask = None, masks[place.side]
             with torch._C.DisableTorchFunction():
                 # No sinks among embeddings, where a bright patch among dark ones would be one.
-                if find_sinks and place:
+                if find_sinks and place.layer:
                     tokens = state.permute(output.axes)[:, : mask.shape[1]]  # (B, T, H), or with streams
                     norms = token_norms(tokens) if tokens.shape[:2] == mask.shape else None
                 if place in entries:

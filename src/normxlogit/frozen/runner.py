@@ -22,7 +22,7 @@ from ..tasks.positions import logits_at
 from .conservation import Balance, balance, constants_as_leaves, prove_conservation
 from .differentiable import differentiable, with_constant_weights
 from .head_answers import HeadAnswer, head_answers
-from .readout import Readout
+from .readout import Place, Readout
 
 MAX_TOKENS_KEPT = 2048
 """Passes with more tokens use gradient checkpointing."""
@@ -46,8 +46,8 @@ class PassGraph:
         embedded: The embedding layer's output, (B, T, H), or why it is not known; None if the model gives none.
     """
 
-    readouts: dict[int, Readout]
-    entries: Sequence[int]
+    readouts: dict[Place, Readout]
+    entries: Sequence[Place]
     answer: Tensor
     hidden: Tensor | None
     embedded: Tensor | UnsupportedModelError | None
@@ -63,8 +63,7 @@ class FrozenPass(ForwardPass):
     """A frozen forward pass with its graph.
 
     Attributes:
-        readouts: By place, where contributions can be read: 0 the word embeddings, l the output of layer l; the source
-            of an encoder-decoder model has negative places, see `entry_points.SOURCE`.
+        readouts: By place, where contributions can be read.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
         entries: By what leaves the input enters the graph.
         lease: The copy that was run, held until the gradients are read: its layers may run again for them; None for a
@@ -73,7 +72,7 @@ class FrozenPass(ForwardPass):
             for.
     """
 
-    readouts: dict[int, Readout]
+    readouts: dict[Place, Readout]
     answer: Tensor
     entries: list[Tensor]
     lease: Lease[nn.Module] | None
@@ -99,7 +98,7 @@ class FrozenRunner:
         self.encoder_layers: set[str] = set()
         self._careful = False
         self._proving: nn.Module | None = None
-        self._proved: dict[tuple[bool, bool], int] = {}  # from which place on, with pictures or sounds, with a source
+        self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
 
     @property
     def head(self) -> Head:
@@ -117,7 +116,7 @@ class FrozenRunner:
         return self.encoder_layers | {output.path for output in self.model.parts.outputs or ()}
 
     def run(
-        self, batch: Batch, entry_place: int, run_copy: RunCopy, run_at_text: RunCopy | None = None, *, predict: bool
+        self, batch: Batch, entry_place: Place, run_copy: RunCopy, run_at_text: RunCopy | None = None, *, predict: bool
     ) -> FrozenPass:
         """Run a copy that stays leased until the gradients are computed; the first pass of each kind is proved.
 
@@ -171,7 +170,7 @@ class FrozenRunner:
             predicted=predicted or None,
         )
 
-    def is_proved(self, batch: Batch, entry_place: int) -> bool:
+    def is_proved(self, batch: Batch, entry_place: Place) -> bool:
         """Return whether passes of a kind that begin at a place were proved."""
         proved = self._proved.get((bool(batch.media), batch.has_source))
         return proved is not None and proved <= entry_place

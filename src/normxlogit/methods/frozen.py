@@ -9,8 +9,8 @@ from torch import Tensor
 from ..copies.run import without_autocast
 from ..errors import MethodError, UnsupportedModelError
 from ..frozen.contributions import Contributions
-from ..frozen.entry_points import MEDIA, WORDS
 from ..frozen.frozen_model import FrozenModel, ReadAt
+from ..frozen.readout import MEDIA, Place, Side
 from ..frozen.runner import FrozenPass
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
@@ -164,7 +164,7 @@ class FrozenGradient(Method):
         return _scores_of(replace(passes[0], answer=answer, values=values), run.batch, bool(request.layers))
 
     def _caller_contributions(
-        self, request: Request, frozen: FrozenModel, places: Sequence[int]
+        self, request: Request, frozen: FrozenModel, places: Sequence[Place]
     ) -> list[Contributions]:
         """Return the contributions from the graph of the caller's pass; an empty list if it cannot be used."""
         run = request.forward
@@ -197,8 +197,7 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
         per_layer: Whether layers were requested; otherwise the mean over the places of a side is taken.
     """
     text_places, source_places = (
-        [place for place in contributions.values if (place >= WORDS) == is_text and place != MEDIA]
-        for is_text in (True, False)
+        [place for place in contributions.values if place.side is side] for side in (Side.TEXT, Side.SOURCE)
     )
     values = torch.stack([contributions.values[place] for place in text_places], 2)  # (B, K, L, T)
     values = values * batch.mask[:, None, None].to(values)
