@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from normxlogit import Explainer, Predictions, attribute, summarize
-from normxlogit.corpus.local import bound_kernels
+from normxlogit.corpus.local import limit_cached_kernels
 from normxlogit.errors import DataError
 from normxlogit.inputs.batching import batches
 from normxlogit.results.storage.tables import optional_module
@@ -111,7 +111,7 @@ TURNS = 5
 def _once(options: argparse.Namespace) -> dict[str, Any]:
     """Run once; print the peak memory and the rates."""
     path, out = options.once.split("|")
-    bound_kernels()
+    limit_cached_kernels()
     explainer = Explainer.from_pretrained(options.model)
     cluster: dict[str, Any] = {}
     if options.ray_workers:

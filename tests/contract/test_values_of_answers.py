@@ -205,3 +205,68 @@ def test_each_sentence_loses_what_the_model_says_it_loses_without_the_documents(
         ending = answer.text[slice(*part.span)]
         expected = log_probability(explainer, before, ending) - log_probability(explainer, without, ending)
         assert loss == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("document", "answer", "spellings", "others"),
+    [
+        ("The fee is 1,000 euros. The deposit is 2,500 euros.", "It is {} euros.", ["1000", "1,000"], ["2,500"]),
+        ("The fee is 30 euros. The deposit is 5 euros.", "It is {} euros.", ["thirty", "30"], ["5"]),
+        (
+            "It was built by Anna Berg. The bank was built by Jo Holm.",
+            "It was {} too.",
+            ["Berg", "Anna Berg"],
+            ["Jo Holm"],
+        ),
+        ("It is in the United Kingdom. He was in Norway then.", "In the {} too.", ["UK", "United Kingdom"], ["Norway"]),
+    ],
+)
+def test_a_value_that_the_documents_write_in_another_way_counts_in_its_likeliest_spelling(
+    explainer, document, answer, spellings, others
+) -> None:
+    cited = explainer.cite("What?", {"a": document}, answer=answer.format(spellings[0]), verify=1)
+    (swap,) = [swap for swap in cited.verified.swaps if swap.value == spellings[0]]
+    before = cited.text[: cited.attribution.targets[0].span[0]]
+    own, other = (
+        max(log_probability(explainer, before, answer.format(text)) for text in texts) for texts in (spellings, others)
+    )
+    assert swap.other in others
+    assert swap.margin == pytest.approx(own - other, abs=0.05)
+    literal = log_probability(explainer, before, answer.format(spellings[0])) - other
+    assert swap.margin >= literal - 0.05
+
+
+def test_of_many_other_values_those_of_the_sources_that_a_sentence_rests_on_most_are_tested(explainer) -> None:
+    sentences = [
+        f"Room {letter} has {number} seats." for letter, number in zip("abcdefghijklmn", range(21, 35), strict=True)
+    ]
+    cited = explainer.cite("What?", {"rooms": " ".join(sentences)}, answer="It has 50 seats.", verify=1)
+    scores = cited.evidence.scores[0, cited.sources]
+    strongest = {str(21 + place) for place in np.argsort(-scores)[:8]}
+    before = cited.text[: cited.attribution.targets[0].span[0]]
+    values = {number: log_probability(explainer, before, f"It has {number} seats.") for number in strongest}
+    (swap,) = cited.verified.swaps
+    assert swap.other == max(values, key=values.__getitem__)
+    assert swap.source == f"rooms:{int(swap.other) - 20}"
+    own = log_probability(explainer, before, "It has 50 seats.")
+    assert swap.margin == pytest.approx(own - values[swap.other], abs=0.05)
+    assert strongest != {str(number) for number in range(21, 29)}, "the first ones would be the same"
+
+
+@pytest.mark.parametrize("verify", ["auto", 1])
+def test_sources_that_are_the_same_word_for_word_are_left_out_together(explainer, verify) -> None:
+    said = "Refunds are possible within 30 days."
+    documents = {"a": f"{said} Shipping takes 5 days.", "b": said, "c": f"Hello.\n\n{said.replace(' are', '  are')}"}
+    cited = explainer.cite("When?", documents, answer="Within 30 days.", verify=verify)
+    copies = ("a:1", "b:1", "c:2")
+    assert {name: cited.losses[name] for name in copies} == dict.fromkeys(copies, cited.losses["a:1"])
+    spans = sorted(cited.spans[cited.names.index(name)] for name in copies)
+    before, (answer,) = cited.text[: cited.attribution.targets[0].span[0]], cited.sentences
+    without, end = "", 0
+    for start, stop in spans:
+        without += before[end:start]
+        end = stop
+    without += before[end:]
+    loss = log_probability(explainer, before, answer) - log_probability(explainer, without, answer)
+    assert cited.losses["a:1"] == pytest.approx(loss, abs=1e-3)
+    assert Citations.from_dict(cited.to_dict()) == cited

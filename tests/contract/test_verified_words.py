@@ -124,6 +124,14 @@ def test_a_label_of_several_keeps_the_verification_that_is_its_own(explainer: Ex
     assert a[other].verified is None
 
 
+def test_of_several_layers_the_one_that_is_drawn_ranks_the_words(explainer: Explainer) -> None:
+    """All of the last layer's scores are on the token that the head reads: it ranks no word."""
+    a = explainer(REVIEWS[0], layers=ALL, verify=2)
+    assert not a.layer(3).scores[~np.array(a.units.special)].any()
+    assert a.verified is not None
+    assert [unit for removal in a.verified.single for unit in removal.units] == [w.text for w in a.layer(2).top(2)]
+
+
 def test_zero_and_none_verify_nothing(explainer: Explainer) -> None:
     assert explainer(TEXT, verify=0).verified is None
     assert explainer(TEXT).verified is None

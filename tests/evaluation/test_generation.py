@@ -36,7 +36,7 @@ def measured(model, question, methods, protocol, seed):
     prompt = AnsweredPrompt(model, question, AnswerProtocol(*protocol), seed)
     state = prompt.baselines()
     for method in methods:
-        state["methods"] |= prompt.of_method(method_named(method))
+        state["methods"] |= prompt.figures_of_method(method_named(method))
     return state
 
 
@@ -218,8 +218,8 @@ def test_finished_prompts_are_read_and_further_methods_measured_alone(explainer,
     assert len(loaded) == 2
     assert evaluate_sources(explainer, QUESTIONS, ["logat"], **options) == first
     assert len(loaded) == 2, "read from the folder"
-    scored, of_method = [], AnsweredPrompt.of_method
-    monkeypatch.setattr(AnsweredPrompt, "of_method", lambda self, m: scored.append(m.spec) or of_method(self, m))
+    scored, measure = [], AnsweredPrompt.figures_of_method
+    monkeypatch.setattr(AnsweredPrompt, "figures_of_method", lambda self, m: scored.append(m.spec) or measure(self, m))
     methods = ["logat", "context-cite:samples=8"]
     more = evaluate_sources(explainer, QUESTIONS, methods, **options)
     assert scored == ["context-cite:samples=8"] * 2

@@ -13,8 +13,8 @@ from transformers.utils.generic import ModelOutput
 from normxlogit import Explainer
 from normxlogit.pipeline.citations.continuations import (
     Continuation,
-    UncachedContinuations,
     continuation_log_probabilities,
+    uncached_log_probabilities,
 )
 from tests import tiny
 
@@ -69,4 +69,4 @@ def test_continuations_are_read_with_the_cache_of_the_text_whatever_it_is_called
         start = len(text) + len(prefix)
         expected.append(sum(float(logits[start - 1 + place, token]) for place, token in enumerate(ids)))
     torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), atol=1e-4, rtol=1e-4)
-    assert UncachedContinuations(explainer._model, text)(continuations) == pytest.approx(found, abs=1e-4)
+    assert uncached_log_probabilities(explainer._model, text)(continuations) == pytest.approx(found, abs=1e-4)

@@ -8,14 +8,15 @@ import pytest
 
 from normxlogit.cli import console
 from normxlogit.render.blocks import Column, Table, cell
-from normxlogit.render.builders.text import attribution_blocks
+from normxlogit.render.builders.generation import generation_blocks
+from normxlogit.render.builders.text import attribution_blocks, comparison_blocks
 from normxlogit.render.charts import number
 from normxlogit.render.describe import model_text
 from normxlogit.render.layout import layout
 from normxlogit.render.terminal import text_of_blocks, text_of_markdown, wants_color
 from normxlogit.results.collection import Attributions
 from tests.commands import run_python
-from tests.factories import MOVIE, make_attribution
+from tests.factories import MOVIE, make_attribution, make_generation
 
 
 def to_text(a, *, words=False, color=False):
@@ -149,6 +150,21 @@ def test_the_scale_begins_at_zero():
     assert "all scores have one sign, and none is closer to 0 than +25.4" in str(a)
     assert "all scores have one sign" not in str(make_attribution())
     assert "The(---) movie(---)" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)))
+
+
+def test_the_legend_explains_the_marks_that_are_drawn():
+    """Numbers alone need no legend of marks, and methods side by side none of a sign that no word has."""
+    positive = make_attribution(("one", "two"), (3.0, 1.0), text="one two")
+    plain = text_of_blocks(comparison_blocks(Attributions([positive, positive])), color=False)
+    assert "(+++) for negative   more signs" in plain
+    assert "(---)" not in plain
+    blocks = generation_blocks(make_generation())
+    generated = text_of_blocks(blocks, color=False)
+    assert "more signs" not in generated
+    assert "(+++)" not in generated
+    assert " red  for the token" in re.sub(
+        r"\x1b\[[0-9;]*m", "", text_of_blocks(generation_blocks(make_generation()), color=True)
+    )
 
 
 def test_the_difference_from_the_mean_is_a_choice():

@@ -111,28 +111,29 @@ class App:
             {"layers": ALL} if every_layer else {}
         )
         results: list[Attribution] = []
-        costs_by_method, curves, refused = [], [], {}
-        forward = [_forward_seconds(explainer, model_input)]
+        costs_by_method, curves, errors = [], [], {}
+        forward_seconds = [_forward_seconds(explainer, model_input)]
         for method in method_list:
             try:
                 result, seconds = _timed(partial(explainer, model_input, method=method, **options))
             except NormXLogitError as error:
-                refused[method.spec] = error
+                errors[method.spec] = error
                 continue
-            forward.append(_forward_seconds(explainer, model_input))
-            if len(method_list) == 1 and not every_layer:  # apart, so that the time is that of the scores
+            forward_seconds.append(_forward_seconds(explainer, model_input))
+            if len(method_list) == 1 and not every_layer:  # verified in a second call, which is not timed
                 result = explainer(model_input, **options | {"method": method, "verify": VERIFIED})
             results.append(result)
             costs_by_method.append((method.info.passes, seconds))
             if curve := _curve(explainer, result, method.spec):
                 curves.append(curve)
         if not results:
-            raise next(iter(refused.values()))
+            raise next(iter(errors.values()))
+        fastest_forward = min(forward_seconds)
         costs = [
-            f"{passes}; took {_short(t)}, as long as {t / min(forward):.1f} forward passes"
-            for passes, t in costs_by_method
+            f"{passes}; took {_short(taken)}, as long as {taken / fastest_forward:.1f} forward passes"
+            for passes, taken in costs_by_method
         ]
-        notes = tuple(f"{name}: {error}" for name, error in refused.items())
+        notes = tuple(f"{name}: {error}" for name, error in errors.items())
         page = results_page(Attributions(results), words=None if words else False, costs=costs, curves=curves)
         return Shown(page, json_text(Attributions(results).to_dict()), notes)
 
@@ -246,6 +247,7 @@ class App:
         return _shown(result)
 
     def _writer(self, model: str | None) -> Explainer:
+        """Return a model that generates text."""
         explainer = self.models(model)
         if not explainer._model.task.generates:
             model_name = "the model of this app" if not (model or "").strip() else explainer._model.name
@@ -299,10 +301,10 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 def _forward_seconds(explainer: Explainer, model_input: Any) -> float:
     """Return the seconds of a plain forward pass over the text."""
     model = explainer._model
-    batch = model.batch(explainer.encode([model_input]), [0])
+    batch = model.batch(explainer.encode([model_input]), indices=[0])
     model.prepare(batch)
     with torch.inference_mode():
-        model.module(**batch.inputs)
+        model.module(**batch.inputs)  # the first pass after another one may be slower
         return _timed(lambda: model.module(**batch.inputs))[1]
 
 
@@ -314,9 +316,9 @@ def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None
     """Return the deletion curve of a result, for the first label and the last layer with scores."""
     if result.has_target_axis:
         result = result[0]
-    plain = ~np.array(result.units.special)
+    is_ordinary = ~np.array(result.units.special)
     if result.layers is not None:
-        scored = [layer for layer, row in zip(result.layers, result.scores, strict=True) if row[plain].any()]
+        scored = [layer for layer, row in zip(result.layers, result.scores, strict=True) if row[is_ordinary].any()]
         if not scored:
             return None
         result, name = result.layer(scored[-1]), f"{name}, layer {scored[-1]}"
@@ -325,7 +327,9 @@ def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None
     except NormXLogitError:  # a model that is not a classifier: the scores are there, the curve is not
         return None
     unit = "words" if result.has_words else "tokens"
-    way = "masked" if curve.masked else "deleted"
-    chance = curve.quantity == "probability"
-    kind = f"probability of {curve.target}" if chance else curve.target
-    return Curve(name, kind, curve.shares, curve.highest_first, curve.lowest_first, curve.gap, unit, way, chance)
+    verb = "masked" if curve.masked else "deleted"
+    is_probability = curve.quantity == "probability"
+    kind = f"probability of {curve.target}" if is_probability else curve.target
+    return Curve(
+        name, kind, curve.shares, curve.highest_first, curve.lowest_first, curve.gap, unit, verb, is_probability
+    )

@@ -144,7 +144,7 @@ label.nxl-file input[type=file] { display: block; width: 100%; margin-top: .35re
 """
 
 
-def framed(shown: Shown, what: str = "Explanation") -> str:
+def framed(shown: Shown, title: str = "Explanation") -> str:
     """Return a page in a frame that can neither reach the app nor the network, with buttons that save it."""
     inner = shown.page.replace("</body>", f"{_GROW}\n</body>")
     notes = "".join(_panel("Left out", note) for note in shown.notes)
@@ -153,7 +153,7 @@ def framed(shown: Shown, what: str = "Explanation") -> str:
         '<button type="button" data-nxl-save="html">Save as HTML</button>'
         '<button type="button" data-nxl-save="json">Save as JSON</button>'
         '<button type="button" data-nxl-back>Put the last word back</button></div>'
-        f'<iframe class="nxl-page" title="{escape(what)}" sandbox="allow-scripts" '
+        f'<iframe class="nxl-page" title="{escape(title)}" sandbox="allow-scripts" '
         f'data-page="{escape(shown.page)}" data-json="{escape(shown.json)}" srcdoc="{escape(inner)}"></iframe></div>'
     )
 

@@ -58,7 +58,7 @@ class Limits:
     def lines(self, text: str | None) -> list[str]:
         """Return the texts on the lines of a field, for comparison with a picture."""
         texts = [line for line in self.text(text, "field for texts").splitlines() if line.strip()]
-        if len(texts) > self.methods:
+        if len(texts) > self.methods:  # the results are shown like those of several methods
             raise InputError(
                 f"{len(texts)} texts, and the app compares a picture with {self.methods} at once; {UNLIMITED}"
             )

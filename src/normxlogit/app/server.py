@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 
-from ..errors import DataError, InputError
+from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
 from ..loading.local_models import local_models
 from ..methods.defaults import default_methods
@@ -60,13 +60,13 @@ class Guard:
         app: The ASGI application.
         hosts: Names that a browser may know the server by; a page elsewhere that calls its own name this machine's
             address is refused. None for a server that others reach, whose names are not known.
-        most: Most bytes of a request.
+        max_body_bytes: Most bytes of a request.
     """
 
-    def __init__(self, app: Any, hosts: Sequence[str] | None, most: int) -> None:
+    def __init__(self, app: Any, hosts: Sequence[str] | None, max_body_bytes: int) -> None:
         self.app = app
         self.hosts = hosts
-        self.most = most
+        self.max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: ASGIMessage, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -80,7 +80,7 @@ class Guard:
             await _refuse(receive, send, 400, "this server is reached under another name")
         elif path != "/" and not path.startswith(OPEN):
             await _refuse(receive, send, 404, "there is no such page")
-        elif not (length.isdecimal() and int(length) <= self.most):  # a body of unknown length has no bound
+        elif not (length.isdecimal() and int(length) <= self.max_body_bytes):  # a body of unknown length has no bound
             await _refuse(receive, send, 413, "more than this app takes")
         else:
             await self.app(scope, receive, _with_policy(send))
@@ -105,10 +105,10 @@ def _with_policy(send: Send) -> Send:
     return sending
 
 
-async def _discard_body(receive: Receive, most: int = 16 * 2**20) -> None:
-    """Read up to `most` bytes of a body and drop them: a client that is still sending would not see the answer."""
+async def _discard_body(receive: Receive, max_bytes: int = 16 * 2**20) -> None:
+    """Read up to `max_bytes` of a body and drop them: a client that is still sending would not see the answer."""
     discarded = 0
-    while discarded < most:
+    while discarded < max_bytes:
         message = await receive()
         if message["type"] != "http.request" or not message.get("more_body", False):
             return
@@ -179,9 +179,9 @@ def make(
         css=CSS,
         head=HEAD,
     )
-    return Guard(
-        served, LOOPBACK if host in LOOPBACK else None, 8 * limits.characters + 4 * limits.picture_bytes // 3 + 100_000
-    )
+    # Characters of up to 8 bytes in JSON, a picture in base64, and the rest of a request.
+    max_body_bytes = 8 * limits.characters + 4 * limits.picture_bytes // 3 + 100_000
+    return Guard(served, LOOPBACK if host in LOOPBACK else None, max_body_bytes)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -195,7 +195,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError, UnicodeError) as error:
         if listener is not None:
             listener.close()
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = reason_of(error)
         raise InputError(f"cannot listen at {host}, port {port}: {reason}; choose another --port or --host") from None
     return listener
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from . import options
 from .console import quiet, write
-from .options import AUTO, Device, DType, GGUFFile, check_method, loading
 
 
 def app(
@@ -13,12 +13,14 @@ def app(
         str | None,
         typer.Option(help="Name or folder of the model to start with; the small sentiment model by default."),
     ] = None,
-    gguf_file: GGUFFile = None,
-    device: Device = AUTO,
-    dtype: DType = None,
+    gguf_file: options.GGUFFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(callback=check_method, help="Method chosen at first, see `normxlogit methods`; may be repeated."),
+        typer.Option(
+            callback=options.check_method, help="Method chosen at first, see `normxlogit methods`; may be repeated."
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to serve at; 0.0.0.0 lets every machine in the network open the page.")
@@ -35,7 +37,9 @@ def app(
         from ..explainer import Explainer
 
         def load(name: str | None) -> Explainer:
-            return Explainer.from_pretrained(name, **loading(device, dtype, gguf_file if name == model else None))
+            return Explainer.from_pretrained(
+                name, **options.loading(device, dtype, gguf_file if name == model else None)
+            )
 
     with listen(host, port) as listening:
         with quiet():

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ..cli import options
+from ..corpus.rows.formats import Format
 from ..errors import InputError
+from ..results.units.spans import PartKind, SourceKind
+from . import options
 from .console import layers_of, quiet, write
 
 if TYPE_CHECKING:
@@ -102,13 +104,13 @@ def attribute(
         ),
     ] = None,
     sources: Annotated[
-        Literal["word", "sentence", "paragraph", "message"] | None,
+        SourceKind | None,
         typer.Option(
             rich_help_panel=COMPLETIONS, help="What of its prompt each completion rests on; sentences by default."
         ),
     ] = None,
     parts: Annotated[
-        Literal["token", "word", "sentence", "paragraph"] | None,
+        PartKind | None,
         typer.Option(
             rich_help_panel=COMPLETIONS,
             help="What a completion is divided into, each part explained; by default it is explained whole.",
@@ -166,8 +168,10 @@ def attribute(
         ),
     ] = None,
     input_format: Annotated[
-        Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"] | None,
-        typer.Option(rich_help_panel=RUN, help="Format, where names do not tell it."),
+        Format | None,
+        typer.Option(
+            rich_help_panel=RUN, help="Format, where names do not tell it; of standard input text by default."
+        ),
     ] = None,
     shard_rows: Annotated[
         int | None,
@@ -232,13 +236,13 @@ def attribute(
     }
     with quiet(), _stoppable(output):
         from ..corpus.jobs import Predictions
-        from ..corpus.local import bound_kernels
+        from ..corpus.local import limit_cached_kernels
         from ..corpus.run import attribute as run
         from ..tasks.targets import typed_targets
 
         job_settings = {name: value for name, value in settings.items() if value is not None}
         kind = _job_with(job_settings)
-        bound_kernels()
+        limit_cached_kernels()
         if engine == "ray" and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
         explainer = options.load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
@@ -280,18 +284,23 @@ def _job_with(given: Iterable[str]) -> "type[Job]":
     Raises:
         InputError: If no job has them all, or several do.
     """
-    from ..corpus.jobs import JOBS, fields_of
+    from ..corpus.jobs import JOBS, Predictions, fields_of
 
-    jobs = [job for job in JOBS if set(given) <= set(fields_of(job))]
-    if len(jobs) == len(JOBS) or len(jobs) == 1:
-        return jobs[0]
-    owners = {
+    fitting_jobs = [job for job in JOBS if set(given) <= set(fields_of(job))]
+    if len(fitting_jobs) == len(JOBS):  # nothing is given that only some of them have
+        return Predictions
+    if len(fitting_jobs) == 1:
+        return fitting_jobs[0]
+    jobs_by_option = {
         f"--{name.replace('_', '-')}": " or ".join(job.__name__.lower() for job in JOBS if name in fields_of(job))
         for name in given
     }
-    belongs = "; ".join(f"{name} is for {jobs_of_name}" for name, jobs_of_name in owners.items())
-    hint = "; give their column, too, such as --answer-column answer" if jobs else ", and a run does one of these"
-    raise InputError(f"{belongs}{hint}")
+    belongs = "; ".join(f"{option} is for {names}" for option, names in jobs_by_option.items())
+    # Several jobs fit where only options that they share are given: the column of one of them decides.
+    advice = (
+        "; give their column, too, such as --answer-column answer" if fitting_jobs else ", and a run does one of these"
+    )
+    raise InputError(f"{belongs}{advice}")
 
 
 @contextmanager

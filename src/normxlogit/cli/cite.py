@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cli import options
 from ..errors import DataError, InputError
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.documents.documents import SUFFIXES, decoded, files_in, is_existing_path, names_of_files, read_file
 from ..inputs.media.items import PICTURE_SUFFIXES
+from . import options
 from .console import check_output, deliver_result, format_for, quiet, status
 
 
@@ -75,14 +75,14 @@ def cite(
         options.required(" ".join(questions), "give a question with --question, or a conversation with --messages")
     elif documents or questions or system is not None:
         raise InputError("--messages holds all that the answer rests on: leave out documents, --question and --system")
-    count = options.verify_count(verify)
+    verified_sources = options.verify_count(verify)
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
-    places = [] if messages is not None else documents or ["-"]
-    given_answers = _written_answers(answer or [], len(questions) or 1, "-" in places)
+    document_names = [] if messages is not None else documents or ["-"]
+    given_answers = _written_answers(answer or [], len(questions) or 1, "-" in document_names)
     if messages is None:
-        texts, notes = read_documents(places, output)
+        texts, notes = read_documents(document_names, output)
     else:
         texts, notes = None, []
         check_output(output, messages)
@@ -92,15 +92,19 @@ def cite(
 
         explainer = options.load(model, device, dtype, gguf_file)
         keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
-        keywords |= {"max_new_tokens": max_new_tokens, "verify": count}
+        keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources}
         with status("reading the documents and the answer" if given_answers else "answering, and testing the answer"):
             if len(questions) > 1:
                 results = explainer.cite(questions, texts, answer=given_answers or None, **keywords)
             else:
                 question_or_none, answer_text = next(iter(questions), None), next(iter(given_answers), None)
                 results = Attributions([explainer.cite(question_or_none, texts, answer=answer_text, **keywords)])
-        noted = [replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results]
-    deliver_result(noted[0] if len(noted) == 1 else Attributions(noted), kind, output)
+        results_with_notes = [
+            replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results
+        ]
+    deliver_result(
+        results_with_notes[0] if len(results_with_notes) == 1 else Attributions(results_with_notes), kind, output
+    )
 
 
 def _written_answers(answers: list[str], questions: int, typed_documents: bool) -> list[str]:
@@ -126,11 +130,11 @@ def _written_answer(text_or_file: str) -> str:
     return text_or_file
 
 
-def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str | Path], list[str]]:
+def read_documents(names: list[str], output: Path | None = None) -> tuple[dict[str, str | Path], list[str]]:
     """Read documents by name; unreadable files of a folder are left out.
 
     Args:
-        places: Files, folders (of which every text, Markdown, HTML and PDF file is read) or "-" for standard input.
+        names: Files, folders (of which every text, Markdown, HTML and PDF file is read) or "-" for standard input.
         output: The output file, which must not be one of the documents.
 
     Returns:
@@ -141,10 +145,10 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         InputError: If standard input is a terminal, or the answer would be written over a document.
     """
     files: dict[Path, Path] = {}  # each once, by where it really is
-    named_files: set[Path] = set()  # those that are named themselves
+    explicit_files: set[Path] = set()  # those that are named themselves
     texts: dict[str, str | Path] = {}
     skipped: list[DataError] = []
-    for path_or_dash in dict.fromkeys(places):
+    for path_or_dash in dict.fromkeys(names):
         if path_or_dash == "-":
             if sys.stdin.isatty():
                 raise InputError("no documents: name files or folders, or give a text on standard input")
@@ -154,7 +158,7 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         for file in files_in(path) if path.is_dir() else [path]:
             files.setdefault(file.resolve(), file)
         if not path.is_dir():
-            named_files.add(path.resolve())
+            explicit_files.add(path.resolve())
     check_output(output, *files.values())
     all_files = list(files.values())
     for name, file in zip(names_of_files(all_files), all_files, strict=True):
@@ -164,7 +168,7 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         try:
             texts |= read_file(file, name)
         except DataError as error:  # of this file alone
-            if file.resolve() in named_files:
+            if file.resolve() in explicit_files:
                 raise
             skipped.append(error)
     if skipped and not texts:

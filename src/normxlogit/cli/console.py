@@ -114,14 +114,16 @@ def say_written(output: Path) -> None:
         sys.stderr.write(f"wrote {safe_output(str(output))}\n")
 
 
-def deliver_result(result: Any, kind: OutputKind, output: Path | None, blocks: "Sequence[Block] | None" = None) -> None:
+def deliver_result(
+    result: Any, kind: OutputKind, output: Path | None, drawings: "Sequence[Sequence[Block]] | None" = None
+) -> None:
     """Write a result, or several, in a format, to a file or to standard output.
 
     Args:
         result: The result.
         kind: The format.
         output: The file; None for standard output.
-        blocks: The blocks for a terminal; by default those of the result.
+        drawings: Lists of blocks for a terminal; by default one for each result.
 
     Raises:
         DataError: If the file cannot be written, or matplotlib is missing.
@@ -142,8 +144,10 @@ def deliver_result(result: Any, kind: OutputKind, output: Path | None, blocks: "
         from ..render.terminal import text_of_blocks
 
         color = None if output is None else False
-        drawings = result._drawn(len(result._results())) if blocks is None else [blocks]
-        content = "\n\n".join(text_of_blocks(drawing, color=color) for drawing in drawings) + "\n"
+        blocks_of_results = result._blocks_of_first(len(result._results())) if drawings is None else drawings
+        content = (
+            "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in blocks_of_results) + "\n"
+        )
     deliver(content, output)
 
 
@@ -176,15 +180,6 @@ def check_output(output: Path | None, *read: Path | None) -> None:
         for source in read:
             if source is not None and source.exists() and output.samefile(source):
                 raise InputError(f"--output {output} is the file that is read; write to another")
-
-
-def check_run_output(output: Path | None, folder: str) -> None:
-    """Refuse an output file among the files of a corpus run."""
-    if output is None:
-        return
-    path, run = output.resolve(), Path(folder).resolve()
-    if path == run / "manifest.json" or run in (path.parent.parent, *path.parent.parent.parents):
-        raise InputError(f"--output {output} lies among the files of the run; write beside them")
 
 
 def check_folder(output: Path | None) -> None:
@@ -230,13 +225,13 @@ def quiet() -> Iterator[None]:
     finally:
         logging.set_verbosity(verbosity)
         if bars:
-            with warnings.catch_warnings():  # said where the environment keeps the bars of downloads off
+            with warnings.catch_warnings():  # transformers warns if the environment disables progress bars
                 warnings.simplefilter("ignore")
                 logging.enable_progress_bar()
 
 
 @contextmanager
-def status(what: str) -> Iterator[None]:
+def status(text: str) -> Iterator[None]:
     """Show a status line on a terminal while the block runs."""
     if not sys.stderr.isatty():
         yield
@@ -245,30 +240,31 @@ def status(what: str) -> Iterator[None]:
     from rich.text import Text
 
     console = Console(stderr=True)
-    line = Text(what)  # a name may look like rich's markup
+    line = Text(text)  # a name may look like rich's markup
     line.truncate(max(console.width - len("* "), 1), overflow="ellipsis")
     with console.status(line):
         yield
 
 
 @contextmanager
-def progress(cells: int) -> Iterator[Callable[[str, int, int], None]]:
+def progress(count: int) -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar for several pieces of work on a terminal.
 
     Args:
-        cells: The number of pieces of work.
+        count: The number of pieces of work.
 
     Yields:
         A function to call with the name of the current piece, its finished items, and all its items.
     """
     from ..pipeline.progress import progress_bar
 
-    with progress_bar(cells, sys.stderr.isatty(), "starting") as update:
+    with progress_bar(count, sys.stderr.isatty(), "starting") as update:
         finished = 0
 
-        def step(what: str, done: int, total: int) -> None:
+        def on_progress(name: str, finished_items: int, items: int) -> None:
             nonlocal finished
-            update(completed=finished + done / total, description=what)
-            finished += done >= total
+            update(completed=finished + finished_items / items, description=name)
+            if finished_items >= items:
+                finished += 1
 
-        yield step
+        yield on_progress

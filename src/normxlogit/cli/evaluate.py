@@ -6,55 +6,28 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
+from . import options
 from .console import OnceEach, check_folder, progress, quiet, write_report
-from .options import (
-    AUTO,
-    NO_LANGUAGE_MODEL,
-    Columns,
-    DataDir,
-    Dataset,
-    Device,
-    DType,
-    GGUFFile,
-    LabelColumn,
-    LanguageModel,
-    Limit,
-    MaxNewTokens,
-    MethodName,
-    Methods,
-    Model,
-    MostQuestions,
-    Protocol,
-    ReportFolder,
-    Rounds,
-    Seed,
-    Split,
-    check_methods,
-    load,
-    method_names,
-    methods_of,
-    required,
-)
 
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
 
 
 @app.command(cls=OnceEach)
 def faithfulness(
-    dataset: Dataset = "reviews",
-    model: Model = None,
-    methods: Methods = "all",
-    data_dir: DataDir = None,
-    split: Split = "validation",
-    columns: Columns = None,
-    label_column: LabelColumn = "label",
-    limit: Limit = None,
-    protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = "default",
-    seed: Seed = 0,
-    device: Device = AUTO,
-    dtype: DType = None,
-    gguf_file: GGUFFile = None,
-    output: ReportFolder = None,
+    dataset: options.Dataset = "reviews",
+    model: options.Model = None,
+    methods: options.Methods = "all",
+    data_dir: options.DataDir = None,
+    split: options.Split = "validation",
+    columns: options.Columns = None,
+    label_column: options.LabelColumn = "label",
+    limit: options.Limit = None,
+    protocol: Annotated[options.Protocol, typer.Option(help="See the page on faithfulness.")] = "default",
+    seed: options.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    output: options.ReportFolder = None,
 ) -> None:
     """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy).
 
@@ -67,15 +40,15 @@ def faithfulness(
         from ..evaluation.report import write_faithfulness
         from ..evaluation.runs import run_methods
 
-        cells = methods_of(methods)
+        chosen_methods = options.methods_of(methods)
         examples = _examples(dataset, split, data_dir, columns, label_column, limit)
-        explainer = load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file)
         if dataset in TASKS:
             check_head(explainer._model, TASKS[dataset])
         folder = None if output is None else output / "runs"
-        options: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
-        with progress(len(cells)) as step:
-            results = list(run_methods(explainer, examples, cells, on_progress=step, **options))
+        keywords: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
+        with progress(len(chosen_methods)) as on_progress:
+            results = list(run_methods(explainer, examples, chosen_methods, on_progress=on_progress, **keywords))
         metadata = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol}
         metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
         text = write_faithfulness(output, results, metadata)
@@ -84,8 +57,8 @@ def faithfulness(
 
 @app.command(cls=OnceEach)
 def frontier(
-    dataset: Dataset = "reviews",
-    model: Model = None,
+    dataset: options.Dataset = "reviews",
+    model: options.Model = None,
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,27 +69,27 @@ def frontier(
     methods: Annotated[
         str,
         typer.Option(
-            callback=check_methods,
+            callback=options.check_methods,
             help='"default", "all", or names separated by spaces; settings as name:setting=value.',
         ),
     ] = "default",
-    data_dir: DataDir = None,
-    split: Split = "validation",
-    columns: Columns = None,
-    label_column: LabelColumn = "label",
-    limit: Limit = None,
-    rounds: Rounds = 9,
-    seed: Seed = 0,
-    device: Device = AUTO,
-    dtype: DType = None,
-    gguf_file: GGUFFile = None,
-    output: ReportFolder = None,
+    data_dir: options.DataDir = None,
+    split: options.Split = "validation",
+    columns: options.Columns = None,
+    label_column: options.LabelColumn = "label",
+    limit: options.Limit = None,
+    rounds: options.Rounds = 9,
+    seed: options.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    output: options.ReportFolder = None,
 ) -> None:
     """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes.
 
     Example: normxlogit evaluate frontier --dataset reviews --limit 50 --output out/
     """
-    sources = _checkpoints(checkpoint) or [("", dataset, model)]
+    checkpoints = _checkpoints(checkpoint) or [("", dataset, model)]
     check_folder(output)
     with quiet():
         from ..evaluation.datasets import TASKS
@@ -126,20 +99,26 @@ def frontier(
         from ..evaluation.runs import under
         from ..loading.load import device_named
 
-        chosen_methods = [] if methods == "default" else methods_of(methods)
+        chosen_methods = [] if methods == "default" else options.methods_of(methods)
         folder = None if output is None else output / "runs"
         panels, metadata = {}, {}
-        for name, data, source in sources:
+        for name, data, source in checkpoints:
             examples = _examples(data, split, data_dir, columns, label_column, limit)
-            explainer = load(source, device, dtype, gguf_file if source == model else None)
+            explainer = options.load(source, device, dtype, gguf_file if source == model else None)
             if data in TASKS:
                 check_head(explainer._model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer._model.name).name}"
-            cells = chosen_methods or frontier_methods(explainer)
-            with progress(len(cells)) as bar:
-                step = under(f"{title}:", bar)
+            methods_to_measure = chosen_methods or frontier_methods(explainer)
+            with progress(len(methods_to_measure)) as on_progress_of_method:
+                on_progress = under(f"{title}:", on_progress_of_method)
                 panels[title] = run_frontier(
-                    explainer, examples, cells, folder=folder, seed=seed, rounds=rounds, on_progress=step
+                    explainer,
+                    examples,
+                    methods_to_measure,
+                    folder=folder,
+                    seed=seed,
+                    rounds=rounds,
+                    on_progress=on_progress,
                 )
             metadata[title] = {**count_texts(explainer, examples), "split": split}
         text = write_frontier(output, panels, metadata, device_named(device))
@@ -152,8 +131,8 @@ def generation(
         str,
         typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of several sentences."),
     ] = "",
-    model: LanguageModel = "",
-    gguf_file: GGUFFile = None,
+    model: options.LanguageModel = "",
+    gguf_file: options.GGUFFile = None,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -161,9 +140,9 @@ def generation(
             "explains completions, normxlogit and context-cite."
         ),
     ] = None,
-    limit: MostQuestions = 100,
+    limit: options.MostQuestions = 100,
     sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
-    max_new_tokens: MaxNewTokens = 40,
+    max_new_tokens: options.MaxNewTokens = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
     tokens: Annotated[
         int,
@@ -172,17 +151,17 @@ def generation(
             help="Explain so many tokens of each answer by the words of the prompt, instead of answers by sentences.",
         ),
     ] = 0,
-    seed: Seed = 0,
-    device: Device = AUTO,
-    dtype: DType = None,
-    output: ReportFolder = None,
+    seed: options.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    output: options.ReportFolder = None,
 ) -> None:
     """Measure how much an answer rests on the sources that each method ranks highest.
 
     Example: normxlogit evaluate generation --data questions.jsonl --model FOLDER --output out/
     """
-    required(model, NO_LANGUAGE_MODEL)
-    required(data, "name a JSONL file of questions with --data")
+    options.required(model, options.NO_LANGUAGE_MODEL)
+    options.required(data, "name a JSONL file of questions with --data")
     check_folder(output)
     with quiet():
         from ..evaluation.generation import AnswerProtocol, evaluate_sources, source_methods, sources_table
@@ -190,18 +169,24 @@ def generation(
         from ..evaluation.report import report
 
         questions = load_questions(data, limit, seed, sentences)
-        explainer = load(model, device, dtype, gguf_file)
-        cells = source_methods(explainer) if methods is None else method_names(methods)
+        explainer = options.load(model, device, dtype, gguf_file)
+        chosen_methods = source_methods(explainer) if methods is None else options.method_names(methods)
         protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
         folder = None if output is None else output / "prompts"
-        with progress(1) as step:
-            results, matter = evaluate_sources(
-                explainer, questions, cells, protocol=protocol, seed=seed, folder=folder, on_progress=step
+        with progress(1) as on_progress:
+            results, prompts_that_matter = evaluate_sources(
+                explainer,
+                questions,
+                chosen_methods,
+                protocol=protocol,
+                seed=seed,
+                folder=folder,
+                on_progress=on_progress,
             )
         metadata = {"data": Path(data).name, "model": explainer._model.name, "questions": str(len(questions))}
-        ranked = "word" if tokens else "source"
-        metadata[f"of them some {ranked} matters in"] = str(matter)
-        table = sources_table(results, ranked)
+        ranked_unit = "word" if tokens else "source"
+        metadata[f"of them some {ranked_unit} matters in"] = str(prompts_that_matter)
+        table = sources_table(results, ranked_unit)
         text = report(metadata, table, output, "generation", results=results)
     write_report(text)
 
@@ -219,27 +204,27 @@ def grounding(
         str | None,
         typer.Option(help="Other questions, on which the threshold is chosen and logistic regressions are fitted."),
     ] = None,
-    training_limit: MostQuestions = 50,
-    model: LanguageModel = "",
-    gguf_file: GGUFFile = None,
-    method: MethodName = None,
-    limit: MostQuestions = 300,
+    training_limit: options.MostQuestions = 50,
+    model: options.LanguageModel = "",
+    gguf_file: options.GGUFFile = None,
+    method: options.MethodName = None,
+    limit: options.MostQuestions = 300,
     samples: Annotated[int, typer.Option(min=0, help="Ablations of ContextCite; 0 leaves it out.")] = 32,
     ablated: Annotated[
         int | None, typer.Option(min=1, help="Questions that ContextCite is measured on: the first; by default all.")
     ] = None,
-    max_new_tokens: MaxNewTokens = 16,
-    seed: Seed = 0,
-    device: Device = AUTO,
-    dtype: DType = None,
-    output: ReportFolder = None,
+    max_new_tokens: options.MaxNewTokens = 16,
+    seed: options.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    output: options.ReportFolder = None,
 ) -> None:
     """Measure how well answers that rest on evidence are told from answers without it, and choose the threshold.
 
     Example: normxlogit evaluate grounding --data cases.jsonl --model FOLDER --output out/
     """
-    required(model, NO_LANGUAGE_MODEL)
-    required(data, "name a JSONL file of questions with --data")
+    options.required(model, options.NO_LANGUAGE_MODEL)
+    options.required(data, "name a JSONL file of questions with --data")
     check_folder(output)
     with quiet():
         from ..evaluation.grounding.cases import load_cases
@@ -247,15 +232,18 @@ def grounding(
         from ..evaluation.report import report
 
         cases, texts = load_cases(data, limit, seed)
-        fitted = [] if training is None else load_cases(training, training_limit, seed)[0]
-        explainer = load(model, device, dtype, gguf_file)
-        options: dict[str, Any] = {"method": method, "max_new_tokens": max_new_tokens, "seed": seed}
-        options["folder"] = None if output is None else output / "cases"
-        with progress(1) as step:
-            trained = evaluate_grounding(explainer, fitted, samples=0, on_progress=step, **options)
-            options |= {"samples": samples, "ablated": None if ablated is None else 2 * ablated}
-            answers = evaluate_grounding(explainer, cases, texts, on_progress=step, **options)
-        comparisons = compare_signals(answers, trained, seed)
+        training_cases = [] if training is None else load_cases(training, training_limit, seed)[0]
+        explainer = options.load(model, device, dtype, gguf_file)
+        keywords: dict[str, Any] = {"method": method, "max_new_tokens": max_new_tokens, "seed": seed}
+        keywords["folder"] = None if output is None else output / "cases"
+        with progress(1) as on_progress:
+            training_answers = evaluate_grounding(
+                explainer, training_cases, samples=0, on_progress=on_progress, **keywords
+            )
+            # A question has two cases, a supported and an unsupported one.
+            keywords |= {"samples": samples, "ablated": None if ablated is None else 2 * ablated}
+            answers = evaluate_grounding(explainer, cases, texts, on_progress=on_progress, **keywords)
+        comparisons = compare_signals(answers, training_answers, seed)
         metadata = {
             "data": Path(data).name,
             "model": explainer._model.name,
@@ -263,8 +251,8 @@ def grounding(
             "answers": len(answers),
         }
         if training is not None:
-            metadata |= {"training": Path(training).name, "training answers": len(trained)}
-        table = grounding_table(comparisons, answers, trained)
+            metadata |= {"training": Path(training).name, "training answers": len(training_answers)}
+        table = grounding_table(comparisons, answers, training_answers)
         text = report(metadata, table, output, "grounding", comparisons=dict(comparisons))
     write_report(text)
 
@@ -274,8 +262,8 @@ def _examples(
     split: str,
     data_dir: Path | None,
     columns: str | None,
-    label_column: str = "label",
-    limit: int | None = None,
+    label_column: str,
+    limit: int | None,
 ) -> Any:
     """Return the labelled texts of a command."""
     from ..evaluation.datasets import load_examples

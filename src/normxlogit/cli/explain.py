@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.documents import is_file_name
 from ..inputs.text_files import encoding_of
+from . import options
 from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
@@ -96,20 +96,16 @@ def explain(
 
         chosen_methods = [method_named(text) for text in method or ()]
         explainer = options.load(model, device, dtype, gguf_file)
-        calls: Sequence[Method | None] = chosen_methods or [None]
-        common: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, calls, inputs)}
-        if not explainer._model.task.compares or long_text != "truncate":
-            common["long_text"] = long_text
-        common |= cast(Any, typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels))
-        pairs = inputs if pair is None else [(text, pair) for text in inputs]
-        results = _explain(explainer, pairs, calls, common)
+        methods_or_default: Sequence[Method | None] = chosen_methods or [None]
+        keywords: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, methods_or_default, inputs)}
+        if not explainer._model.task.compares or long_text != "truncate":  # models that compare texts refuse it
+            keywords["long_text"] = long_text
+        keywords |= cast(Any, typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels))
+        texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
+        results = _explain(explainer, texts_or_pairs, methods_or_default, keywords)
         if merge is not None:
             results = type(results)(replace(a, merge=merge) for a in results)
-    if kind in ("figure", "latex"):
-        deliver_result(results[0] if len(results) == 1 else results, kind, output)
-        return
-    content = _render(results, kind, words, output)
-    deliver(content, output)
+    _deliver(results, kind, words, output)
 
 
 def methods() -> None:
@@ -191,53 +187,59 @@ def _lines(content: bytes, name: str) -> list[str]:
 def _explain(
     explainer: "Explainer",
     inputs: list[Any],
-    calls: "Sequence[Method | None]",
+    methods: "Sequence[Method | None]",
     common: "Explain",
 ) -> "Attributions[Attribution]":
-    """Explain every text by every method; results of one text are adjacent."""
+    """Explain every text by every method; results of one text are adjacent.
+
+    Args:
+        explainer: The model.
+        inputs: The texts, or pairs of texts.
+        methods: The methods; None for the default one.
+        common: The other arguments of the explainer.
+    """
     from ..results.collection import Attributions
 
-    if len(inputs) > MANY:  # said outright, for `quiet` keeps bars off otherwise
+    if len(inputs) > MANY:  # without this argument, `quiet` would hide the progress bar
         common["progress"] = sys.stderr.isatty()
-    columns = []
-    for method in calls:
+    results_by_method = []
+    for method in methods:
         keywords: Explain = {**common, "method": method}
-        columns.append(explainer(inputs, **keywords))
-    return Attributions(result for row in zip(*columns, strict=True) for result in row)
+        results_by_method.append(explainer(inputs, **keywords))
+    return Attributions(
+        result for results_of_text in zip(*results_by_method, strict=True) for result in results_of_text
+    )
 
 
-def _verify(verify: str | None, kind: OutputKind, calls: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
-    """Return how many words are removed to verify an explanation; by default only in formats for people."""
+def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
+    """Return how many words are removed to verify an explanation.
+
+    By default some are where a person reads the result of one method, and none otherwise.
+    """
     if verify is None:
-        return VERIFIED if kind in ("terminal", "html") and len(calls) == 1 and len(inputs) <= MANY else 0
+        return VERIFIED if kind in ("terminal", "html") and len(methods) == 1 and len(inputs) <= MANY else 0
     return options.verify_count(verify)
 
 
-def _render(
-    results: "Attributions[Attribution]",
-    kind: OutputKind,
-    words: bool | None,
-    output: Path | None,
-) -> str:
-    if kind == "csv":
-        return results.to_csv()
-    if kind == "json":
-        from ..results.storage.files import json_text
-        from ..results.storage.schema import plain
-
-        state = results.to_dict()
-        for result, state_of_result in zip(results, state["attributions"], strict=True):
-            state_of_result |= {"words": plain(result.words())} if words else {}
-        return json_text(state, ascii_only=ascii_only(output))
+def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool | None, output: Path | None) -> None:
+    """Write results with the costs of their methods, as words or tokens."""
     from ..methods.registry import describe
     from ..render.builders.collection import cards, results_page
-    from ..render.terminal import text_of_blocks
+    from ..results.storage.files import json_text
+    from ..results.storage.schema import plain
 
     costs = [describe(a.method).passes for a in results]
     if kind == "html":
-        return results_page(results, words=words, costs=costs)
-    if len({a.method for a in results}) == 1:
-        costs = []
-    color = None if output is None else False
-    card_blocks = [card.blocks for card in cards(results, words=words, costs=costs) if card.result]
-    return "\n\n".join(text_of_blocks(blocks, color=color) for blocks in card_blocks) + "\n"
+        deliver(results_page(results, words=words, costs=costs), output)
+    elif kind == "json" and words:
+        state = results.to_dict()
+        for result, state_of_result in zip(results, state["attributions"], strict=True):
+            state_of_result["words"] = plain(result.words())
+        deliver(json_text(state, ascii_only=ascii_only(output)), output)
+    elif kind == "terminal":
+        several = len({a.method for a in results}) > 1
+        drawn = cards(results, words=words, costs=costs if several else ())  # to compare methods
+        deliver_result(results, kind, output, [card.blocks for card in drawn if card.result])
+    else:
+        single = kind in ("figure", "latex") and len(results) == 1
+        deliver_result(results[0] if single else results, kind, output)

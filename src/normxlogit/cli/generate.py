@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..cli import options
 from ..errors import InputError
 from ..inputs.documents.documents import decoded
+from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
 
 ENDED = "the model ended at once: it was trained on chats, and --chat sends the prompt as a message"
@@ -42,7 +42,7 @@ def generate(
     target: Annotated[
         str | None, typer.Option(help="A token to explain at every place; by default each generated token itself.")
     ] = None,
-    contrast: options.Contrast = None,
+    contrast: Annotated[str | None, typer.Option(help="A token to subtract: why this and not that.")] = None,
     layers: options.LayerNumbers = None,
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
@@ -68,6 +68,7 @@ def generate(
         request = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
     keywords: dict[str, Any] = {"layers": layers_of(layers), "verify": options.verify_count(verify)}
     with quiet():
+        from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets
 
         explainer = options.load(model, device, dtype, gguf_file)
@@ -76,7 +77,7 @@ def generate(
             with status("generating, and explaining each token"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
             ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
-            if ended and isinstance(request, str) and getattr(explainer._model.tokenizer, "chat_template", None):
+            if ended and isinstance(request, str) and has_chat_template(explainer._model.reader):
                 result = replace(result, notes=(*result.notes, ENDED))
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)

@@ -1,12 +1,13 @@
 """The command that summarises a corpus run."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import InputError
-from .console import check_run_output, deliver, deliver_result, format_for, quiet
-from .options import AUTO, DEFAULT_MODEL, Device, DType, GGUFFile, OutputFile, OutputFormat, load
+from . import options
+from .console import check_output, deliver, deliver_result, format_for, quiet
 
 
 def summarize(
@@ -20,11 +21,11 @@ def summarize(
         typer.Option(min=1, help="Delete each listed word from so many texts, and show what that changes (--model)."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
-    gguf_file: GGUFFile = None,
-    device: Device = AUTO,
-    dtype: DType = None,
-    output_format: OutputFormat = None,
-    output: OutputFile = None,
+    gguf_file: options.GGUFFile = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    output_format: options.OutputFormat = None,
+    output: options.OutputFile = None,
 ) -> None:
     """Show which words get high scores over a whole corpus; of answers, what they rest on.
 
@@ -33,19 +34,18 @@ def summarize(
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
-    check_run_output(output, folder)
+    from ..corpus.folder import MANIFEST, Folder
     from ..corpus.summaries.page import summary_cards, summary_page
     from ..corpus.summaries.summary import summarize as run
     from ..render.blocks import Paragraph
 
+    check_output(output, Path(folder, MANIFEST))
     explainer = None
     if verify is not None:
-        from ..corpus.folder import Folder
-
         manifest = Folder(folder).read_manifest()
         with quiet():
             name = model or (manifest.model["name"] if manifest else None)
-            explainer = load(None if name == DEFAULT_MODEL else name, device, dtype, gguf_file)
+            explainer = options.load(None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file)
     summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
     if kind == "html":
         deliver(summary_page(summary), output)
@@ -54,4 +54,4 @@ def summarize(
         ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)
     ]
     blocks = [block for heading, rest in heading_and_blocks for block in (*heading, *rest)]
-    deliver_result(summary, kind, output, blocks)
+    deliver_result(summary, kind, output, [blocks])

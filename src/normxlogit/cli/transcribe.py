@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..cli import options
+from . import options
 from .console import deliver_result, format_for, quiet, status
 
 

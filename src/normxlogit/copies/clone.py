@@ -110,30 +110,31 @@ def clone(model: nn.Module) -> nn.Module:
     """
     copies: dict[int, Any] = {}  # by the id of the original
     configs: dict[int, Any] = {}  # the memo of `copy.deepcopy`
-    uncompiled = [(module, _uncompiled(module)) for module in model.modules()]
-    for original in {id(inner): inner for _, inner in uncompiled}.values():
+    # A compiled module and the one inside it have the same copy.
+    module_and_uncompiled = [(module, _uncompiled(module)) for module in model.modules()]
+    for original in {id(inner): inner for _, inner in module_and_uncompiled}.values():
         copies[id(original)] = shallow_copy(original)
     copied_modules = list(copies.values())
-    for module, inner in uncompiled:
+    for module, inner in module_and_uncompiled:
         copies[id(module)] = copies[id(inner)]
     from_transformers = isinstance(unwrapped(model), PreTrainedModel)
     _copy_containers(copied_modules, copies)
     _leave_inference_mode(copied_modules)
     for copied_module in copied_modules:
-        state = copied_module.__dict__
-        state["_modules"] = {name: copies.get(id(child)) for name, child in state["_modules"].items()}
-        state["training"] = False
-        state.pop("_compiled_call_impl", None)
-        for name, value in state.items():
+        attributes = copied_module.__dict__
+        attributes["_modules"] = {name: copies.get(id(child)) for name, child in attributes["_modules"].items()}
+        attributes["training"] = False
+        attributes.pop("_compiled_call_impl", None)
+        for name, value in attributes.items():
             if type(value) in PLAIN_TYPES or (name in TABLES and name not in FORWARD_HOOKS):
-                continue
+                continue  # it refers to no module of the original
             if isinstance(value, PretrainedConfig):
-                state[name] = _copy_config(value, state, configs, from_transformers)
+                attributes[name] = _copy_config(value, attributes, configs, from_transformers)
             elif name in FORWARD_HOOKS:
                 if value:
-                    state[name] = type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
+                    attributes[name] = type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
             elif id(value) in copies or isinstance(value, REFERENCE_TYPES):
-                state[name] = _rebind(value, copies)
+                attributes[name] = _rebind(value, copies)
     model_copy: nn.Module = copies[id(model)]
     return model_copy
 
@@ -192,20 +193,6 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
         return forward(self.__dict__["_forward_before"], *args, **inputs)
 
     model.__dict__[name] = types.MethodType(overriding, model)
-
-
-def accept_single_choices(model: nn.Module) -> None:
-    """Make a clone of a multiple-choice model read (B, T) and return (B, 1): one choice a row."""
-
-    def forward(original: Callable[..., Any], **inputs: Any) -> Any:
-        return original(
-            **{
-                name: value[:, None] if isinstance(value, Tensor) and value.ndim > 1 else value
-                for name, value in inputs.items()
-            }
-        )
-
-    override_forward(model, forward)
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from ..errors import NormXLogitError, UnsupportedModelError, first_line
+from ..errors import NormXLogitError, UnsupportedModelError, reason_of
 from .clone import override_forward
 from .memory import reraise_out_of_memory
 from .run import run
@@ -27,7 +27,7 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
         ids: Some token ids that it can read, (1, T).
 
     Returns:
-        Its answer to them.
+        Its logits for them.
 
     Raises:
         UnsupportedModelError: If it cannot be called like this, or returns no logits.
@@ -110,12 +110,20 @@ def _check_arguments(model: nn.Module) -> None:
 
 
 def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
-    """Return the path of the embedding table, None if there is none, and the logits for some ids."""
+    """Run a model, and return the path of its embedding table, None if there is none, and its logits.
+
+    The embedding table is the first module without children that is called with the ids and returns a vector for each.
+
+    Args:
+        model: The model.
+        ids: Token ids, (1, T).
+    """
     lookup_paths: list[str] = []
 
     def note_lookup(path: str, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         indices = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
         looked_up = isinstance(output, Tensor) and output.is_floating_point() and output.ndim == 3
+        # The model may have put the axis of tokens first.
         if looked_up and indices is not None and (indices.equal(ids) or indices.equal(ids.T)):
             lookup_paths.append(path)
 
@@ -130,7 +138,7 @@ def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
         reraise_out_of_memory(error)
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: "
-            f"{first_line(error)}"
+            f"{reason_of(error)}"
         ) from error
     logits: Tensor = result.output["logits"]
     return (lookup_paths[0] if lookup_paths else None), logits

@@ -24,7 +24,7 @@ MAX_PRIVATE_ELEMENTS = 1_000_000
 MAX_IDLE_COPIES = 8
 """Most idle copies."""
 
-MAX_CLEAN_SHAPES = 4096
+MAX_CLEAN_KINDS = 4096
 """Most kinds of passes that are remembered as leaving the copy clean."""
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -82,10 +82,10 @@ class Pool(Generic[Model]):
         self.model = model
         self._prepare = prepare
         self._idle: list[Lease[Model]] = []
-        self._clean_shapes: set[Hashable] = set()
+        self._clean_kinds: set[Hashable] = set()
 
     def take(self) -> Lease[Model]:
-        """Lease a copy whose buffers have the owner's values."""
+        """Lease a copy; an idle one gets the values that the model's buffers have now."""
         try:
             lease = self._idle.pop()
         except IndexError:
@@ -103,20 +103,24 @@ class Pool(Generic[Model]):
 
         Args:
             lease: The lease.
-            kind: The kind of pass. A kind that changed nothing before is not checked again, because what models change
-                depends on the shapes of their inputs; None for a pass that is checked each time.
+            kind: What a pass may change depends on, such as the shapes of its inputs. Once a pass of a kind has changed
+                nothing, further passes of this kind are not checked. None for a pass that is checked each time.
         """
         if not lease.active or len(self._idle) >= MAX_IDLE_COPIES:
             return
-        if kind in self._clean_shapes or lease.clean:
-            if kind is not None and len(self._clean_shapes) < MAX_CLEAN_SHAPES:
-                self._clean_shapes.add(kind)
+        if kind in self._clean_kinds or lease.clean:
+            if kind is not None and len(self._clean_kinds) < MAX_CLEAN_KINDS:
+                self._clean_kinds.add(kind)
             lease.active = False
             self._idle.append(lease)
 
     @contextmanager
     def lease(self, kind: Hashable = None) -> Iterator[Model]:
-        """Lease a copy for one pass; `kind` is as for `release`."""
+        """Lease a copy for one pass in a `with` block.
+
+        Args:
+            kind: What kind of pass it is, see `release`; after an exception the copy is always checked.
+        """
         lease = self.take()
         try:
             yield lease.leased

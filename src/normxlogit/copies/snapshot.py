@@ -71,7 +71,7 @@ class Snapshot:
         self._nested = _nested_containers(self._states)
         self._nested_before = [value.copy() for value in self._nested]
         tensors = list(_tensor_places(self._states))
-        self._single_elements = _single_element_tensors(tensors)
+        self._single_elements = _single_element_tensors(tensors)  # compared by identity
         # Copies of tensors that were created in inference mode share the storage, but are other tensors.
         self._storage_addresses = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
         values = (value for state in self._states for value in state.values()) if configs else ()
@@ -90,7 +90,7 @@ class Snapshot:
         if not _equal_contents(self._settings, self._settings_before):
             return False
         if _equal_contents(self._states, self._states_before):
-            return self._same_single_elements()
+            return self._same_single_elements()  # which the comparison above compares by value
         return self._accept_harmless_changes()
 
     def _same_single_elements(self) -> bool:
@@ -100,13 +100,14 @@ class Snapshot:
     def _accept_harmless_changes(self) -> bool:
         """Return whether only recording hooks or offloaded weights changed; if so, update the snapshot.
 
-        The comparison of whole dictionaries counts these as changes.
+        The fast comparison of whole dictionaries counts these as changes. Here attributes are compared one by one.
         """
         same_single_elements = self._same_single_elements()
         for current, earlier in zip(self._states, self._states_before, strict=True):
             if same_single_elements and _equal_contents(current, earlier):
-                continue
-            if (current.keys() ^ earlier.keys()) - {INSTALLED_MARK}:
+                continue  # this module did not change
+            added_or_removed = current.keys() ^ earlier.keys()
+            if added_or_removed - {INSTALLED_MARK}:
                 return False
             if not all(_same_attribute(name, current[name], earlier[name]) for name in current.keys() & earlier):
                 return False

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from .run import hidden_of, main_input, run
+from .run import hidden_of, main_input, run, tensor_of
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -26,17 +27,27 @@ class Call:
         main_input: Its first argument, None if that is not a tensor.
         returned: The output of the module.
         end: How many calls had ended before this one did.
+        number: At which of its module's calls, counted from 1; layers may share one module.
     """
 
     path: str
     main_input: Tensor | None
     returned: Any = None
     end: int = -1
+    number: int = 1
 
     @property
     def hidden(self) -> Tensor | None:
         """The hidden states in the module's output."""
         return hidden_of(self.returned)
+
+    @property
+    def keeps_shape(self) -> bool:
+        """Whether it reads states of (B, T, H) and returns others of the same shape, as a layer does."""
+        state, output = self.main_input, tensor_of(self.returned)
+        if state is None or output is None:
+            return False
+        return state.ndim == 3 and state.is_floating_point() and state.shape == output.shape
 
     @functools.cached_property
     def family(self) -> str:
@@ -48,10 +59,11 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
     """Run a copy once and record every call of every module, in the order in which they began."""
     calls: list[Call] = []
     running: list[Call] = []
-    ended = itertools.count()
+    ended, numbers = itertools.count(), Counter[str]()
 
     def begin(path: str, module: Any, *args: Any, **kwargs: Any) -> Any:
-        calls.append(Call(path, None))
+        numbers[path] += 1
+        calls.append(Call(path, None, number=numbers[path]))
         running.append(calls[-1])
         return module(*args, **kwargs)
 

@@ -96,8 +96,12 @@ class VirtualTokens:
         cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
         return trunk(**inputs | {cache_name: self._keys_and_values(len(states))})
 
-    def _keys_and_values(self, count: int) -> Any:
-        """Return the keys and values for a batch, which stay what they are when others are put behind them."""
+    def _keys_and_values(self, batch_size: int) -> Any:
+        """Return the cache with the keys and values of the virtual tokens for a batch of `batch_size` texts.
+
+        A layer's `update` returns them with those of a text, and does not keep these: a layer that runs again finds the
+        virtual tokens alone.
+        """
         cache = self._adapter.get_prompt(batch_size=1)
         layers = cast(Sequence[Any], cache.layers if isinstance(cache, Cache) else ())
         if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
@@ -106,8 +110,8 @@ class VirtualTokens:
                 "the cache of transformers; virtual tokens of prompt tuning and p-tuning can be explained"
             )
         for layer in layers:
-            before = [states.detach().expand(count, -1, -1, -1) for states in (layer.keys, layer.values)]
-            layer.update = partial(_put_behind, *before)
+            keys, values = (states.detach().expand(batch_size, -1, -1, -1) for states in (layer.keys, layer.values))
+            layer.update = partial(_put_behind, keys, values)
         return cache
 
 

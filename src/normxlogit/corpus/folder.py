@@ -3,14 +3,14 @@
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import DataError
+from ..errors import DataError, reason_of
 from ..results.storage.columns import METADATA, UNREADABLE, metadata_of
 from ..results.storage.files import json_text, write_bytes
 from ..results.storage.identity import Identity
@@ -94,11 +94,11 @@ class Folder:
 
         if not isinstance(place, str | Path) or not str(place).strip():
             raise DataError(f"{place!r} is not a folder or URL")
-        self.place = str(place)
-        if any("\ud800" <= character <= "\udfff" for character in self.place):  # Arrow knows no such names
-            raise DataError(f"the name of {self.place!r} is not UTF-8; give another --output")
+        self.location = str(place)
+        if any("\ud800" <= character <= "\udfff" for character in self.location):  # Arrow knows no such names
+            raise DataError(f"the name of {self.location!r} is not UTF-8; give another --output")
         try:
-            self.system, self.path = fsspec.core.url_to_fs(self.place)
+            self.system, self.path = fsspec.core.url_to_fs(self.location)
         except (ImportError, ValueError) as error:
             raise DataError(f"cannot write {place}: {error}") from None
         self.local = type(self.system).__name__ == "LocalFileSystem"
@@ -119,9 +119,9 @@ class Folder:
         try:
             yield
         except BlockingIOError:
-            raise DataError(f"{self.place}: another run is writing there; wait for it or stop it") from None
+            raise DataError(f"{self.location}: another run is writing there; wait for it or stop it") from None
         except (OSError, ValueError) as error:
-            raise DataError(f"cannot write {self.place}: {getattr(error, 'strerror', None) or error}") from None
+            raise DataError(f"cannot write {self.location}: {reason_of(error)}") from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -146,16 +146,16 @@ class Folder:
         try:
             if not self.system.exists(path):
                 if self.system.exists(self._at(SHARDS)) and self.system.ls(self._at(SHARDS), detail=False):
-                    raise DataError(f"{self.place} holds shards without a manifest; give an empty folder")
+                    raise DataError(f"{self.location} holds shards without a manifest; give an empty folder")
                 return None
             state = json.loads(self.system.cat_file(path))
             if state["format"] != FORMAT or state["version"] != VERSION:
-                raise DataError(f"{self.place}: the manifest is of version {state['version']}, not {VERSION}")
+                raise DataError(f"{self.location}: the manifest is of version {state['version']}, not {VERSION}")
             return _manifest(state)
         except OSError as error:
-            raise DataError(f"cannot read {self.place}: {error.strerror or error}") from None
+            raise DataError(f"cannot read {self.location}: {reason_of(error)}") from None
         except UNREADABLE as error:
-            raise DataError(f"{self.place}: {MANIFEST} is not one of a corpus: {error!r}") from None
+            raise DataError(f"{self.location}: {MANIFEST} is not one of a corpus: {error!r}") from None
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Write the manifest atomically."""
@@ -209,33 +209,23 @@ class Folder:
         if not self.local:
             return
         for name in [inputs] if isinstance(inputs, str | Path) else inputs if isinstance(inputs, Sequence) else ():
-            if not isinstance(name, str | Path) or "\0" in str(name):
+            if not isinstance(name, str | Path):
                 continue
             input_path = Path(name).resolve()
             if input_path.is_dir() and Path(self.path).resolve().is_relative_to(input_path):
-                raise DataError(f"{self.place} lies in {name}, which is read as a whole; give another --output")
+                raise DataError(f"{self.location} lies in {name}, which is read as a whole; give another --output")
 
-    def failures(self, shards: Iterable[int]) -> Iterator[tuple[str, str]]:
-        """Yield the id and the reason of each row without a result in some shards.
+    def failures(self, written: Mapping[int, WrittenShard]) -> Iterator[tuple[int, str, str]]:
+        """Yield the number, the id and the reason of each row without a result, in their order.
 
         Raises:
             DataError: If a file of errors cannot be read.
         """
-        for index in shards:
+        for index in sorted(index for index, shard in written.items() if shard.errors):
             with self._reading(self._file(ERRORS, index)) as file:
-                table = file.read(columns=["id", "reason"])
-            yield from zip(map(str, table["id"].to_pylist()), map(str, table["reason"].to_pylist()), strict=True)
-
-    def first_error(self, manifest: Manifest) -> tuple[int, str]:
-        """Return the first row without a result, and the reason; there must be one.
-
-        Raises:
-            DataError: If the file of errors cannot be read.
-        """
-        index = min(i for i, shard in manifest.written.items() if shard.errors)
-        with self._reading(self._file(ERRORS, index)) as file:
-            table = file.read(columns=["row", "reason"])
-            return int(table["row"][0].as_py()), str(table["reason"][0].as_py())
+                table = file.read(columns=["row", "id", "reason"])
+            for row, name, reason in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                yield int(row), str(name), str(reason)
 
     def remove(self, shards: Iterable[int]) -> None:
         """Remove shards and their errors.

@@ -16,7 +16,7 @@ from .workers import Worker, write_shard
 T = TypeVar("T")
 
 
-def bound_kernels() -> None:
+def limit_cached_kernels() -> None:
     """Limit the kernels that torch caches: it keeps one for each shape of a batch, and a corpus has thousands.
 
     It has an effect in a process that has not run a model yet; a number that is set already stays.
@@ -25,7 +25,7 @@ def bound_kernels() -> None:
 
 
 def run_local(
-    worker: Worker, folder: Folder, run: str, shards: Iterator[Shard]
+    worker: Worker, folder: Folder, run_digest: str, shards: Iterator[Shard]
 ) -> Iterator[tuple[WrittenShard, float]]:
     """Explain shards on this machine.
 
@@ -35,26 +35,26 @@ def run_local(
         Each shard that is written, and the share of the input read with it.
     """
     worker.model.refresh()
-    begun_with = worker.model.copy
+    first_copy = worker.model.copy
     with (
         ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer,
         closing(prefetched(map(worker.prepare, prefetched(shards)))) as prepared,
     ):
-        last: tuple[Future[WrittenShard], float] | None = None
+        being_written: tuple[Future[WrittenShard], float] | None = None
         for shard in prepared:
             explained = worker.explain(shard)
             worker.model.refresh()
-            if worker.model.copy is not begun_with:
+            if worker.model.copy is not first_copy:
                 raise DataError(
                     "the model's modules, adapters, hooks or settings were changed while the corpus was explained; "
                     "start again with another --output, or with the model as it was"
                 )
-            if last is not None:
-                yield last[0].result(), last[1]
-            last = writer.submit(write_shard, worker, folder, run, explained), explained.shard.fraction
+            if being_written is not None:
+                yield being_written[0].result(), being_written[1]
+            being_written = writer.submit(write_shard, worker, folder, run_digest, explained), explained.shard.fraction
             del explained, shard  # freed once they are written, and not after the next shard
-        if last is not None:
-            yield last[0].result(), last[1]
+        if being_written is not None:
+            yield being_written[0].result(), being_written[1]
 
 
 def prefetched(items: Iterable[T]) -> Generator[T, None, None]:

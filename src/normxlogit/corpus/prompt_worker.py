@@ -49,7 +49,8 @@ class PromptWorker:
             raise InputError("sources need a tokenizer that reports character offsets")
         self.settings = settings
         self.job = job
-        self._reading, self._explaining = Halving(), Halving()  # in a thread each
+        # Each gives up where the first rows all fail; they count apart, as they run in different threads.
+        self._reading, self._explaining = Halving(), Halving()
 
     def prepare(self, shard: Shard) -> PreparedPrompts:
         """Tokenise the prompts with the completions of the input.
@@ -66,6 +67,7 @@ class PromptWorker:
         readable: dict[int, Any] = {}
 
         def read(rows: list[int]) -> list[Any]:
+            """Read one row, and note the problem if it cannot be read."""
             (row,) = rows
             try:
                 readable[row] = self.job.read(self.model, table[row])
@@ -89,13 +91,15 @@ class PromptWorker:
         completed = dict(prepared.rows)
         results: dict[int, Attribution | Citations] = {}
 
-        def write(rows: list[int]) -> list[Any]:
+        def generate(rows: list[int]) -> list[Any]:
+            """Complete some prompts in one batch."""
             prompts: list[Prompt] = [prepared.rows[row] for row in rows]
             generated = generate_each(self.model, prompts, {"max_new_tokens": self.job.max_new_tokens})
             completed.update(zip(rows, generated, strict=True))
             return []
 
         def explain(rows: list[int]) -> list[Any]:
+            """Explain one completion, and note the problem if its sources cannot be found."""
             (row,) = rows
             try:
                 sources_and_parts(self.job.completed(completed[row]), *self.job.division(completed[row]))
@@ -106,12 +110,12 @@ class PromptWorker:
             return []
 
         if self.job.max_new_tokens is not None:
-            waiting = list(prepared.rows)
-            for start in range(0, len(waiting), WRITTEN_AT_ONCE):
-                self._explaining(write, waiting[start : start + WRITTEN_AT_ONCE], problems.__setitem__)
+            rows = list(prepared.rows)
+            for start in range(0, len(rows), WRITTEN_AT_ONCE):
+                self._explaining(generate, rows[start : start + WRITTEN_AT_ONCE], problems.__setitem__)
         for row in [row for row in prepared.rows if row not in problems]:
             self._explaining(explain, [row], problems.__setitem__)
-        explained = sorted(results)
-        encodings = [self.job.completed(completed[row]).encoding for row in explained]
-        by_place = {place: results[row] for place, row in enumerate(explained)}
-        return ExplainedShard(prepared.shard, explained, encodings, [], by_place, problems)
+        explained_rows = sorted(results)
+        encodings = [self.job.completed(completed[row]).encoding for row in explained_rows]
+        results_by_index = {index: results[row] for index, row in enumerate(explained_rows)}
+        return ExplainedShard(prepared.shard, explained_rows, encodings, [], results_by_index, problems)

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import DataError, NormXLogitError, first_line
+from ..errors import DataError, NormXLogitError, reason_of
 from ..explainer import Explainer
 from ..results.storage.tables import optional_module
 from .folder import Folder, Manifest
-from .local import bound_kernels
+from .local import limit_cached_kernels
 from .rows.formats import arrow_module
 from .rows.reading import InputSource
 from .rows.shards import WrittenShard, left_shards
@@ -55,20 +55,20 @@ def run_ray(
         raise DataError(
             "a stream can be read on this machine only: save it to a file, or use the local engine"
         ) from None
-    ours = not ray.is_initialized()
-    if ours:
+    started_here = not ray.is_initialized()
+    if started_here:
         own_resources = {"num_cpus": max(cluster.workers, os.cpu_count() or 1)} if _alone(cluster) else {}
         options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **own_resources}
         try:
             ray.init(address=cluster.address, **options)
         except Exception as error:  # a node that takes too long to start raises nothing more special
-            reason = first_line(error) or type(error).__name__
+            reason = reason_of(error)
             raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
     context = ray.data.DataContext.get_current()
     shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
     settings_before = (context.target_max_block_size, context.enable_progress_bars)
-    log = logging.getLogger("ray.data")
-    level = log.level
+    ray_log = logging.getLogger("ray.data")
+    log_level = ray_log.level
     try:
         context.target_max_block_size = 1  # a block a shard: Ray would join them and keep one actor busy
         context.enable_progress_bars = False
@@ -81,9 +81,9 @@ def run_ray(
             compute=ray.data.ActorPoolStrategy(size=cluster.workers),
             num_cpus=0 if cluster.gpus else 1,
             num_gpus=cluster.gpus or None,
-            fn_constructor_args=(shared_explainer, settings, folder.place, manifest.digest, bool(cluster.gpus)),
+            fn_constructor_args=(shared_explainer, settings, folder.location, manifest.digest, bool(cluster.gpus)),
         )
-        log.setLevel(logging.ERROR)  # now: making a data set sets it
+        ray_log.setLevel(logging.ERROR)  # now: making a data set sets it
         for row in results.iter_rows():
             state = json.loads(row[RESULT])
             yield WrittenShard(**state["done"]), state["fraction"]
@@ -91,8 +91,8 @@ def run_ray(
         raise _our_own(error) from None
     finally:
         context.target_max_block_size, context.enable_progress_bars = settings_before
-        log.setLevel(level)
-        if ours:
+        ray_log.setLevel(log_level)
+        if started_here:
             ray.shutdown()
 
 
@@ -126,7 +126,7 @@ class _Actor:
     def __init__(self, explainer: Any, settings: Settings, folder: str, run: str, gpu: bool) -> None:
         import ray
 
-        bound_kernels()
+        limit_cached_kernels()
         explainer = ray.get(explainer) if isinstance(explainer, ray.ObjectRef) else explainer
         if gpu:
             state = explainer.__getstate__()
@@ -135,6 +135,7 @@ class _Actor:
         self.worker = worker_for(explainer._model, settings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        """Explain and write the shards of a batch, and return what was written."""
         written = []
         for content in batch["shard"]:
             shard = pickle.loads(content)  # noqa: S301  # written by the read task above

@@ -12,7 +12,7 @@ from ..explainer import Explainer
 from ..methods import Method, method_named
 from ..methods.defaults import completion_methods, default_methods, first_working
 from ..model.identity import identity_of
-from ..pipeline.arguments import advised_arguments
+from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.columns import CORPUS
 from ..tasks.targets import Layers
@@ -44,7 +44,7 @@ def _settings_of_jobs() -> dict[str, str]:
     return {name: f"the job has it, the fourth argument: {' or '.join(jobs)}" for name, jobs in owners.items()}
 
 
-@advised_arguments(_settings_of_jobs())
+@checked_arguments(_settings_of_jobs())
 def attribute(
     explainer: Explainer,
     inputs: Any,
@@ -113,13 +113,7 @@ def attribute(
     job = job.with_columns(names, media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
     columns.check(names, CORPUS[job.result_kind("image" if media else "text")])
-    media_method = None
-    if isinstance(job, Predictions):
-        chosen_method = method_named(_default_method(explainer, job.layers) if method is None else method)
-    else:
-        candidates = completion_methods(method)
-        chosen_method = method_named(candidates["method"])
-        media_method = None if candidates["media_method"] is None else method_named(candidates["media_method"])
+    chosen_method, media_method = _chosen_methods(explainer, job, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
     settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
@@ -136,7 +130,9 @@ def attribute(
         if finished:
             # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
             if next(shards, None) is not None:
-                raise DataError(f"{folder.place} was made of fewer rows than the input has now; give another --output")
+                raise DataError(
+                    f"{folder.location} was made of fewer rows than the input has now; give another --output"
+                )
             return clock.progress
         folder.write_manifest(manifest)
         if engine == "ray":
@@ -148,9 +144,9 @@ def attribute(
         try:
             with (
                 progress_bar(None, progress, "starting", times=False) as update,
-                closing(_progress_of(results, manifest, folder, clock, max_errors)) as states,
+                closing(_progress_of(results, manifest, folder, clock, max_errors)) as progress_after_shards,
             ):
-                for state in states:
+                for state in progress_after_shards:
                     update(completed=state.fraction, description=str(state))
                     if watch is not None:
                         watch(state)
@@ -171,9 +167,18 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
         folder.remove(manifest.written)
         manifest.written = {}
         return False
-    earlier_manifest.refuse_changes(manifest, folder.place)
+    earlier_manifest.refuse_changes(manifest, folder.location)
     manifest.model = earlier_manifest.model  # of the device that it was begun on
     return earlier_manifest.complete and len(manifest.written) == len(earlier_manifest.written)
+
+
+def _chosen_methods(explainer: Explainer, job: Job, method: str | Method | None) -> tuple[Method, Method | None]:
+    """Return the method, and the method of prompts with pictures and sounds, None if it is the same."""
+    if isinstance(job, Predictions):
+        return method_named(_default_method(explainer, job.layers) if method is None else method), None
+    names = completion_methods(method)
+    media_method = names["media_method"]
+    return method_named(names["method"]), None if media_method is None else method_named(media_method)
 
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
@@ -198,8 +203,8 @@ def _check_results(manifest: Manifest, folder: Folder) -> None:
     """Refuse a run in which no row has a result: the settings are at fault, not the rows."""
     rows = manifest.count("rows")
     if rows and rows == manifest.count("errors"):
-        row, reason = folder.first_error(manifest)
-        raise DataError(f"none of {rows} rows has a result, see {folder.place}/errors; row {row}: {reason}")
+        row, _, reason = next(folder.failures(manifest.written))
+        raise DataError(f"none of {rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
 
 
 def _progress_of(
@@ -214,17 +219,17 @@ def _progress_of(
     Yields:
         The progress after each shard.
     """
-    noted = time.monotonic()
+    manifest_written_at = time.monotonic()
     with closing(results):  # type: ignore[type-var]
         for shard, fraction in results:
             manifest.written[shard.shard] = shard
-            progress = clock.add_shard(shard.rows, shard.errors, shard.tokens, fraction)
+            progress = clock.add_shard(shard, fraction)
             yield progress
             if max_errors is not None and progress.errors > max_errors:
                 raise DataError(
                     f"{progress.errors} rows have no result, more than --max-errors {max_errors}; see "
-                    f"{folder.place}/errors"
+                    f"{folder.location}/errors"
                 )
-            if time.monotonic() - noted > NOTE_EVERY:
+            if time.monotonic() - manifest_written_at > NOTE_EVERY:
                 folder.write_manifest(manifest)
-                noted = time.monotonic()
+                manifest_written_at = time.monotonic()

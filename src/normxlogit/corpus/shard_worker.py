@@ -12,6 +12,7 @@ from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
 from ..model.batch_attempts import batch_attempts
 from ..model.task_model import TaskModel
+from ..pipeline.options import Options
 from ..pipeline.texts import ScoreColumns, explain_encodings, score_batch
 from ..results.attribution import Attribution
 from ..results.base import Record
@@ -20,6 +21,9 @@ from .jobs import Predictions
 from .rows.media import media_of
 from .rows.shards import Shard
 from .settings import Settings
+
+Report = Callable[[int, str], None]
+"""Called with the index of an input that has no result, and the reason."""
 
 
 @dataclass(frozen=True)
@@ -130,42 +134,58 @@ class ShardWorker:
         Raises:
             NormXLogitError: If the model or the settings are at fault, not single rows.
         """
-        encodings, model = prepared.encodings, self.model
-        options = self.settings.options(prepared.targets)
-        limit = model.encoder.limit if isinstance(encodings, EncodingColumns) else 0
-        # Long texts and media are explained as `Attribution` objects, all others in columns.
-        as_objects = [i for i, n in enumerate(lengths_of(encodings)) if limit is not None and n > limit]
-        batches: list[tuple[list[int], ScoreColumns]] = []
-        results: dict[int, Attribution] = {}
+        encodings, options = prepared.encodings, self.settings.options(prepared.targets)
         problems = dict(prepared.problems)
 
-        def report(place: int, reason: str) -> None:
-            problems[prepared.rows[place]] = reason
+        def report(index: int, reason: str) -> None:
+            problems[prepared.rows[index]] = reason
 
-        if isinstance(encodings, EncodingColumns) and len(as_objects) < len(encodings):
+        # Long texts and media are explained as `Attribution` objects, all others in columns.
+        limit = self.model.encoder.limit if isinstance(encodings, EncodingColumns) else 0
+        lengths = lengths_of(encodings)
+        as_objects = [index for index, length in enumerate(lengths) if limit is not None and length > limit]
+        batches: list[tuple[list[int], ScoreColumns]] = []
+        if isinstance(encodings, EncodingColumns):
             in_columns = sorted(set(range(len(encodings))) - set(as_objects))
-            column_encodings = encodings.take(in_columns) if as_objects else encodings
+            batches = self._score_in_columns(encodings, in_columns, options, report)
+        results = self._explain_as_objects(encodings, as_objects, options, report)
+        return ExplainedShard(prepared.shard, prepared.rows, encodings, batches, results, problems)
 
-            def score(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-                batch = model.batch(column_encodings.take(places), [in_columns[i] for i in places])
-                run = options.method.forward(model, batch, options.layers)
-                return [([in_columns[i] for i in places], score_batch(model, run, options))]
+    def _score_in_columns(
+        self, encodings: EncodingColumns, indices: list[int], options: Options, report: Report
+    ) -> list[tuple[list[int], ScoreColumns]]:
+        """Return the scores of some of the texts: of each batch, the indices of its texts and their scores."""
+        if not indices:
+            return []
+        model = self.model
+        selected = encodings if len(indices) == len(encodings) else encodings.take(indices)
 
-            def score_all(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-                return self._halving(score, places, lambda i, reason: report(in_columns[i], reason))
+        def score(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
+            texts = [indices[place] for place in places]
+            batch = model.batch(selected.take(places), texts)
+            run = options.method.forward(model, batch, options.layers)
+            return [(texts, score_batch(model, run, options))]
 
-            for attempt in batch_attempts(model, column_encodings, options.method.memory):
-                with attempt as places:
-                    batches += score_all(places)
+        batches: list[tuple[list[int], ScoreColumns]] = []
+        for attempt in batch_attempts(model, selected, options.method.memory):
+            with attempt as places:
+                batches += self._halving(score, places, lambda place, reason: report(indices[place], reason))
+        return batches
 
-        def explain(places: list[int]) -> list[Any]:
-            explained = explain_encodings(model, [encodings[i] for i in places], options.some(places))
-            results.update(zip(places, explained, strict=True))
+    def _explain_as_objects(
+        self, encodings: Sequence[Encoding], indices: list[int], options: Options, report: Report
+    ) -> dict[int, Attribution]:
+        """Return the results of some of the inputs, by their index."""
+        results: dict[int, Attribution] = {}
+
+        def explain(indices: list[int]) -> list[Any]:
+            explained = explain_encodings(self.model, [encodings[i] for i in indices], options.some(indices))
+            results.update(zip(indices, explained, strict=True))
             return explained
 
-        if as_objects:
-            self._halving(explain, as_objects, report)
-        return ExplainedShard(prepared.shard, prepared.rows, encodings, batches, results, problems)
+        if indices:
+            self._halving(explain, indices, report)
+        return results
 
 
 def _check_job(model: TaskModel, job: Predictions) -> None:

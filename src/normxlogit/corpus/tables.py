@@ -168,16 +168,16 @@ def _score_columns(encodings: EncodingColumns, scored: ScoreColumns, sinks: list
     count, (_, targets, layers) = len(encodings), scored.scores.shape
     axes = [targets] * scored.target.labelled + [layers] * bool(scored.layers)
     shapes = np.column_stack([*(np.full(count, size) for size in axes), encodings.lengths])  # (R, axes)
-    of_sinks: list[Any] = [None] * count
+    sink_contributions: list[Any] = [None] * count
     if scored.sink is not None:
-        of_sinks = [
+        sink_contributions = [
             values if tokens else None for values, tokens in zip(scored.sink.reshape(count, -1), sinks, strict=True)
         ]
     return {
         "scores": _lists(_flat_by_text(scored.scores, encodings.bounds), encodings.bounds * (targets * layers)),
         "shape": _lists(shapes.astype(np.int32).ravel(), np.arange(count + 1) * shapes.shape[1]),
         "bias": [None] * count if scored.bias is None else list(scored.bias.reshape(count, -1)),
-        "sink": of_sinks,
+        "sink": sink_contributions,
         "sinks": sinks,
     }
 
@@ -264,33 +264,36 @@ def _flat_by_text(scores: npt.NDArray[np.float32], bounds: npt.NDArray[Any]) -> 
         bounds: The first token of each text, and one past the last, (R + 1,).
     """
     count, labels, layers = scores.shape
-    cells = labels * layers
-    if cells == 1:
+    cells_per_token = labels * layers
+    if cells_per_token == 1:
         return scores.ravel()
     lengths = np.diff(bounds)  # (R,)
     text_start = np.repeat(bounds[:-1], lengths)  # (N,)
     text_length = np.repeat(lengths, lengths)  # (N,)
     token_in_text = np.arange(count) - text_start  # (N,)
     # Cell c of token t stands at text_start * cells + c * text_length + t.
-    first_cell = (text_start * cells + token_in_text)[:, None]
-    places = first_cell + text_length[:, None] * np.arange(cells)  # (N, K * L)
-    flat = np.empty(count * cells, np.float32)
-    flat[places] = scores.reshape(count, cells)
+    first_cell = (text_start * cells_per_token + token_in_text)[:, None]
+    flat_indices = first_cell + text_length[:, None] * np.arange(cells_per_token)  # (N, K * L)
+    flat = np.empty(count * cells_per_token, np.float32)
+    flat[flat_indices] = scores.reshape(count, cells_per_token)
     return flat
 
 
 def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -> Any:
     """Return the names of token ids or outputs; each name is looked up once."""
     arrow = arrow_module()
-    distinct, places = np.unique(ids, return_inverse=True)
-    ids_listed = [int(i) for i in distinct]
+    distinct, index_of_name = np.unique(ids, return_inverse=True)
+    distinct_ids = [int(i) for i in distinct]
     names = (
-        readable_tokens(model.tokenizer, ids_listed) if readable else [model.task.output_name(i) for i in ids_listed]
+        readable_tokens(model.tokenizer, distinct_ids)
+        if readable
+        else [model.task.output_name(i) for i in distinct_ids]
     )
-    return arrow.array(list(names), arrow.string()).take(arrow.array(places.ravel()))
+    return arrow.array(list(names), arrow.string()).take(arrow.array(index_of_name.ravel()))
 
 
 def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
+    """Return the columns of the predictions of R texts: labels, or the spans of extracted answers."""
     if scored.predictions is None:
         spans = scored.spans or []
         return {
@@ -300,7 +303,7 @@ def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str
             "probability": arrow.array([span.probability for span in spans], arrow.float64()),
         }
     ids = scored.predictions[:, 1].astype(np.int32)  # (R,)
-    values, probabilities = scored.predictions[:, ::2].T.astype(np.float64)
+    values, probabilities = scored.predictions[:, [0, 2]].T.astype(np.float64)  # (R,) each
     return {
         "prediction": _names(model, ids),
         "prediction_id": arrow.array(ids),

@@ -1,16 +1,15 @@
 """Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
-import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
-from ..inputs.text_files import dialect_of
+from ..corpus.rows.reading import InputSource, open_source
+from ..errors import DataError, reason_of
 from ..results.storage.tables import optional_module
 
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
@@ -18,7 +17,7 @@ __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows
 SAMPLE = "reviews"
 """A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""
 
-FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
+SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
 
 
 @dataclass(frozen=True)
@@ -103,105 +102,83 @@ def load_examples(
     if name == SAMPLE and data_dir is None:
         lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
         return [Example(**json.loads(line)) for line in lines[:limit]]
-    load_dataset = _datasets().load_dataset
     task = TASKS.get(name)
     columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
-    path = _local_file(name, split, data_dir) if name else None
+    table, source_name = _open_source(source, name, task, split, data_dir)
+    existing = table.names()
+    if not existing:
+        raise DataError(f"{source_name}: empty")
+    columns = columns or _guessed(existing, source_name)
+    missing = [column for column in (*columns, label_column) if column not in existing]
+    if missing:
+        advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
+        raise DataError(
+            f"{source_name}: no column {', '.join(map(repr, missing))}; it has {', '.join(existing)}{advice}"
+        )
+    rows = islice(_rows(table, list(dict.fromkeys([*columns, label_column])), source_name), limit)
+    examples = [_example(row, number, columns, label_column, source_name) for number, row in enumerate(rows)]
+    if not examples:
+        raise DataError(f"{source_name}: empty")
+    return examples
+
+
+def _open_source(
+    source: Any, name: str, task: GlueTask | None, split: str, data_dir: str | Path | None
+) -> tuple[InputSource, str]:
+    """Return a source of rows, and its name for errors.
+
+    Args:
+        source: As in `load_examples`.
+        name: The source, if it is a name or a path; empty for rows in memory.
+        task: The task of GLUE with this name.
+        split: As in `load_examples`.
+        data_dir: As in `load_examples`.
+    """
     if not isinstance(source, str | Path):
-        rows, where = _rows_in_memory(source), f"the {type(source).__name__}"
-    elif path is not None:
-        rows = read_rows(path)
-        where = str(path)
-    elif data_dir is not None:
+        return open_source(source), f"the {type(source).__name__}"
+    path = _local_file(name, split, data_dir)
+    if path is not None:
+        return open_source(path), str(path)
+    if data_dir is not None:
         raise DataError(
             f"{data_dir}: no {split}.jsonl, .parquet, .csv or .tsv there, and none in {Path(data_dir) / name}"
         )
-    else:
-        where = f"{name} ({split})"
-        if task is not None and split == "validation":
-            split = task.validation
-        try:
-            rows = load_dataset("nyu-mll/glue", task.hub, split=split) if task else load_dataset(name, split=split)
-        except Exception as error:
-            reason = str(error).partition("\n")[0]
-            raise DataError(f"{where}: could not be downloaded from the hub ({reason}); pass data_dir") from None
-    if not columns:
-        columns = _guessed(rows.column_names, where)
-    missing = [c for c in (*columns, label_column) if c not in rows.column_names]
-    if missing:
-        advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
-        has = ", ".join(rows.column_names)
-        raise DataError(f"{where}: no column {', '.join(map(repr, missing))}; it has {has}{advice}")
-    if limit is not None:
-        rows = rows.select(range(min(limit, len(rows))))
-    if not len(rows):
-        raise DataError(f"{where}: empty")
-    return [_example(row, number, columns, label_column, where) for number, row in enumerate(rows)]
-
-
-def _rows_in_memory(table: Any) -> Any:
-    """Return the rows of a table, of columns by name, or of a list of mappings, as a `datasets.Dataset`."""
-    Dataset = _datasets().Dataset  # noqa: N806  # a class
-    if isinstance(table, Dataset):
-        return table
-    to_rows = next((name for name in ("to_pylist", "to_dicts") if hasattr(table, name)), None)
-    if to_rows is not None:  # Arrow; Polars
-        rows = getattr(table, to_rows)()
-    else:
-        rows = table.to_dict("records") if hasattr(table, "to_dict") and hasattr(table, "columns") else table
+    source_name = f"{name} ({split})"
+    datasets = optional_module("datasets", "data sets of the hub need datasets: pip install 'normxlogit[eval]'")
+    if task is not None and split == "validation":
+        split = task.validation
+    hub_name = ("nyu-mll/glue", task.hub) if task is not None else (name,)
     try:
-        if isinstance(rows, Mapping):
-            return Dataset.from_dict({name: list(column) for name, column in rows.items()})
-        return Dataset.from_list([dict(row) for row in rows])
-    except (TypeError, ValueError) as error:  # rows that are texts; pyarrow's, of a column of several kinds
-        raise DataError(
-            "expected rows with a text and a label: a file, a table, or mappings of columns by their names "
-            f"({str(error).partition(chr(10))[0]})"
-        ) from None
+        dataset = datasets.load_dataset(*hub_name, split=split)
+    except Exception as error:
+        reason = reason_of(error)
+        raise DataError(f"{source_name}: could not be downloaded from the hub ({reason}); pass data_dir") from None
+    return open_source(dataset), source_name
 
 
-def read_rows(path: Path) -> Any:
+def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read the rows of a JSONL, Parquet, CSV or TSV file; cells of the last two are strings.
 
     Raises:
-        DataError: If it cannot be read.
+        DataError: If it cannot be read; names file and row.
     """
-    datasets = _datasets()
-    had_progress_bars, verbosity = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
-    datasets.disable_progress_bars()  # a local file takes no time to speak of
-    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # the error is raised once, below
-    try:
-        options = _table_options(path) if FORMATS[path.suffix] == "csv" else {}
-        return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train", **options)
-    except StopIteration:  # the reader's result for an empty file
-        raise DataError(f"{path}: empty") from None
-    except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
-        reason = str(error.__cause__ or error).strip().partition("\n")[0]
-        raise DataError(f"{path}: cannot be read as {FORMATS[path.suffix]}: {reason}") from None
-    finally:
-        datasets.logging.set_verbosity(verbosity)
-        if had_progress_bars:
-            datasets.enable_progress_bars()
+    source = open_source(path)
+    return list(_rows(source, source.names(), str(path)))
 
 
-def _table_options(path: Path) -> dict[str, Any]:
-    """Return options for CSV and TSV, so that pandas keeps texts such as "NA" and "1984" as texts."""
-    with path.open("rb") as file:
-        encoding, separator, skipped = dialect_of(file, path.suffix[1:])
-    with path.open(encoding=encoding, newline="") as lines:
-        names = next(csv.reader(islice(lines, skipped, None), delimiter=separator), [])
-    features = _datasets().Features({name: _datasets().Value("string") for name in names})
-    options = {"sep": separator, "encoding": encoding, "skiprows": skipped}
-    return {**options, "features": features, "keep_default_na": False}
-
-
-def _datasets() -> Any:
-    """Import the package that reads data."""
-    return optional_module("datasets", "data sets are read by the package datasets: pip install 'normxlogit[eval]'")
+def _rows(source: InputSource, columns: Sequence[str], where: str) -> Iterator[dict[str, Any]]:
+    """Yield some columns of each row; a row that cannot be read is an error."""
+    numbers = count()
+    for block in source.blocks(columns):
+        for problem, *row, number in zip(block.problems, *map(block.cells, columns), numbers, strict=False):
+            if problem is not None:
+                raise DataError(f"{where}, row {number}: {problem}")
+            yield dict(zip(columns, row, strict=True))
 
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:
-    if Path(name).suffix in FORMATS:
+    """Return the file of a data set: `name` itself, or that of the split in `data_dir`; None if there is none."""
+    if Path(name).suffix in SUFFIXES:
         path = Path(name)
         if not path.is_file():
             raise DataError(f"{path}: no such file")
@@ -209,7 +186,7 @@ def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | No
     if data_dir is None:
         return None
     folders = [Path(data_dir) / name, Path(data_dir)]
-    candidates = (folder / f"{split}{suffix}" for folder in folders for suffix in FORMATS)
+    candidates = (folder / f"{split}{suffix}" for folder in folders for suffix in SUFFIXES)
     return next((path for path in candidates if path.is_file()), None)
 
 
@@ -220,13 +197,15 @@ def _guessed(names: Sequence[str], where: str) -> tuple[str, ...]:
     raise DataError(f"{where}: columns (--columns) says which column holds the text; it has {', '.join(names)}")
 
 
-def _example(row: Any, number: int, columns: Sequence[str], label: str, where: str) -> Example:
+def _example(row: Any, row_number: int, columns: Sequence[str], label_column: str, source_name: str) -> Example:
+    """Return a row as an example, after checking that its texts are texts and its label is a number or a name."""
     for column in columns:
         if not isinstance(text := row[column], str) or not text.strip():
-            raise DataError(f"{where}, row {number}, column {column!r}: expected a text, got {text!r}")
-    gold = _number(row[label]) if isinstance(row[label], str) else row[label]
+            raise DataError(f"{source_name}, row {row_number}, column {column!r}: expected a text, got {text!r}")
+    gold = _number(row[label_column]) if isinstance(row[label_column], str) else row[label_column]
     if not isinstance(gold, int | float | str) or gold != gold or gold == "":
-        raise DataError(f"{where}, row {number}, column {label!r}: expected a number or a label's name, got {gold!r}")
+        place = f"{source_name}, row {row_number}, column {label_column!r}"
+        raise DataError(f"{place}: expected a number or a label's name, got {gold!r}")
     texts = [row[column] for column in columns]
     return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold)
 

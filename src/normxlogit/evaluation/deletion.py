@@ -78,12 +78,12 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         raise DataError("the text has only special tokens, and nothing to delete")
     order = sorted(parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
     counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
-    removed = [
+    queries = [  # the index of the only text, and the tokens to delete from it
         (0, tuple(sorted(token for part in ranked[:n] for token in part.tokens)))
         for ranked in (order, order[::-1])
         for n in counts
     ]
-    values = [answer.value for answer in AnswersWithout(model, [encoding], [a], masked=masks(model))(removed)]
+    values = [answer.value for answer in AnswersWithout(model, [encoding], [a], masked=masks(model))(queries)]
     return DeletionCurve(
         target=a.target.name,
         quantity="value" if a.target.kind == "value" else "probability",
@@ -123,24 +123,25 @@ def delete_words(answers: AnswersWithout, attributions: Sequence[Attribution]) -
         attributions: Explanations of the texts, one score for each token.
     """
     model = answers.model
-    keys: list[tuple[int, tuple[int, ...]]] = []
+    queries: list[tuple[int, tuple[int, ...]]] = []  # a text, and the tokens to delete from it
     for text, attribution in enumerate(attributions):
         order = sorted(
             removable_for_task(model, attribution).parts, key=lambda part: -part.score
         )  # stable: ties go to the earlier one
-        keys += [
+        queries += [
             (text, tuple(sorted(token for part in order[:count] for token in part.tokens)))
             for count in range(min(MOST, len(order)) + 1)
         ]
     by_text: dict[int, list[Answer]] = {}
-    for (text, _), answer in zip(keys, answers(keys), strict=True):
+    for (text, _), answer in zip(queries, answers(queries), strict=True):
         by_text.setdefault(text, []).append(answer)
     flips = np.full(len(attributions), np.inf)  # (N,)
     falls = np.zeros((len(attributions), len(COUNTS)))  # (N, 4)
-    for text, (original, *without) in by_text.items():
-        changed = [count for count, answer in enumerate(without, start=1) if answer.outcome != original.outcome]
-        flips[text] = min(changed, default=np.inf)
-        falls[text] = [original.value - [original, *without][: count + 1][-1].value for count in COUNTS]
+    for text, answers_of_text in by_text.items():  # without 0, 1, 2... words
+        original, most_deleted = answers_of_text[0], len(answers_of_text) - 1
+        flipping = [count for count, answer in enumerate(answers_of_text) if answer.outcome != original.outcome]
+        flips[text] = min(flipping, default=np.inf)
+        falls[text] = [original.value - answers_of_text[min(count, most_deleted)].value for count in COUNTS]
     return Deletions(flips, falls)
 
 
@@ -154,11 +155,11 @@ def flips_by_some_word(answers: AnswersWithout, attributions: Sequence[Attributi
         attributions: Explanations of the texts, whatever their scores.
     """
     texts = range(len(attributions))
-    keys = [
+    queries = [
         (text, part.tokens) for text in texts for part in removable_for_task(answers.model, attributions[text]).parts
     ]
     originals = answers([(text, ()) for text in texts])
     changed = np.zeros(len(attributions), bool)  # (N,)
-    for (text, _), answer in zip(keys, answers(keys), strict=True):
+    for (text, _), answer in zip(queries, answers(queries), strict=True):
         changed[text] |= answer.outcome != originals[text].outcome
     return changed

@@ -70,8 +70,8 @@ class Measurement:
         gold: Gold labels, (N,).
         regression: Whether the labels are values.
         whole: Predicted class or output on the whole texts, (N,).
-        flips: How many words are deleted until the prediction changes, (N,), see `flips`; None for regression.
-        falls: How much lower the probability or value is after a few deleted words, (N, 4), see `flips`.
+        flips: How many words are deleted until the prediction changes, (N,), see `Deletions`; None for regression.
+        falls: How much lower the probability or value is after a few deleted words, (N, 4), see `Deletions`.
         flippable: Whether deleting some single word changes the prediction, (N,); None for regression.
     """
 
@@ -311,20 +311,21 @@ def measure(
     labels_before = full_answers.argmax(1)  # (N,)
     rows = np.arange(len(encodings))
     original_values = full_answers[rows, labels_before]  # (N,)
-    table: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}
+    columns: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}  # (N,) for each level
     for level in LEVELS:
-        without, only = [], []
+        top_removed, rest_removed = [], []
         for text, (encoding, token_scores) in enumerate(zip(encodings, scores, strict=True)):
-            top, remaining = split(encoding, token_scores, level, protocol)
-            without.append((text, tuple(sorted(top))))
-            only.append((text, tuple(sorted(remaining))))
-        after = np.stack(answers(without))  # (N, C)
-        with_only = np.stack(answers(only))[rows, labels_before]  # (N,)
-        changed = after[rows, labels_before]  # (N,)
-        table["drop"].append(np.abs(original_values - changed) if regression else original_values - changed)
-        table["kept"].append(np.abs(original_values - with_only) if regression else original_values - with_only)
-        table["outputs"].append(after.ravel() if regression else after.argmax(1).astype(np.float64))
-    stacked = {name: np.stack(columns, 1) for name, columns in table.items()}  # (N, 9)
+            top, rest = split(encoding, token_scores, level, protocol)
+            top_removed.append((text, tuple(sorted(top))))
+            rest_removed.append((text, tuple(sorted(rest))))
+        answers_without_top = np.stack(answers(top_removed))  # (N, C)
+        drop = original_values - answers_without_top[rows, labels_before]  # (N,)
+        drop_without_rest = original_values - np.stack(answers(rest_removed))[rows, labels_before]  # (N,)
+        columns["drop"].append(np.abs(drop) if regression else drop)
+        columns["kept"].append(np.abs(drop_without_rest) if regression else drop_without_rest)
+        outputs_without_top = answers_without_top.ravel() if regression else answers_without_top.argmax(1)
+        columns["outputs"].append(outputs_without_top.astype(np.float64))
+    stacked = {name: np.stack(values, 1) for name, values in columns.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)
     outputs = full_answers.ravel() if regression else labels_before.astype(np.float64)  # (N,)
     return Measurement(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, outputs)
@@ -437,14 +438,15 @@ def _values(labels: Sequence[int | float | str]) -> list[float]:
     return [float(label) for label in labels]
 
 
-def _class_indices(labels: Sequence[int | float | str], names: list[str]) -> list[float]:
+def _class_indices(labels: Sequence[int | float | str], class_names: list[str]) -> list[float]:
     """Return gold labels as indices of the model's classes."""
-    possible = [None if not isinstance(label, str) and label < 0 else label for label in labels]
+    # A negative number is not an index; it is refused below, as a missing label is.
+    labels_or_none = [None if not isinstance(label, str) and label < 0 else label for label in labels]
     indices = []
-    for index, gold in enumerate(read_gold(possible, enumerate(names))):
-        class_index = names.index(gold.name) if gold.name in names else gold.id
-        if class_index is None or class_index >= len(names):
-            label_names = ", ".join(f"{i} {name}" for i, name in enumerate(names))
+    for index, gold_label in enumerate(read_gold(labels_or_none, enumerate(class_names))):
+        class_index = class_names.index(gold_label.name) if gold_label.name in class_names else gold_label.id
+        if class_index is None or class_index >= len(class_names):
+            label_names = ", ".join(f"{i} {name}" for i, name in enumerate(class_names))
             raise DataError(f"example {index} has label {labels[index]}; the model knows {label_names}")
         indices.append(float(class_index))
     return indices

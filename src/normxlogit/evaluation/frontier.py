@@ -136,9 +136,9 @@ def run_frontier(
         UnsupportedModelError: If the model does not classify.
     """
     method_list = methods or frontier_methods(explainer)
-    timed = _spread_out(encode(explainer, [e.text for e in examples], "default"))
-    shared = [environment(explainer._model.device), [e.ids for e in timed], rounds]
-    costs = ResultCache[Cost](folder, explainer._model, shared, Cost)
+    timed_encodings = _spread_out(encode(explainer, [e.text for e in examples], "default"))
+    what_costs_depend_on = [environment(explainer._model.device), [e.ids for e in timed_encodings], rounds]
+    costs = ResultCache[Cost](folder, explainer._model, what_costs_depend_on, Cost)
     refusals = (UnsupportedModelError, MethodError)
     options: dict[str, Any] = {"folder": folder, "seed": seed, "refusals": refusals, "on_progress": on_progress}
     points = []
@@ -146,7 +146,7 @@ def run_frontier(
         if isinstance(result, Refused):
             points.append(Point(method.spec, reason=result.reason))
         else:
-            work = partial(measure_cost, explainer, timed, method, rounds=rounds)
+            work = partial(measure_cost, explainer, timed_encodings, method, rounds=rounds)
             cost = costs.cached(work, f"cost-{method.info.name}", method.settings)
             points.append(Point(method.spec, result, cost))
     return points
@@ -163,19 +163,19 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
     """
     model, encodings = explainer._model, list(encodings)
     groups = batches(encodings, model.budget.tokens, pad=not model.copy.padding.refuted)
-    plain = [model.batch([encodings[i] for i in group], group) for group in groups]
+    model_batches = [model.batch([encodings[i] for i in group], group) for group in groups]
 
     def forward() -> None:
         with torch.inference_mode():
             for _ in range(REPEATS):
-                for batch in plain:
+                for batch in model_batches:
                     model.module(**batch.inputs)
 
-    sides = {"forward": forward, "method": lambda: explainer(encodings, method=method)}
-    rough = in_turn(sides, rounds=1, warmup=0)  # the first call also takes the model apart
-    if ratio(rough["method"], rough["forward"]) * REPEATS > LONG:
+    functions = {"forward": forward, "method": lambda: explainer(encodings, method=method)}
+    first_times = in_turn(functions, rounds=1, warmup=0)  # the first call also takes the model apart
+    if ratio(first_times["method"], first_times["forward"]) * REPEATS > LONG:
         rounds = min(rounds, FEW_ROUNDS)
-    times = in_turn(sides, rounds=rounds, warmup=0)
+    times = in_turn(functions, rounds=rounds, warmup=0)
     passes = [REPEATS * cost for cost in ratios(times["method"], times["forward"])]
     return Cost(statistics.median(passes), (min(passes), max(passes)), rounds)
 

@@ -162,14 +162,14 @@ def _interval(interval: tuple[float, float]) -> str:
 
 
 def _looks(methods: Sequence[str]) -> dict[str, tuple[Any, str]]:
-    """Return a colour for each method, and a marker for each of its settings."""
+    """Return the colour and the marker of each method: settings of one method share its colour, not the marker."""
     from ..render.figures.figure import MARKERS, SERIES
 
     families = dict.fromkeys(method.partition(":")[0] for method in methods)
     colors = {family: SERIES[i % len(SERIES)] for i, family in enumerate(families)}
     markers = {color: cycle(MARKERS) for color in SERIES}
-    looks: dict[str, tuple[Any, str]] = {}
+    color_and_marker: dict[str, tuple[Any, str]] = {}
     for method in dict.fromkeys(methods):
         color = colors[method.partition(":")[0]]
-        looks[method] = (color, next(markers[color]))
-    return looks
+        color_and_marker[method] = (color, next(markers[color]))
+    return color_and_marker

@@ -115,8 +115,10 @@ def evaluate_sources(
     stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
     prompts = []
     for number, question in with_progress("prompts", questions, on_progress):
-        load = cache(partial(AnsweredPrompt, model, question, protocol, seed + number))
-        figures_by_name = _figures_of_prompt(load, question, method_list, rankings, stored, f"prompt-{number}")
+        answered_prompt = cache(partial(AnsweredPrompt, model, question, protocol, seed + number))
+        figures_by_name = _figures_of_prompt(
+            answered_prompt, question, method_list, rankings, stored, f"prompt-{number}"
+        )
         if figures_by_name:
             prompts.append(figures_by_name)
     if not prompts:
@@ -134,7 +136,7 @@ def evaluate_sources(
 
 
 def _figures_of_prompt(
-    load: Callable[[], "AnsweredPrompt"],
+    answered_prompt: Callable[[], "AnsweredPrompt"],
     question: Asked,
     methods: Sequence[Method],
     rankings: Mapping[str, Callable[["AnsweredPrompt"], Scored]],
@@ -143,31 +145,39 @@ def _figures_of_prompt(
 ) -> dict[str, Any]:
     """Return the figures of all rankings on a prompt, by name; empty if no source matters.
 
-    Figures are kept with the answer that they are of. The prompt is read only where some are missing.
+    Figures are stored under the prompt and the answer that they are of. The model answers the prompt only where some
+    are missing.
+
+    Args:
+        answered_prompt: Returns the prompt with the model's answer, which is computed at the first call.
+        question: The question of the prompt.
+        methods: The methods to measure.
+        rankings: Further rankings by name, as in `evaluate_sources`.
+        stored: The finished results.
+        name: The name of the prompt's files.
     """
     prompt_key = (question.question, dict(question.documents))
-    baselines = stored.cached(lambda: load().baselines(), name, *prompt_key)
+    baselines = stored.cached(lambda: answered_prompt().baselines(), name, *prompt_key)
     if not baselines["matters"]:
         return {}
-    measure: dict[str, Callable[[], dict[str, Any]]] = {m.spec: partial(_of_method, load, m) for m in methods}
-    measure |= {ranking: partial(_of_scores, load, ranking, scorer) for ranking, scorer in rankings.items()}
-    is_complete = all(stored.get(name, *prompt_key, baselines["answer"], spec) is not None for spec in measure)
-    if not is_complete and load().answer != baselines["answer"]:  # another device may generate another answer
-        baselines = stored.put(load().baselines(), name, *prompt_key)
+
+    def measure_method(method: Method) -> dict[str, Any]:
+        return answered_prompt().figures_of_method(method)
+
+    def measure_ranking(ranking: str) -> dict[str, Any]:
+        prompt = answered_prompt()
+        return {ranking: prompt.figures(*rankings[ranking](prompt))}
+
+    measurements: dict[str, Callable[[], dict[str, Any]]] = {m.spec: partial(measure_method, m) for m in methods}
+    measurements |= {ranking: partial(measure_ranking, ranking) for ranking in rankings}
+    is_complete = all(stored.get(name, *prompt_key, baselines["answer"], spec) is not None for spec in measurements)
+    if not is_complete and answered_prompt().answer != baselines["answer"]:
+        # Another device may generate another answer than the one whose figures are stored.
+        baselines = stored.put(answered_prompt().baselines(), name, *prompt_key)
     figures = dict(baselines["methods"])
-    for spec, compute in measure.items():
-        figures |= stored.cached(compute, name, *prompt_key, baselines["answer"], spec)
+    for spec, measure in measurements.items():
+        figures |= stored.cached(measure, name, *prompt_key, baselines["answer"], spec)
     return figures
-
-
-def _of_method(load: Callable[[], "AnsweredPrompt"], method: Method) -> dict[str, Any]:
-    return load().of_method(method)
-
-
-def _of_scores(
-    load: Callable[[], "AnsweredPrompt"], name: str, scorer: Callable[["AnsweredPrompt"], Scored]
-) -> dict[str, Any]:
-    return {name: load().figures(*scorer(load()))}
 
 
 class AnsweredPrompt:
@@ -224,51 +234,61 @@ class AnsweredPrompt:
             "methods": rows,
         }
 
-    def of_method(self, method: Method) -> dict[str, Any]:
-        """Return the figures of a method; for whole answers, also those of its verified and excess variants."""
-        values, passes = scored = self.reference_scores.get(method.spec) or self._scored(method)
-        rows = {method.spec: scored}
+    def figures_of_method(self, method: Method) -> dict[str, Any]:
+        """Return the figures of a method by its name; for whole answers, also those of two variants of its ranking."""
+        scored = self.reference_scores.get(method.spec) or self._score(method)
+        rankings = {method.spec: scored}
         if not self.by_words and not isinstance(method, Perturbation):
-            lost = verified(self.measure, self.weights[0], values[0])
-            first = np.array([lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
-            order = np.lexsort((-values[0], -first))  # measured ones by their nats, then the others by score
-            ranks = -order.argsort()[None].astype(np.float64)  # (1, S)
-            rows[method.spec + VERIFIED] = Scored(ranks, passes + len(lost) + 1.0)
-            share = values.sum() / self.lengths.sum()  # long sources score high for being long
-            rows[method.spec + EXCESS] = Scored(values - share * self.lengths, passes)
-        return {name: self.figures(*scores) for name, scores in rows.items()}
+            rankings[method.spec + VERIFIED] = self._verified(scored)
+            rankings[method.spec + EXCESS] = self._excess(scored)
+        return {name: self.figures(*scored) for name, scored in rankings.items()}
+
+    def _verified(self, scored: Scored) -> Scored:
+        """Rank the sources of the highest scores by the nats lost without each, and the others after them by score."""
+        scores = scored.table[0]  # (S,)
+        nats_lost = verified(self.measure, self.weights[0], scores)
+        measured = np.array([nats_lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
+        order = np.lexsort((-scores, -measured))  # (S,), the highest source first
+        ranks = order.argsort()[None].astype(np.float64)  # (1, S)
+        return Scored(-ranks, scored.passes + len(nats_lost) + 1.0)
+
+    def _excess(self, scored: Scored) -> Scored:
+        """Subtract the mean score of a token from a source for each of its tokens: long ones score high for length."""
+        mean_of_token = scored.table.sum() / self.lengths.sum()
+        return Scored(scored.table - mean_of_token * self.lengths, scored.passes)
 
     def figures(self, values: Array, passes: float) -> dict[str, Any]:
         """Return the metrics of a ranking of the sources, averaged over the parts for which some source matters."""
-        subsets, measured = self.datamodel
-        (full,) = self.measure(np.ones((1, len(self.sources)), bool)) @ self.weights.T  # (K,)
+        subsets, log_probabilities = self.datamodel
+        (full_log_probabilities,) = self.measure(np.ones((1, len(self.sources)), bool)) @ self.weights.T  # (K,)
         rows = []
         for k in self.parts_that_matter:
             order = np.argsort(-values[k], kind="stable")
-            kept_sources = np.ones((len(TOP), len(self.sources)), bool)
+            is_kept = np.ones((len(TOP), len(self.sources)), bool)
             for row, count in enumerate(TOP):
-                kept_sources[row, order[:count]] = False
-            drops = full[k] - self.measure(kept_sources) @ self.weights[k]  # (3,)
+                is_kept[row, order[:count]] = False
+            drops = full_log_probabilities[k] - self.measure(is_kept) @ self.weights[k]  # (3,)
             figures = {f"top {count}": float(drop) for count, drop in zip(TOP, drops, strict=True)}
-            lds = rank_correlation(subsets @ values[k], measured[:, k])
+            lds = rank_correlation(subsets @ values[k], log_probabilities[:, k])
             rows.append(figures | agreement(values[k], self.drops[k]) | {"lds": lds})
         means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
         scores = values.tolist() if self.by_words else values.ravel().tolist()
         return {"scores": scores, "passes": passes, "figures": means}
 
-    def _scored(self, method: Method) -> Scored:
-        """Return a method's scores and their cost."""
+    def _score(self, method: Method) -> Scored:
+        """Return a method's scores of the sources and their cost."""
 
-        def direct(method: Method) -> tuple[Array, Mapping[str, float]]:
+        def explain(method: Method) -> tuple[Array, Mapping[str, float]]:
             merge: Merging = "max" if self.by_words and method.word_merge == "max" else "sum"
             explained = explain_sources(self.model, self.completed, Options(method=method), *self.division, merge)
             return explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
 
         passes: Mapping[str, float]
         if isinstance(method, Perturbation):
-            table, _, passes, _ = score_sources(method, self.measure, self.weights, direct)
+            scored = score_sources(method, self.measure, self.weights, explain)
+            table, passes = scored.table, scored.passes
         else:
-            table, passes = direct(method)
+            table, passes = explain(method)
         if isinstance(method, ContextCite):  # the published package runs an ablation again that it drew twice
             return Scored(table, float(method.samples))
         return Scored(table, passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0))

@@ -83,19 +83,20 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     Returns:
         The table, the method that changes most first; empty if this was not measured.
     """
+    # How many words are deleted from each text until its prediction changes, by method, (N,).
     measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
     if not measured:
         return _falls_table(results)
-    measured.sort(key=lambda entry: [-float((entry[1] <= count).mean()) for count in COUNTS])
-    best = next((r.flippable for r in results if r.flippable is not None), None)
+    measured.sort(key=lambda method_and_flips: [-float((method_and_flips[1] <= count).mean()) for count in COUNTS])
+    flippable_share = next((r.flippable for r in results if r.flippable is not None), None)
     columns = ["prediction changed after", "1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:]), "median ↓"]
     rows = []
     for method, flips in measured:
         median = float(np.median(flips))
         shares = [f"{(flips <= count).mean():.2f}" for count in COUNTS]
         rows.append([method, *shares, f"> {MOST}" if np.isinf(median) else f"{median:g}"])
-    if best is not None:
-        rows.append(["the best word of each text", f"{best:.2f}", *[""] * len(COUNTS)])
+    if flippable_share is not None:
+        rows.append(["the best word of each text", f"{flippable_share:.2f}", *[""] * len(COUNTS)])
     return markdown_table(columns, rows)
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -56,17 +55,22 @@ class ResultCache(Generic[Stored]):
     def get(self, name: str, *request: Any) -> Stored | None:
         """Return a finished result, None if there is none.
 
+        Args:
+            name: The name of the file, without the digest.
+            *request: Plain values that this result depends on.
+
         Raises:
-            DataError: If its file is broken.
+            DataError: If its file is not JSON.
         """
         path = self._path(name, request)
         if path is None or not path.is_file():
             return None
         state = read_json(path)
-        with suppress(ValueError):
+        try:
             result: Stored = self.checked(state)
-            return result
-        return None
+        except ValueError:  # a version with other fields wrote it
+            return None
+        return result
 
     def put(self, result: Stored, name: str, *request: Any) -> Stored:
         """Store a result, and return it."""
@@ -131,13 +135,13 @@ def run_methods(
         UnsupportedModelError: If the model does not classify.
     """
     checked_labels(explainer._model, examples)
-    shared = [[(e.text, e.label) for e in examples], protocol, seed]
-    cache = ResultCache[Faithfulness | Refused](folder, explainer._model, shared, Faithfulness | Refused)
+    results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
+    cache = ResultCache[Faithfulness | Refused](folder, explainer._model, results_depend_on, Faithfulness | Refused)
     answers = PredictionsWithout(explainer, encode(explainer, [example.text for example in examples], protocol))
-    step = unfinished(on_progress)
+    on_unfinished = unfinished(on_progress)
 
-    def measured(method: Method) -> Faithfulness | Refused:
-        options: dict[str, Any] = {"protocol": protocol, "seed": seed, "answers": answers, "on_progress": step}
+    def measure_method(method: Method) -> Faithfulness | Refused:
+        options: dict[str, Any] = {"protocol": protocol, "seed": seed, "answers": answers, "on_progress": on_unfinished}
         try:
             (result,) = evaluate(explainer, examples, [method], **options)
         except refusals as error:
@@ -145,7 +149,7 @@ def run_methods(
         return result
 
     for method in methods:
-        result = cache.cached(partial(measured, method), method.info.name, method.settings)
+        result = cache.cached(partial(measure_method, method), method.info.name, method.settings)
         if on_progress is not None:
             on_progress(method.spec, len(examples), len(examples))
         yield result

@@ -69,18 +69,20 @@ class _FrozenGraph:
         self._entry_nodes = {torch.autograd.graph.get_gradient_edge(leaf).node for leaf in leaves}
         self._input_edges: dict[Any, list[Edge]] = {}  # by node, the edges over which the input flows into it
         tensors = [outputs] if isinstance(outputs, Tensor) else outputs
-        waiting: list[tuple[Any, str, Sequence[Edge] | None]] = [(tensor.grad_fn, "", None) for tensor in tensors]
-        while waiting:
-            node, name, edges = waiting.pop()
-            if edges is not None:  # the nodes before it have been added
+        # Depth first. A node is visited twice: without its name and edges, to find these and visit the nodes that they
+        # lead to, and again with them, when those nodes have been added.
+        to_visit: list[tuple[Any, str, Sequence[Edge] | None]] = [(tensor.grad_fn, "", None) for tensor in tensors]
+        while to_visit:
+            node, name, edges = to_visit.pop()
+            if edges is not None:
                 self._add(node, name, edges)
             elif node is not None and node not in self.gradient_edges and (name := stem(node)) != LEAF:
                 edges = node.next_functions
                 if held := held_inputs(node, name):  # the nodes behind these receive no gradient
                     edges = [edge for index, edge in enumerate(edges) if index not in held]
                 self.gradient_edges[node] = edges
-                waiting.append((node, name, edges))
-                waiting += [(parent, "", None) for parent, _ in edges if parent is not None]
+                to_visit.append((node, name, edges))
+                to_visit += [(parent, "", None) for parent, _ in edges if parent is not None]
 
     def _add(self, node: Any, name: str, edges: Sequence[Edge]) -> None:
         """Add a node with the edges to its inputs that are not held."""
@@ -118,13 +120,13 @@ class _FrozenGraph:
     def reached(self, outputs: Tensor | Sequence[Tensor]) -> set[Any]:
         """Return the nodes that receive a gradient."""
         tensors = [outputs] if isinstance(outputs, Tensor) else outputs
-        waiting = [tensor.grad_fn for tensor in tensors]
-        reached = set(waiting)
-        while waiting:
-            for parent, _ in self.gradient_edges.get(waiting.pop(), ()):
+        to_visit = [tensor.grad_fn for tensor in tensors]
+        reached = set(to_visit)
+        while to_visit:
+            for parent, _ in self.gradient_edges.get(to_visit.pop(), ()):
                 if parent is not None and parent not in reached:
                     reached.add(parent)
-                    waiting.append(parent)
+                    to_visit.append(parent)
         return reached
 
 

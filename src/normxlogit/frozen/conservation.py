@@ -78,6 +78,7 @@ class _ConstantLeaves(RecordedInputs):
         self.constants, self.paths = constants, paths
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of torch, with the constants that it adds as leaves, and note its value and module."""
         kwargs = kwargs or {}
         function_name = getattr(func, "__name__", "")
         name = function_name.strip("_")
@@ -85,11 +86,14 @@ class _ConstantLeaves(RecordedInputs):
             is_operator = function_name.endswith("__")
             in_place = function_name.startswith(("__i", "__set")) or (function_name.endswith("_") and not is_operator)
             added_arguments = _ADDED_ARGUMENTS.get(name)
+
+            def is_added(index: int) -> bool:
+                if index == 0 and in_place:  # a leaf cannot be changed in place
+                    return False
+                return added_arguments is None or index in added_arguments
+
             args = tuple(
-                self._as_leaf(value, scalars=name in _WITH_NUMBERS)
-                if (index > 0 or not in_place)
-                and (added_arguments is None or index in added_arguments)  # a leaf cannot be changed in place
-                else value
+                self._as_leaf(value, scalars=name in _WITH_NUMBERS) if is_added(index) else value
                 for index, value in enumerate(args)
             )
             kwargs = {
@@ -102,6 +106,7 @@ class _ConstantLeaves(RecordedInputs):
         node: Any = result.grad_fn if isinstance(result, Tensor) else None
         if node is not None and holds_its_value(node):
             node.metadata[VALUE] = result.detach()
+        # Operations without a rule are named by their module in errors; a function may add several nodes at once.
         while node is not None and not has_rule(node) and MODULE_PATH not in node.metadata:
             node.metadata[MODULE_PATH] = self._path()
             node = node.next_functions[0][0] if node.next_functions else None
@@ -162,8 +167,8 @@ def constants_as_leaves(model: nn.Module) -> Iterator[Constants]:
 def _biases_as_leaves(model: nn.Module, constants: Constants) -> Iterator[None]:
     """Turn the biases of modules from outside torch into leaves, as custom functions may add them.
 
-    Where such a module adds it by a function that is seen, that makes a leaf of it once more, and this one gets no
-    gradient.
+    Additions by torch's own functions are turned into leaves as they are called. Where a module adds its bias by one,
+    it is a leaf twice: the later leaf gets the gradient, and this one none, so that the bias counts once.
     """
     replaced: list[tuple[dict[str, Any], Tensor]] = []
     try:

@@ -1,6 +1,6 @@
 """Each token's contribution to the logits of a frozen pass, from backward passes through it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .backward import BACKPROPAGATED_AT_ONCE, frozen_backward
-from .entry_points import MEDIA, WORDS
+from .entry_points import MEDIA, is_of_source
 from .readout import Readout
 from .runner import FrozenPass
 
@@ -41,18 +41,19 @@ def contributions(
     Args:
         answer: The quantities with their graph, (B, K).
         frozen: The pass; it can be backpropagated through once, unless the caller ran it.
-        places: Where contributions are read.
+        places: Layers at which contributions are read, or `WORDS`, `MEDIA` and `SOURCE` + layer of `entry_points`.
         read_positions: The token that each quantity is read from, (B, K), negative for several; None if not known.
     """
     sums, by_place = answer.sum(0), frozen.readouts  # (K,)
     with ExitStack() as stack:
         stack.enter_context(frozen_backward(sums, frozen.entries))
-        of_source = [readout for place, readout in by_place.items() if place < WORDS and place != MEDIA]
-        of_text = [readout for place, readout in by_place.items() if place >= WORDS]
-        sinks = [_sinks_at_any(side) for side in (of_source, of_text) if side]  # (B, S) of a source, (B, T) of the text
-        if read_positions is None and bool(sinks[-1].any()):
+        of_source = [readout for place, readout in by_place.items() if is_of_source(place)]
+        of_text = [readout for place, readout in by_place.items() if not is_of_source(place) and place != MEDIA]
+        source_sinks = [_sinks_at_any(of_source)] if of_source else []  # (B, S)
+        text_sinks = _sinks_at_any(of_text)  # (B, T)
+        if read_positions is None and bool(text_sinks.any()):
             read_positions = _read_positions(sums, frozen)  # (B, K)
-        groups = list(_groups(len(sums), read_positions, sinks[-1]))
+        groups = list(_groups(len(sums), read_positions, text_sinks))
         readouts = {place: readout for place, readout in by_place.items() if place in places or _has_sinks(readout)}
         for readout in readouts.values():
             stack.enter_context(readout.detaching())
@@ -60,25 +61,31 @@ def contributions(
         token_values: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B, T) of each group
         sink_values: dict[int, list[Tensor]] = {place: [] for place in readouts}  # (k, B)
         for group_index, (group, exempt) in enumerate(groups):
-            for place, readout in readouts.items():
-                is_source = place < WORDS  # which the head does not read
-                readout.detached = readout.sinks if readout.sinks is None or is_source else readout.sinks & ~exempt
+            _choose_detached(readouts, exempt)
             gradients = _gradients(sums[group], leaves, retain=group_index < len(groups) - 1 or frozen.lease is None)
             for (place, readout), gradient in zip(readouts.items(), gradients, strict=True):
                 values = readout.contributions(gradient)  # (k, B, T)
                 detached = torch.zeros_like(values, dtype=torch.bool) if readout.detached is None else readout.detached
                 token_values[place].append(values.masked_fill(detached, 0.0))
                 sink_values[place].append((values * detached).sum(-1))
-    order = torch.tensor([k for group, _ in groups for k in group], device=answer.device).argsort()  # of the request
+    # The groups have another order than the quantities.
+    order = torch.tensor([k for group, _ in groups for k in group], device=answer.device).argsort()
     sink_totals = {place: torch.cat(parts)[order].T for place, parts in sink_values.items()}  # (B, K) each
-    sinks[-1] = sinks[-1] & ~torch.stack([exempt for _, exempt in groups]).all(0)  # (B, T), of those detached at all
-    tokens = torch.cat(sinks, -1)
+    never_detached = torch.stack([exempt for _, exempt in groups]).all(0)  # (B, T)
+    tokens = torch.cat([*source_sinks, text_sinks & ~never_detached], -1)
     return Contributions(
         answer.detach(),
         {place: torch.cat(token_values[place])[order].transpose(0, 1) for place in places},
         {place: _sum_from(sink_totals, place) for place in places},
         tokens if bool(tokens.any()) else None,
     )
+
+
+def _choose_detached(readouts: Mapping[int, Readout], exempt: Tensor) -> None:
+    """Choose the tokens that the next backward pass detaches: attention sinks, except the exempt tokens of the text."""
+    for place, readout in readouts.items():
+        is_text = not is_of_source(place) and place != MEDIA
+        readout.detached = readout.sinks & ~exempt if readout.sinks is not None and is_text else readout.sinks
 
 
 def _sum_from(totals: dict[int, Tensor], place: int) -> Tensor:

@@ -42,7 +42,7 @@ def differentiable(copy: nn.Module, checkpointed: Iterable[str] = (), *, careful
         checkpointed: Paths of modules, none inside another, that keep only their input, and run again in the backward
             pass (gradient checkpointing).
         careful: For models that write on what their backward pass needs, or bring autograd functions of their own:
-            what is saved is cloned, and these functions are run as what they are written as.
+            what is saved is cloned, and autograd differentiates the inside of these functions.
     """
     with ExitStack() as stack:
         stack.enter_context(torch.enable_grad())
@@ -95,6 +95,7 @@ class _Checkpoint(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        """Run the module again with a graph, and backpropagate through it by the rules of the frozen network."""
         leaves = [value.detach().requires_grad_() for value in ctx.saved_tensors]
         with torch.enable_grad(), RecordedInputs():
             values = ctx.run(*(leaf.clone() for leaf in leaves))
@@ -113,7 +114,10 @@ class _Checkpoint(Function):
 
 
 def _call_checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a module's forward with gradient checkpointing."""
+    """Call a module's forward with gradient checkpointing.
+
+    An autograd function takes and returns tensors alone, so the arguments and outputs are flattened around it.
+    """
     flat_arguments, structure = tree_flatten((args, kwargs))
     tensor_indices = [
         index for index, value in enumerate(flat_arguments) if isinstance(value, Tensor) and value.requires_grad
@@ -131,7 +135,7 @@ def _call_checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -
         output_structures[:] = [output_structure]
         return outputs
 
-    slots: list[Any] = []
+    slots: list[Any] = []  # the flat outputs, filled by `_Checkpoint`, with the class itself where a float tensor goes
     tensors = [flat_arguments[index] for index in tensor_indices]
     for index in tensor_indices:
         flat_arguments[index] = None  # kept by the graph

@@ -29,6 +29,12 @@ SOURCE = -1_000_000
 MEDIA = -2_000_000
 """The place at which pictures and sounds enter: the output of their patch embedding or first convolution."""
 
+
+def is_of_source(place: int) -> bool:
+    """Return whether a place is the entry of a source or a layer of an encoder-decoder model's encoder."""
+    return SOURCE <= place < WORDS
+
+
 ReadOut = Callable[[int, Tensor], Tensor]
 """Called with a place and the embeddings that enter there, (B, T, H); returns their replacement."""
 
@@ -58,8 +64,9 @@ class EntryPoints:
         Args:
             batch: The batch.
             places: Some of `WORDS`, `SOURCE` and `MEDIA`.
-            read_entry: Is called with what enters there.
-            read_lookup: Is called with what is looked up for the tokens in other tables, which belongs to them.
+            read_entry: Called with a place and the embeddings that enter there.
+            read_lookup: Called with a place and the rows of further tables in which the ids of the tokens are looked
+                up; what these contribute is the tokens'.
 
         Yields:
             The `replace=` of `run`, for a pass in this block.
@@ -77,9 +84,11 @@ class EntryPoints:
                 for path in self.tables(batch)
             ]
         signal_places += [place for place in (SOURCE, MEDIA) if place in places and (place == MEDIA or is_speech)]
-        entries = [self.signal(batch.inputs).replaced(partial(read_entry, place)) for place in signal_places]
+        signal_replacements = [
+            self.signal(batch.inputs).replaced(partial(read_entry, place)) for place in signal_places
+        ]
         with changed_lookups(type(self.model.module).__name__, lookups) as lookup_replacements:
-            yield merge_replacements(lookup_replacements, *entries)
+            yield merge_replacements(lookup_replacements, *signal_replacements)
 
     def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return the module at which pictures and sounds enter the model; it is searched for once."""
@@ -92,14 +101,14 @@ class EntryPoints:
             )
         return self._signal
 
-    def _word_embedding_path(self, name: str) -> str:
+    def _word_embedding_path(self, stack: str) -> str:
         """Return the path of the word embeddings of an encoder or a decoder."""
         module = cast(Any, self.model.module)
-        table = table_of(module.get_encoder() if name == "encoder" else module.get_decoder())
+        table = table_of(module.get_encoder() if stack == "encoder" else module.get_decoder())
         if table is None:
             raise UnsupportedModelError(
-                f"{type(module).__name__} names no table of word embeddings for its {name}, from which something would "
-                "flow; normxlogit scores the decoder's tokens, and occlusion the sources"
+                f"{type(module).__name__} names no table of word embeddings for its {stack}, from which something "
+                "would flow; normxlogit scores the decoder's tokens, and occlusion the sources"
             )
         return str(path_of(module, table))
 

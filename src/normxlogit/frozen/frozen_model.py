@@ -22,7 +22,7 @@ from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
 from .conservation import Balance
 from .contributions import Contributions, contributions, single_read_position
-from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints
+from .entry_points import MEDIA, SOURCE, WORDS, EntryPoints, is_of_source
 from .head_answers import contrasted_logits, head_answers
 from .readout import BATCH_FIRST, GivenState, Readout, hold_sinks, layer_readers, read_out, token_norms
 from .runner import FrozenPass, FrozenRunner, PassGraph, first_text
@@ -55,7 +55,10 @@ class FrozenModel:
         return cast(FrozenModel, cached)
 
     def places(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Return the places at which a setting reads the contributions of a batch.
+        """Return where the contributions of a batch are read.
+
+        A place is a layer of the text, 0 for the embedding layer's output, or one of the constants of `entry_points`:
+        `WORDS` for the word embeddings, `SOURCE` + layer for an encoder's layers, `MEDIA` for pictures and sounds.
 
         Args:
             batch: A text to find them with.
@@ -87,7 +90,7 @@ class FrozenModel:
 
         Args:
             batch: The batch.
-            places: Where contributions will be read.
+            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
             baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
             point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
             sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
@@ -116,7 +119,7 @@ class FrozenModel:
         Args:
             run: The caller's pass, as it was read from `outputs`.
             outputs: The outputs of the model, with a graph and hidden states.
-            places: Where contributions will be read, as for `run`.
+            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
             sink_threshold: As for `run`.
 
         Returns:
@@ -124,20 +127,18 @@ class FrozenModel:
         """
         states = list[Tensor](states_of(outputs) or ())
         parts, lowest = self.model.parts, min(places)
-        offset = int(parts.states_lack_embeddings)  # the place of the first of the states
-        count = len(states) - 1
-        last = (
-            count - 1 if parts.tail is not None or offset else count
-        )  # the last state may be the output of the modules after the layers
-        if lowest < offset or max(places) > last:
+        first_place = int(parts.states_lack_embeddings)  # of the hidden states
+        # The last state is not a layer's output where modules follow the layers.
+        last_layer_place = len(states) - (2 if parts.tail is not None or first_place else 1)
+        if lowest < first_place or max(places) > last_layer_place:
             return None
         # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
         sample = first_text(self.model, run.batch)
         if not self._passes.is_proved(sample, lowest):
             self._passes.release(self.run(sample, places, sink_threshold=sink_threshold, predict=False))
         readouts: dict[int, Readout] = {}
-        for place in range(lowest, last + 1) if sink_threshold is not None else places:
-            state = states[place - offset]
+        for place in range(lowest, last_layer_place + 1) if sink_threshold is not None else places:
+            state = states[place - first_place]
             readouts[place] = GivenState(state, BATCH_FIRST, token_norms(state) if place else None)
         if sink_threshold is not None:
             hold_sinks(readouts.values(), run.batch.mask, sink_threshold)
@@ -160,11 +161,12 @@ class FrozenModel:
         positions = run.positions
 
         def quantity(graph: PassGraph) -> Tensor:
+            """Return the explained quantity of a pass, with its graph."""
             answer = graph.answer
             if self._passes.ends_at_head:
                 states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (1, T, H)
-                place = 0 if positions is None else int(positions[0])
-                answer = self._passes.head.tokens(states[:, place])  # (1, V)
+                position = 0 if positions is None else int(positions[0])
+                answer = self._passes.head.tokens(states[:, position])  # (1, V)
             elif positions is not None:
                 answer = logits_at(answer, positions.to(answer.device).clone())  # (1, C)
             return target.quantity(answer.float()).sum()
@@ -186,24 +188,26 @@ class FrozenModel:
             run: What `run` returned for B texts; it can be backpropagated through once.
             target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or
                 minus the mean over the vocabulary.
-            places: Where contributions are read.
+            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
             read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer,
                 which counts nothing. None for the position of the pass.
             weights: Sums of the G quantities that are explained instead of each, (B, K, G).
         """
         positions = run.positions
-        single = None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+        position_per_target = (
+            None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+        )
         if read_positions is None and target.task.vocabulary and self._passes.ends_at_head:
-            read_positions = single  # (B, K)
+            read_positions = position_per_target  # (B, K)
         with ExitStack() as stack:
             stack.callback(self._passes.release, run)
             stack.enter_context(without_autocast(run.batch.inputs))
             answer = run.answer
             if read_positions is not None:
                 states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (B, T, H)
-                if run.predicted is None or read_positions is not single:
+                if run.predicted is None or read_positions is not position_per_target:
                     answer = self.quantities(states, target, read_positions, weights)  # (B, K)
-                else:  # the head answered there already
+                else:  # the pass has computed the logits at this position
                     states = states[range(len(states)), read_positions[:, 0].to(states.device)]  # (B, H)
                     answer = contrasted_logits(run.predicted, states, target.ids, target.contrast)  # (B, K)
                 if weights is not None:
@@ -212,7 +216,7 @@ class FrozenModel:
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
                 answer = logits_at(answer, positions.to(answer.device).clone())  # (B, C)
-            return contributions(target.quantity(answer.float()), run, places, single)
+            return contributions(target.quantity(answer.float()), run, places, position_per_target)
 
     def quantities(
         self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
@@ -248,7 +252,7 @@ class FrozenModel:
         Args:
             copy: The copy.
             batch: The batch.
-            places: The places of the readouts, as for `run`.
+            places: Layers at which contributions are read, or `WORDS`, `MEDIA`, `SOURCE` + layer, see `entry_points`.
             sink_threshold: As for `run`.
             baseline: As for `run`.
             point: As for `run`.
@@ -257,20 +261,9 @@ class FrozenModel:
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
         readouts: dict[int, Readout] = {}
         entries = _entries(places)
-
-        def read_entry(place: int, embeddings: Tensor, baseline: Tensor | None = None, point: float = 1.0) -> Tensor:
-            with torch._C.DisableTorchFunction():
-                embeddings = embeddings.detach()
-                direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
-                earlier = readouts.get(place)
-                state = embeddings if point == 1.0 else embeddings - (1 - point) * direction
-                replacement, readout = read_out(state, leaf=None if earlier is None else earlier.leaf)
-                readout.direction = None if direction is embeddings and point == 1.0 else direction
-                readouts.setdefault(place, readout)
-            return replacement
-
+        read_entry = partial(_read_entry, readouts)
         read_words = partial(read_entry, baseline=baseline, point=point)
-        masks = {False: batch.mask}
+        masks = {False: batch.mask}  # the real tokens, by whether they are those of a source
         if batch.has_source:
             masks[True] = batch.inputs["source_mask"][..., 0].bool()
         layer_replacements = self._layer_readers(places, batch, masks, readouts, entries, sink_threshold is not None)
@@ -284,8 +277,8 @@ class FrozenModel:
             )
         if sink_threshold is not None:
             for is_source, mask in masks.items():
-                side = [readout for place, readout in readouts.items() if (place < WORDS) == is_source]
-                hold_sinks(side, mask, sink_threshold)
+                of_side = [p for p in readouts if is_of_source(p) == is_source and p != MEDIA]
+                hold_sinks([readouts[place] for place in of_side], mask, sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, model_pass.last(trunk))
         embedded = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
@@ -306,19 +299,29 @@ class FrozenModel:
         entries: Sequence[int],
         find_sinks: bool,
     ) -> dict[str, Replace]:
-        """Return the `replace=` for readouts at layers; if sinks are held, also at all layers above."""
+        """Return the functions that read contributions at the outputs of layers, for the `replace` of `copies.run`.
+
+        Args:
+            places: Where contributions are read, as for `run`.
+            batch: The batch.
+            masks: The real tokens, (B, T), by whether they are those of a source.
+            readouts: The readouts by place; the pass adds to them.
+            entries: The places at which the input enters the graph.
+            find_sinks: Whether attention sinks are looked for, which are read at all layers above the entries, too.
+        """
         outputs = dict(enumerate(self.model.parts.outputs or (), 1))
         if batch.has_source:
             outputs |= {SOURCE + layer: output for layer, output in enumerate(self._source_outputs(batch), 1)}
-            self._passes.encoder_layers |= {outputs[place].path for place in outputs if place < 0}
+            self._passes.encoder_layers |= {outputs[place].path for place in outputs if is_of_source(place)}
         if self.model.parts.embedding_output is not None:
             outputs[0] = self.model.parts.embedding_output
         layers = set(places) - {WORDS, SOURCE, MEDIA}
         if missing := layers - outputs.keys():
             raise self._not_returned_error(min(missing))
         if find_sinks:
-            lowest = {entry < WORDS: entry for entry in entries if entry != MEDIA}  # of either side
-            layers |= {place for place in outputs if place and place > lowest.get(place < WORDS, place)}
+            # The entry of the text, and that of a source.
+            entry_of_side = {is_of_source(entry): entry for entry in entries if entry != MEDIA}
+            layers |= {place for place in outputs if place and place > entry_of_side.get(is_of_source(place), place)}
         return layer_readers(
             {place: outputs[place] for place in layers}, masks, readouts, entries, find_sinks=find_sinks
         )
@@ -333,7 +336,7 @@ class FrozenModel:
         )
 
     def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the layers at which a setting reads contributions of the text, 0 for the embeddings."""
+        """Return the layers at which `read_at` reads contributions of the text, 0 for the embeddings."""
         parts = self.model.parts
         if isinstance(read_at, int):
             count = 0 if read_at == 0 else self.model.layer_count() if parts.outputs is None else len(parts.outputs)
@@ -347,7 +350,7 @@ class FrozenModel:
         return layers_read(read_at, len(parts.outputs), 1 if bypassed else 0)
 
     def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the encoder layers at which a setting reads contributions of the source, 0 for its entry."""
+        """Return the encoder layers at which `read_at` reads contributions of the source, 0 for its entry."""
         if read_at == 0:
             return (0,)
         count = len(self._source_outputs(batch))
@@ -372,14 +375,39 @@ class FrozenModel:
         return self._source_layers
 
 
+def _read_entry(
+    readouts: dict[int, Readout],
+    place: int,
+    embeddings: Tensor,
+    baseline: Tensor | None = None,
+    point: float = 1.0,
+) -> Tensor:
+    """Replace the embeddings at an entry of the input by equal ones with a readout, or by a point on a path to them.
+
+    Args:
+        readouts: The readouts by place, to which this one is added. Several tables at one place share a leaf.
+        place: The place of the entry.
+        embeddings: What enters, (B, T, H).
+        baseline: Where the path begins, (B, T, H); None for zero.
+        point: Which point of the path replaces the embeddings: 0 is the baseline, 1 the embeddings.
+    """
+    with torch._C.DisableTorchFunction():
+        embeddings = embeddings.detach()
+        direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
+        earlier = readouts.get(place)
+        state = embeddings if point == 1.0 else embeddings - (1 - point) * direction
+        replacement, readout = read_out(state, leaf=None if earlier is None else earlier.leaf)
+        readout.direction = None if direction is embeddings and point == 1.0 else direction
+        readouts.setdefault(place, readout)
+    return replacement
+
+
 def _entries(places: Sequence[int]) -> list[int]:
     """Return the places at which the input enters the graph: the lowest of the text's, of a source's, and `MEDIA`."""
-    sides = (
-        [place for place in places if place >= WORDS],
-        [place for place in places if SOURCE <= place < WORDS],
-        [place for place in places if place == MEDIA],
-    )
-    return [min(side) for side in sides if side]
+    places_of_text = [place for place in places if place >= WORDS]  # `WORDS` or layers
+    places_of_source = [place for place in places if is_of_source(place)]
+    places_of_media = [place for place in places if place == MEDIA]
+    return [min(side) for side in (places_of_text, places_of_source, places_of_media) if side]
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
@@ -388,7 +416,7 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
     Args:
         read_at: As in `FrozenGradient`.
         count: How many layers the model has.
-        first: The first layer that several of them begin with, 0 or 1.
+        first: The lowest layer of "first-half" and "all", 0 or 1.
     """
     if read_at == "middle":
         return (count // 2,)

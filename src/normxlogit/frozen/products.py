@@ -81,20 +81,22 @@ def held_factor(left: Edge, right: Edge, *, matrices: bool, input_edges: InputEd
         return 0
     if matrices and stem(right[0]) == "T":
         return 1  # as `linear` transposes its kernel
+    # A gate is held rather than another activation, and an activation rather than a linear function.
     lowest_rank = 2 if matrices else 1
     ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
     ranks = [rank if rank >= lowest_rank else 0 for rank in ranks]
     if ranks[0] != ranks[1]:
         return int(ranks[1] > ranks[0])
+    # At last the shapes decide: a vector, or a factor that is broadcast, scales the other one.
     shapes = _shape_of(left), _shape_of(right)
     stretched = _which_are_vectors(*shapes) if matrices else _which_are_broadcast(*shapes)
     return int(stretched[1] and not stretched[0])
 
 
 def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
-    """Return 2 for a factor that a gate returned, 1 for that of another activation, 0 for others.
+    """Return 2 for a factor that a gate such as sigmoid returned, 1 for that of another activation, 0 for others.
 
-    Its shape, a constant factor and a constant addend do not count.
+    Reshaping it, multiplying it by a constant or adding a constant to it does not change this.
     """
     node = edge[0]
     for _ in range(DEPTH):
@@ -102,7 +104,7 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
         if name in ACTIVATIONS:
             return 2 if name in GATES else 1
         edges = input_edges(node)
-        if name == "Mul" and len(edges) == 2:  # a product is a signal, unless it is an activation written out
+        if name == "Mul" and len(edges) == 2:  # an activation that is written out, such as x * sigmoid(x), or neither
             return int(_function_of(edges[1], edges[0], input_edges) or _function_of(edges[0], edges[1], input_edges))
         if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
             return 0
@@ -110,15 +112,15 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
     return 0
 
 
-def _computed_from(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
-    """Return whether a factor, `late`, was computed from all of another, `early`, a few operations ago."""
-    origin = _origin(early, input_edges)
-    if _origin(late, input_edges) == origin:
+def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
+    """Return whether a factor, `later`, was computed from all of another, `earlier`, a few operations ago."""
+    origin = _origin(earlier, input_edges)
+    if _origin(later, input_edges) == origin:
         return False
     origin_number = 0 if stem(origin[0]) == LEAF else origin[0]._sequence_nr()
-    waiting, visited = deque([late]), set[Edge]()
-    while waiting and len(visited) < STEPS:
-        edge = waiting.popleft()
+    edges_to_visit, visited = deque([later]), set[Edge]()
+    while edges_to_visit and len(visited) < STEPS:
+        edge = edges_to_visit.popleft()
         node = edge[0]
         if edge in visited:
             continue
@@ -127,27 +129,27 @@ def _computed_from(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
         if stem(node) == LEAF or node._sequence_nr() < origin_number:
             continue
         visited.add(edge)
-        waiting += input_edges(node)
+        edges_to_visit += input_edges(node)
     return False
 
 
-def _function_of(late: Edge, early: Edge, input_edges: InputEdges) -> bool:
+def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
     """Return whether one factor is an elementwise function of another alone, as (1 + tanh(x)) in x * (1 + tanh(x)).
 
     Args:
-        late: The factor that may be the function.
-        early: The factor x.
+        later: The factor that may be the function.
+        earlier: The factor x.
         input_edges: Tells over which edges the input flows into a node.
     """
-    origin, waiting, visited = _origin(early, input_edges), [late], set[Edge]()
-    while waiting:
-        edge = waiting.pop()
+    origin, edges_to_visit, visited = _origin(earlier, input_edges), [later], set[Edge]()
+    while edges_to_visit:
+        edge = edges_to_visit.pop()
         if edge == origin or edge in visited:
             continue
         if stem(edge[0]) not in _ELEMENTWISE or len(visited) >= DEPTH:
             return False
         visited.add(edge)
-        waiting += input_edges(edge[0])
+        edges_to_visit += input_edges(edge[0])
     return bool(visited)
 
 

@@ -69,7 +69,10 @@ class Readout:
         yield
 
     def settings(self) -> BackwardSettings:
-        """Return the settings of the next backward pass at this state, see `BackwardSettings`."""
+        """Return the settings of the next backward pass, see `BackwardSettings`: the direction, and detached tokens.
+
+        The mask of detached tokens gets the axes of the hidden state, and False at positions behind the text's.
+        """
         if self.detached is None:
             return self.direction, None
         positions = self.leaf.shape[0 if self._time_first else 1]
@@ -170,9 +173,9 @@ def hold_sinks(readouts: Iterable[Readout], mask: Tensor, threshold: float) -> N
     """Hold the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
 
     Args:
-        readouts: Some of one side's.
-        mask: Its real tokens, (B, T).
-        threshold: How many times.
+        readouts: Readouts at layers of the text, or of a source.
+        mask: The real tokens of the text, or of the source, (B, T).
+        threshold: How many times the median.
     """
     measured = [(readout, readout.norms.to(mask.device)) for readout in readouts if readout.norms is not None]
     if not measured:
@@ -193,12 +196,13 @@ def layer_readers(
     *,
     find_sinks: bool,
 ) -> dict[str, Replace]:
-    """Return the `replace=` of `run` for readouts at layers' outputs.
+    """Return the functions that read contributions at layers' outputs, for the `replace` of `copies.run`.
 
     Args:
-        outputs: By place, where the outputs are returned.
-        masks: Real tokens, (B, T), by whether the place is of a source.
-        readouts: By place, what was read; filled by the pass.
+        outputs: Which module returns the output of each layer, by place: the number of the layer, `SOURCE` + the number
+            for an encoder's.
+        masks: Real tokens, (B, T), by whether they are those of a source.
+        readouts: The readouts by place; the pass adds to them.
         entries: The places at which the input enters the graph.
         find_sinks: Whether attention sinks are looked for.
     """
@@ -207,6 +211,7 @@ def layer_readers(
         by_path.setdefault(output.path, {})[output.call] = place, output
 
     def reader(outputs_by_call: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
+        """Return the function for one module, which returns the output of another layer at each of its calls."""
         calls = itertools.count(1)
 
         def read_layer(returned: Any, _: Any, __: Any) -> Any:

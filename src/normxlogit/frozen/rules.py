@@ -229,11 +229,11 @@ def activation(node: Any, constant: Constant, inputs: Gradients, outputs: Gradie
         return None
     name = stem(node)
     x = _input_of(node, name)
-    ratio = ACTIVATIONS[name](node, x)
-    if name not in _LIMITS:
-        constant(gradient * ratio.masked_fill(x != 0, 0.0))
+    values = ACTIVATIONS[name](node, x)  # f(x)
+    if name not in _LIMITS:  # at x = 0, f(0) has no ratio: it is a constant
+        constant(gradient * values.masked_fill(x != 0, 0.0))
     # At zero alone: a wider gap would turn rounding into a jump.
-    ratio = ratio.div_(x).nan_to_num_(_LIMITS.get(name, 0.0), 0.0, 0.0)
+    ratio = values.div_(x).nan_to_num_(_LIMITS.get(name, 0.0), 0.0, 0.0)
     return ((gradient * ratio).to(gradient.dtype), *(None,) * (len(inputs) - 1))
 
 
@@ -372,7 +372,7 @@ def held_inputs(node: Any, name: str) -> Collection[int]:
     if rule in (layer_norm, rms_norm, group_norm, batch_norm):
         return (1,)
     if name == "_MeasuredBackward" and node.next_functions[0][0] is not None:
-        return (1,)  # its reading, by which the input enters only where nothing flows yet
+        return (1,)  # the leaf of a readout; the input has entered before it if the state has a gradient
     return (HELD_INPUT[name],) if name in HELD_INPUT else ()
 
 

@@ -121,14 +121,14 @@ class FrozenRunner:
     ) -> FrozenPass:
         """Run a copy that stays leased until the gradients are computed; the first pass of each kind is proved.
 
-        A text alone is proved by the very pass that is explained, unless that keeps little; otherwise the beginning of
-        the first text is.
+        A short text alone is proved by the very pass that is explained. For a batch, for a long text, whose layers are
+        checkpointed, and for another point than the text, another pass proves it, over the beginning of the first text.
 
         Args:
             batch: The batch.
             entry_place: The place at which the input enters the graph; a lower one has more of the model in the graph.
             run_copy: Runs a copy over a batch.
-            run_at_text: Runs it over the text itself, which is proved, where `run_copy` runs it at another point.
+            run_at_text: Runs a copy over the text itself, where `run_copy` runs it at another point of a path.
             predict: As for `TaskModel.run`.
         """
         lease, graph = self.pool.take(), None
@@ -143,7 +143,7 @@ class FrozenRunner:
                             self.pool.release(lease)
                             lease, graph = self.pool.take(), None
                 graph = graph or run_copy(lease.leased, batch)
-            predicted: list[HeadAnswer] = []
+            predicted: list[HeadAnswer] = []  # kept with their graphs, for the backward passes
 
             def head(states: Tensor) -> Tensor:
                 predicted.extend(head_answers(self.head.tokens, states))
@@ -243,7 +243,7 @@ class FrozenRunner:
             return self._run_and_prove(copy, batch, run_copy, position, rows)
         except Exception as error:
             reraise_out_of_memory(error)
-            self._careful = True
+            self._careful = True  # a second try, see `differentiable`
             try:
                 return self._run_and_prove(copy, batch, run_copy, position, rows)
             except Exception as second_error:
@@ -269,12 +269,13 @@ class FrozenRunner:
             graph = run_copy(copy, batch)
             answer = graph.answer
             if position is not None and rows is not None:
-                places = position.to(answer.device)
+                position_on_device = position.to(answer.device)
                 if self.ends_at_head:
                     with differentiable(copy, careful=self._careful):
-                        answer = self.head.tokens(answer[torch.zeros_like(places), places], rows)
+                        states = answer[torch.zeros_like(position_on_device), position_on_device]  # (1, H)
+                        answer = self.head.tokens(states, rows)  # (1, R)
                 else:
-                    answer = logits_at(answer, places)[..., rows]
+                    answer = logits_at(answer, position_on_device)[..., rows]  # (1, R)
         answer = answer.float()
         self._check_answer(answer.detach(), batch.inputs, position, rows)
         for readout in graph.readouts.values():
@@ -307,11 +308,11 @@ class FrozenRunner:
         if known_answer is not None and difference(known_answer) is None:
             return
         with torch.no_grad():  # its weights may have been trained since
-            by = difference(self.model.answer(inputs, position, rows))  # (1, C), (1, T, C) or (1, R)
-        if by is not None:
+            largest_difference = difference(self.model.answer(inputs, position, rows))  # (1, C), (1, T, C) or (1, R)
+        if largest_difference is not None:
             raise UnsupportedModelError(
                 f"{type(self.model.module).__name__} cannot be frozen: the pass gives another answer than the model, "
-                f"by {by:.2g}"
+                f"by {largest_difference:.2g}"
             )
 
     def _known_answer(self, inputs: Mapping[str, Tensor], rows: Tensor | None) -> Tensor | None:
@@ -329,6 +330,7 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
     task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
+    # A sound is one input, not a sequence of tokens that could be cut.
     uncut_names = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
     inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
     if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):

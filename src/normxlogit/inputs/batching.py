@@ -59,6 +59,11 @@ class Batch:
         full[self.mask] = values
         return full
 
+    def rows(self, rows: slice, length: int | None = None) -> "Batch":
+        """Return some texts of the batch, padding included, with their first `length` tokens or all."""
+        inputs = {name: value[rows] if length is None else value[rows, :length] for name, value in self.inputs.items()}
+        return Batch(inputs, self.mask[rows, :length], self.encodings[rows], self.indices[rows])
+
     @cached_property
     def media(self) -> tuple[EncodedMedium, ...]:
         """The pictures and sounds of a batch of one text; () if it has none."""
@@ -110,9 +115,8 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
         longest = lengths[group[0]] if group else lengths[index]
         tokens = (len(group) + 1) * longest
         padding += longest - lengths[index]
-        if group and (
-            tokens > budget or padding > (max(FREE_PADDING_TOKENS, MAX_PADDING_SHARE * tokens) if pad else 0)
-        ):
+        allowed_padding = max(FREE_PADDING_TOKENS, MAX_PADDING_SHARE * tokens) if pad else 0
+        if group and (tokens > budget or padding > allowed_padding):
             yield group
             group, padding = [], 0
         group.append(index)
@@ -134,8 +138,8 @@ def collate(
     """
     lengths = np.array(lengths_of(encodings))[:, None]  # (B, 1)
     longest = int(lengths.max())
-    places = np.arange(longest)  # (T,)
-    mask = places >= longest - lengths if left else places < lengths  # (B, T)
+    token_places = np.arange(longest)  # (T,)
+    mask = token_places >= longest - lengths if left else token_places < lengths  # (B, T)
     columns: Mapping[str, npt.ArrayLike] = (
         encodings.inputs
         if isinstance(encodings, EncodingColumns)
@@ -145,9 +149,9 @@ def collate(
     )
     inputs = {"attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device)}  # (B, T)
     for name, values in columns.items():
-        full = np.full(mask.shape, pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
-        full[mask] = values
-        inputs[name] = torch.from_numpy(full).to(device)
+        padded = np.full(mask.shape, pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
+        padded[mask] = values
+        inputs[name] = torch.from_numpy(padded).to(device)
     return Batch(inputs, inputs["attention_mask"].bool(), encodings, indices)
 
 
@@ -164,8 +168,8 @@ class TokenBudget:
 
     def __init__(self, limit: int) -> None:
         self.limit = self.tokens = limit
-        self._failed = 0
-        self._fitted = 0
+        self._failed_tokens = 0  # of the last batch that did not fit into memory
+        self._fitted_batches = 0  # since the budget was changed
 
     def shrink(self, tokens: int, failed: int) -> None:
         """Set the budget to fewer tokens.
@@ -174,11 +178,11 @@ class TokenBudget:
             tokens: The budget.
             failed: Tokens of the batch that memory did not suffice for.
         """
-        self.tokens, self._failed, self._fitted = tokens, failed, 0
+        self.tokens, self._failed_tokens, self._fitted_batches = tokens, failed, 0
 
     def restore(self, tokens: int) -> None:
-        """Restore the original budget."""
-        self.tokens, self._fitted = tokens, 0
+        """Set the budget to more tokens, and count the batches that fit anew."""
+        self.tokens, self._fitted_batches = tokens, 0
 
     def fitted(self, tokens: int) -> bool:
         """Record that a batch of this many tokens fitted into memory.
@@ -188,10 +192,10 @@ class TokenBudget:
         """
         if self.tokens >= self.limit:
             return False
-        self._fitted += 1
-        if tokens >= self._failed:
+        self._fitted_batches += 1
+        if tokens >= self._failed_tokens:  # the lack of memory has passed
             self.restore(self.limit)
-        elif self._fitted >= GROWS_AFTER:
+        elif self._fitted_batches >= GROWS_AFTER:
             self.restore(min(2 * self.tokens, self.limit))
         else:
             return False

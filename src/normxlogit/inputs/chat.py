@@ -12,7 +12,7 @@ from .documents.chat_messages import template_messages
 from .documents.traces import is_message, message_of
 from .media.items import MEDIA_TYPES, is_opened_picture
 from .media.pictures import PICTURE_KEYS, Picture
-from .media.sounds import Sound, feature_extractor_of
+from .media.sounds import Sound, sampling_rate_of
 from .message_parts import text_of_part, texts_of, typed_messages
 from .texts import collected, named_columns, plain_cell, text_column
 
@@ -123,7 +123,7 @@ def is_chat(value: Any) -> bool:
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
     prompts = _as_chat(prompts)
-    if isinstance(prompts, Mapping) and not set(CHAT_KEYS) & prompts.keys():
+    if isinstance(prompts, Mapping) and not set(CHAT_KEYS) & prompts.keys():  # a row of a data set
         return [_text_of_row(prompts)], True
     if isinstance(prompts, str | Mapping):
         return [prompts], True
@@ -131,11 +131,11 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     if not isinstance(prompts, Iterable):
         return [prompts], True  # refused where it is read
     items = [message_of(_messages_within(plain_cell(item))) for item in prompts]
-    if items and all(isinstance(item, Mapping) and "messages" in item for item in items):
+    if items and all(isinstance(item, Mapping) and "messages" in item for item in items):  # several chats
         return items, False
     if items and all(isinstance(item, Mapping) and not is_message(item) for item in items):
-        return [_text_of_row(item) for item in items], False
-    if not items or any(isinstance(item, Mapping) for item in items):
+        return [_text_of_row(item) for item in items], False  # several rows of a data set
+    if not items or any(isinstance(item, Mapping) for item in items):  # the messages of one chat
         return [items], True
     for index, item in enumerate(items):
         if not isinstance(item, str | Sequence):
@@ -177,8 +177,8 @@ def _prompt_column(prompts: Any) -> Any:
 def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None) -> ReadPrompt:
     """Return a prompt rendered as one text, with the spans of its contents.
 
-    What of it belongs to the template is found from the template itself: the messages are rendered again, once for
-    each content, with a mark in its place.
+    A content is found by rendering the messages once more with a marker instead of it: everything around the marker is
+    the template's, or another content.
 
     Args:
         tokenizer: The tokenizer or processor with the template.
@@ -202,8 +202,8 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
             "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
-    rate = getattr(feature_extractor_of(tokenizer), "sampling_rate", None)
-    messages, media = typed_messages(messages, images if isinstance(images, list | tuple) else (), rate)
+    pictures = images if isinstance(images, list | tuple) else ()
+    messages, media = typed_messages(messages, pictures, sampling_rate_of(tokenizer))
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     # The answer follows the messages, or continues the last one.
@@ -281,24 +281,24 @@ def _locate_contents(
     """Return the spans of the texts of messages, and a note for each that is not found."""
     contents, notes = [], []
     for index, message in enumerate(messages):
-        first, texts = 0, texts_of(message)
-        for number, body in enumerate(texts):
-            trimmed = len(body) - len(body.lstrip())
+        text_start = 0  # of each text, in the texts of the message joined by a character
+        for number, body in enumerate(texts_of(message)):
+            leading_spaces = len(body) - len(body.lstrip())
             start = _locate_text(tokenizer, messages, (index, number), text, options) if body.strip() else None
             if start is not None:
                 span = start, start + len(body.strip())
-                contents.append(Content(str(message["role"]), *span, index, first + trimmed))
+                contents.append(Content(str(message["role"]), *span, index, text_start + leading_spaces))
             elif body.strip():
                 notes.append(
                     f"the chat template does not write message {index} ({message['role']}) once and as it is, so it is "
                     "not among the sources"
                 )
-            first += len(body) + 1
+            text_start += len(body) + 1
     return sorted(contents, key=lambda content: content.start), list(dict.fromkeys(notes))
 
 
 def _locate_text(
-    tokenizer: Any, messages: list[dict[str, Any]], place: tuple[int, int], text: str, options: Mapping[str, Any]
+    tokenizer: Any, messages: list[dict[str, Any]], text_index: tuple[int, int], text: str, options: Mapping[str, Any]
 ) -> int | None:
     """Return where a text begins in the rendered prompt, found by rendering a marker instead; None if unknown.
 
@@ -308,25 +308,25 @@ def _locate_text(
     Args:
         tokenizer: Renders the messages.
         messages: The messages.
-        place: Which message the text is of, and which of its texts it is.
+        text_index: Which message the text is of, and which of its texts it is.
         text: The rendered prompt.
         options: What the chat template is given beside the messages.
     """
-    index, number = place
-    content = texts_of(messages[index])[number]
+    message_index, index_in_message = text_index
+    content = texts_of(messages[message_index])[index_in_message]
     body, mark = content.strip(), _unused_mark(text, len(content))
     try:
         marked_messages = list(messages)
-        marked_messages[index] = _with_text(messages[index], number, mark)
-        marked = _render(tokenizer, marked_messages, options)
+        marked_messages[message_index] = _with_text(messages[message_index], index_in_message, mark)
+        text_with_mark = _render(tokenizer, marked_messages, options)
     except (TemplateError, TypeError, KeyError, ValueError):  # it refuses the mark
         return None
-    prefix, _, suffix = marked.partition(mark)
+    prefix, _, suffix = text_with_mark.partition(mark)
     end = len(text) - len(suffix)
-    encloses_mark = marked.count(mark) == 1 and text.startswith(prefix) and text.endswith(suffix)
+    encloses_mark = text_with_mark.count(mark) == 1 and text.startswith(prefix) and text.endswith(suffix)
     if encloses_mark and text[len(prefix) : end].strip() == body:
         return text.index(body, len(prefix))
-    if marked.count(mark) == 1 and text.count(body) == 1 and body not in marked:
+    if text_with_mark.count(mark) == 1 and text.count(body) == 1 and body not in text_with_mark:
         return text.index(body)
     return None
 

@@ -17,7 +17,7 @@ from ..errors import InputError
 from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
 from .texts import Text, begins_with_text, collected, positive_integer, read_texts
-from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_beside
+from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -159,9 +159,9 @@ class Encoder:
         Raises:
             InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
         """
-        known = None if self.vocabulary is None else self.vocabulary + len(self._virtual_ids)
-        encodings = read_token_ids(encoded, self.tokenizer, known, self.names)
-        texts = texts_beside(encoded)
+        known_ids = None if self.vocabulary is None else self.vocabulary + len(self._virtual_ids)
+        encodings = read_token_ids(encoded, self.tokenizer, known_ids, self.names)
+        texts = texts_of_fields(encoded)
         if len(texts) == len(encodings):
             encodings = [self._with_text(*pair) for pair in zip(encodings, texts, strict=True)]
         return [self._after_virtual_tokens(self._with_unknown_note(encoding)) for encoding in encodings]
@@ -374,21 +374,7 @@ class Encoder:
             return encoding
         if count and tuple(encoding.ids[:count]) == self._virtual_ids:  # of a result, which is explained again
             encoding = encoding.take(range(count, len(encoding)))
-        blank = (None,) * count
-        return replace(
-            encoding,
-            inputs={
-                name: [*self._virtual_ids, *values] if name == "input_ids" else [0] * count + values
-                for name, values in encoding.inputs.items()
-            },
-            tokens=("",) * count + encoding.tokens,
-            offsets=encoding.offsets and ((0, 0),) * count + encoding.offsets,
-            word_ids=encoding.word_ids and blank + encoding.word_ids,
-            sequence_ids=blank + encoding.sequence_ids,
-            special=(True,) * count + encoding.special,
-            position=None if encoding.position is None else encoding.position + count,
-            notes=(*encoding.notes, *note),
-        )
+        return replace(encoding.with_special_tokens(before=self._virtual_ids), notes=(*encoding.notes, *note))
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
@@ -473,7 +459,17 @@ def _tokens_that_fit(encoding: Encoding, limit: int, *, last: bool) -> list[int]
 def _replace_encodings(
     columns: EncodingColumns, places: Sequence[int], replacements: EncodingColumns, problems: Mapping[int, str]
 ) -> tuple[EncodingColumns, dict[int, str]]:
-    """Return encodings with some replaced, and without those that have a problem; and the problems by place."""
+    """Replace some encodings, and leave out those that have a problem.
+
+    Args:
+        columns: The encodings.
+        places: Which of them are replaced.
+        replacements: Their replacements, without those that have a problem.
+        problems: The problems, by the index in `places`.
+
+    Returns:
+        The encodings, and the problems by the index in `columns`.
+    """
     problem_by_place = {places[index]: problem for index, problem in problems.items()}
     readable = [index for index in places if index not in problem_by_place]
     order = np.arange(len(columns))
@@ -520,21 +516,24 @@ def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) ->
     return replace(encoding, text=decoded.text, offsets=decoded.offsets, word_ids=None)
 
 
-def _added_texts(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
+def _added_texts(
+    tokenizer: PreTrainedTokenizerBase, prompt_ids: list[int], ids: list[int], special_ids: set[int]
+) -> list[str]:
     """Return the text that each generated token adds; a character of several tokens counts for the last one."""
-    all_ids = before + ids
-    start, read_end = max(0, len(before) - 8), len(before)
-    pieces = []
+    # Each token is decoded with about eight tokens before it: the text that it adds depends on them.
+    all_ids = prompt_ids + ids
+    window_start, read_end = max(0, len(prompt_ids) - 8), len(prompt_ids)
+    texts = []
 
     def decode_until(end: int) -> str:
-        visible = [token_id for token_id in all_ids[start:end] if token_id not in special]
+        visible = [token_id for token_id in all_ids[window_start:end] if token_id not in special_ids]
         return str(tokenizer.decode(visible, clean_up_tokenization_spaces=False))
 
-    for end in range(len(before) + 1, len(all_ids) + 1):
+    for end in range(len(prompt_ids) + 1, len(all_ids) + 1):
         text_before, text_now = decode_until(read_end), decode_until(end)
-        if text_now.endswith("\ufffd") and end < len(all_ids):
-            pieces.append("")
+        if text_now.endswith("\ufffd") and end < len(all_ids):  # a part of a character
+            texts.append("")
             continue
-        pieces.append(text_now[len(text_before) :])
-        start, read_end = max(start, read_end - 8), end
-    return pieces
+        texts.append(text_now[len(text_before) :])
+        window_start, read_end = max(window_start, read_end - 8), end
+    return texts

@@ -171,6 +171,27 @@ class Encoding:
             position=kept_indices.index(self.position) if self.position in kept_indices else None,
         )
 
+    def with_special_tokens(
+        self, *, before: Sequence[int] = (), after: Sequence[int] = (), token: str = ""
+    ) -> "Encoding":
+        """Return the encoding between special tokens without characters, which all read `token`."""
+        end = max((span[1] for span in self.offsets or ()), default=0)
+
+        def between(values: Sequence[Any], first: Any, last: Any) -> tuple[Any, ...]:
+            return (*[first] * len(before), *values, *[last] * len(after))
+
+        inputs = {name: list(between(values, 0, 0)) for name, values in self.inputs.items()}
+        return replace(
+            self,
+            inputs={**inputs, "input_ids": [*before, *self.ids, *after]},
+            tokens=between(self.tokens, token, token),
+            offsets=self.offsets and between(self.offsets, (0, 0), (end, end)),
+            word_ids=self.word_ids and between(self.word_ids, None, None),
+            sequence_ids=between(self.sequence_ids, None, None),
+            special=between(self.special, True, True),
+            position=None if self.position is None else self.position + len(before),
+        )
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -201,15 +222,27 @@ def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> t
 
 
 def word_indices(
-    native: Sequence[int | None],
+    tokenizer_words: Sequence[int | None],
     offsets: Sequence[tuple[int, int]],
     sequences: Sequence[int | None],
     texts: tuple[str, str],
 ) -> tuple[int | None, ...]:
-    """Return each token's word index, from the tokenizer, or from the text if the tokenizer finds one word alone."""
-    indices = tuple(None if sequence is None else word for word, sequence in zip(native, sequences, strict=True))
-    if len(set(indices) - {None}) > 1:
-        return indices
+    """Return each token's word index, None for special tokens and tokens without a word.
+
+    It is that of the tokenizer, unless this takes the whole text for one word, as tokenizers that do not split at
+    spaces first do. Then words are found in the text.
+
+    Args:
+        tokenizer_words: The word index of each token by the tokenizer.
+        offsets: The characters of each token.
+        sequences: Which text each token is of, None for special tokens.
+        texts: The texts.
+    """
+    words_of_tokenizer = tuple(
+        None if sequence is None else word for word, sequence in zip(tokenizer_words, sequences, strict=True)
+    )
+    if len(set(words_of_tokenizer) - {None}) > 1:
+        return words_of_tokenizer
     spans = [[match.span() for match in _WORD.finditer(text)] for text in texts]
     words: list[int | None] = []
     for (start, end), sequence in zip(offsets, sequences, strict=True):

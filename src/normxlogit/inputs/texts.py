@@ -5,6 +5,8 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError
 
 Text = str | tuple[str, str]
@@ -88,13 +90,20 @@ def _transformed_columns(values: Any) -> dict[Any, Any] | None:
 
 def positive_integer(number: Any, name: str) -> int:
     """Return a positive whole number that a caller gave, of any integer type, as an int."""
-    try:
-        count = 0 if isinstance(number, bool) else operator.index(number)
-    except (TypeError, RuntimeError, ValueError):  # a tensor of several elements, or of floats
-        count = 0
-    if count < 1:
+    count = whole_number(number)
+    if count is None or count < 1:
         raise InputError(f"{name} must be a positive whole number, not {number!r}")
     return count
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a number of any integer type as an int; None for anything else, also for booleans."""
+    if isinstance(value, bool | np.bool_):  # which older numpy takes for a number
+        return None
+    try:
+        return operator.index(value)
+    except (TypeError, RuntimeError, ValueError):  # such as tensors of several elements, of floats, or without data
+        return None
 
 
 def text_column(inputs: Any) -> Any:

@@ -130,7 +130,7 @@ def _length(value: Any) -> int | None:
     return None if is_cell else len(value)
 
 
-def texts_beside(encoded: Mapping[str, Any]) -> list[Text]:
+def texts_of_fields(encoded: Mapping[str, Any]) -> list[Text]:
     """Return the texts that a data set has beside token ids; none where it is not known which they are."""
     try:
         return read_texts({name: values for name, values in encoded.items() if name not in IGNORED_FIELDS})[0]

@@ -134,7 +134,7 @@ def _unwrap_classifier(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] 
         _refuse_extra_steps(model, embedding.steps.prompt or embedding.steps.lower)
         return SetFitForSequenceClassification(embedding, model), _with_length_limit(body, body.tokenizer)
     if isinstance(model, PreTrainedModel) or not callable(getattr(model, "rank", None)):
-        return None
+        return None  # a `CrossEncoder` ranks documents
     task_model = getattr(model, "transformers_model", None) or getattr(model, "model", None)
     if not isinstance(task_model, nn.Module) or is_bare(task_model):
         return None

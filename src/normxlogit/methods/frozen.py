@@ -92,18 +92,18 @@ class FrozenGradient(Method):
                 f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
                 "layers= is for normxlogit"
             )
-        if batch.media and not self._is_at_text:
+        if batch.media and not self._one_pass_is_enough:
             raise MethodError(
                 f"{self.spec}: of texts with pictures or sounds the frozen gradient has no other points and baselines"
             )
-        if not self._is_at_text:
+        if not self._one_pass_is_enough:
             return super().forward(model, batch, predict=predict)
         model.prepare(batch)
         return self._run(model, batch, model.layer_numbers(layers), predict=predict and not batch.has_source)
 
     @property
-    def _is_at_text(self) -> bool:
-        """Whether one pass over the text itself is enough."""
+    def _one_pass_is_enough(self) -> bool:
+        """Whether one pass over the text itself is enough: no points on a path from a baseline are read."""
         return self.points == (1.0,) and self.baseline == "zero"
 
     def score(self, request: Request) -> Scores:
@@ -144,10 +144,10 @@ class FrozenGradient(Method):
             with torch.no_grad():
                 vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
             baseline = baseline_vectors(request, vectors, self.baseline)
-        passes = self._caller_contributions(request, frozen, places) if self._is_at_text else []
+        passes = self._caller_contributions(request, frozen, places) if self._one_pass_is_enough else []
         points = () if passes else self.points
         for point in points:
-            if isinstance(run, FrozenPass) and self._is_at_text:
+            if isinstance(run, FrozenPass) and self._one_pass_is_enough:
                 at_point = run
             else:
                 at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)
@@ -158,13 +158,15 @@ class FrozenGradient(Method):
         values = {
             place: torch.stack([contributions.values[place] for contributions in passes]).mean(0) for place in places
         }
-        answer = passes[-1].answer if self._is_at_text else self._answer(request, frozen, read_positions, weights)
+        answer = (
+            passes[-1].answer if self._one_pass_is_enough else self._answer(request, frozen, read_positions, weights)
+        )
         return _scores_of(replace(passes[0], answer=answer, values=values), run.batch, bool(request.layers))
 
     def _caller_contributions(
         self, request: Request, frozen: FrozenModel, places: Sequence[int]
     ) -> list[Contributions]:
-        """Return the contributions from the graph of the caller's pass; None if it cannot be used."""
+        """Return the contributions from the graph of the caller's pass; an empty list if it cannot be used."""
         run = request.forward
         if run.outputs is None or not has_graph(run.outputs):
             return []

@@ -62,12 +62,12 @@ class GuidedLime(Perturbation):
 
     def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
         """Fit the weights to the differences within pairs, target by target."""
-        halves = present[: len(present) // 2].astype(int)  # (n, M)
+        present_in_first = present[: len(present) // 2].astype(int)  # (n, M)
         originals, complements = np.split(answers, 2)  # (n, K) each
-        start = np.zeros((answers.shape[1], present.shape[1])) if prior is None else prior  # (K, M)
+        priors = np.zeros((answers.shape[1], present.shape[1])) if prior is None else prior  # (K, M)
         fits = [
-            fit_pairs(halves, answer, complement, scores, self.alpha)
-            for answer, complement, scores in zip(originals.T, complements.T, start, strict=True)
+            fit_pairs(present_in_first, answer, complement, scores, self.alpha)
+            for answer, complement, scores in zip(originals.T, complements.T, priors, strict=True)
         ]
         return Fit(np.stack([fit.weights for fit in fits]), np.array([fit.r2 for fit in fits]))
 
@@ -89,15 +89,16 @@ class PairFit:
 
 
 def fit_pairs(
-    halves: npt.NDArray[np.integer], originals: Floats, complements: Floats, prior: Floats, alpha: float
+    present: npt.NDArray[np.integer], originals: Floats, complements: Floats, prior: Floats, alpha: float
 ) -> PairFit:
     """Return weights fitted to the differences within pairs.
 
-    With D = originals - complements and S = 2 halves - 1, this is the best linear prediction of D whose errors have the
-    covariance K = I + S S' / alpha around c S prior. The size of the system is the number of pairs, not of tokens.
+    With D = originals - complements and S = 2 present - 1, these are weights c prior + d, where c is free and d costs
+    alpha |d|^2. By generalised least squares, c is the regression of D on S prior with the covariance
+    K = I + S S' / alpha of the errors. The size of the system is the number of pairs, not of tokens.
 
     Args:
-        halves: Which tokens are present, (n, M).
+        present: Which tokens are present in the first text of each pair, (n, M).
         originals: The answers on these texts, (n,).
         complements: The answers on their complements, (n,).
         prior: Scores to start from, of any scale, (M,).
@@ -105,19 +106,19 @@ def fit_pairs(
     """
     from scipy.linalg import cho_factor, cho_solve
 
-    signs = 2.0 * halves - 1.0  # (n, M)
+    signs = 2.0 * present - 1.0  # (n, M)
     difference = originals - complements  # (n,)
     prior_size = np.abs(prior).max()
     prior = prior / prior_size if prior_size > 0 else prior  # (M,); only its direction is used
-    factor = cho_factor(np.eye(len(signs)) + signs @ signs.T / alpha)  # K, (n, n)
-    inverse = cho_solve(factor, np.eye(len(signs)))  # (n, n)
+    cholesky = cho_factor(np.eye(len(signs)) + signs @ signs.T / alpha)  # K, (n, n)
+    covariance_inverse = cho_solve(cholesky, np.eye(len(signs)))  # (n, n)
     prior_predictions = signs @ prior  # (n,), the prediction of the prior
-    weighted_predictions = inverse @ prior_predictions  # (n,)
-    strength = float(prior_predictions @ weighted_predictions)
-    scale = float(weighted_predictions @ difference) / strength if strength > TINY else 0.0
-    residual_map = inverse  # (n, n)
-    if strength > TINY:
-        residual_map = inverse - np.outer(weighted_predictions, weighted_predictions) / strength
+    weighted_predictions = covariance_inverse @ prior_predictions  # (n,)
+    prior_weight = float(prior_predictions @ weighted_predictions)
+    scale = float(weighted_predictions @ difference) / prior_weight if prior_weight > TINY else 0.0
+    residual_map = covariance_inverse  # (n, n)
+    if prior_weight > TINY:
+        residual_map = covariance_inverse - np.outer(weighted_predictions, weighted_predictions) / prior_weight
     residuals = residual_map @ difference  # (n,)
     weights = scale * prior + signs.T @ residuals / alpha  # (M,)
     return PairFit(
@@ -138,12 +139,14 @@ def _left_out_r2(residual_map: Floats, residuals: Floats, originals: Floats, com
         return 1.0
     difference = originals - complements  # (n,)
     diagonal = np.diag(residual_map)  # (n,)
-    error = np.divide(residuals, diagonal, out=difference.copy(), where=diagonal > TINY)  # (n,), of the difference
-    mean_answers = (originals + complements) / 2  # (n,)
-    # Of each pair's mean from that of the other pairs, (n,).
-    middle_error = (mean_answers - mean_answers.mean()) * count / (count - 1)
-    total = float((middle_error**2 + difference**2 / 4).sum())
-    return 1.0 - float((middle_error**2 + error**2 / 4).sum()) / total if total > 0 else 0.0
+    difference_error = np.divide(residuals, diagonal, out=difference.copy(), where=diagonal > TINY)  # (n,)
+    # The mean of a pair is predicted by the mean of all other pairs.
+    pair_means = (originals + complements) / 2  # (n,)
+    mean_error = (pair_means - pair_means.mean()) * count / (count - 1)  # (n,)
+    # An answer is the mean of its pair plus or minus half of the difference: squared errors of a pair add up like this.
+    squared_error = float((mean_error**2 + difference_error**2 / 4).sum())
+    total = float((mean_error**2 + difference**2 / 4).sum())  # of the prediction that both answers are the other mean
+    return 1.0 - squared_error / total if total > 0 else 0.0
 
 
 def halves_of(count: int, pairs: int, seed: int) -> Tensor:

@@ -43,7 +43,7 @@ class BatchAttempt:
         return self.out_of_memory or self.unreadable
 
 
-def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int = 1) -> Iterator[BatchAttempt]:
+def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_factor: int = 1) -> Iterator[BatchAttempt]:
     """Yield batches of encodings, each to be used in a `with` block; when memory runs out, smaller ones follow.
 
         for attempt in batch_attempts(model, encodings):
@@ -58,7 +58,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
     Args:
         model: Holds the token budget.
         encodings: The encodings.
-        share: How many times the memory of a plain pass the work takes.
+        memory_factor: How many times the memory of a plain pass the work takes.
 
     Yields:
         Batches until each encoding was in one whose work was not cut short.
@@ -67,15 +67,15 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
         InputError: If there is not enough memory for a single text.
     """
     never_batch = model.copy.mixes_texts or _hold_media(encodings)
-    pad = not never_batch and _may_pad(model, encodings)
+    may_pad = not never_batch and _may_pad(model, encodings)
     lengths = sizes_of(encodings)
     budget = model.budget
     budget_before = budget.tokens
 
     def current_budget() -> int:
-        return 0 if never_batch else budget.tokens // share
+        return 0 if never_batch else budget.tokens // memory_factor
 
-    remaining_batches = deque(batches(encodings, current_budget(), pad=pad))
+    remaining_batches = deque(batches(encodings, current_budget(), pad=may_pad))
     while remaining_batches:
         places = remaining_batches.popleft()
         attempt = BatchAttempt(places)
@@ -86,23 +86,23 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], share: int =
         longest = max(lengths[place] for place in places)
         tokens = longest * len(places)
         if not attempt.out_of_memory:
-            regroup = budget.fitted(tokens * share)
+            is_budget_changed = budget.fitted(tokens * memory_factor)
         else:
             empty_cache()
             remaining_batches.appendleft(places)
             if len(places) == 1:  # the budget also bounds the work of a method on a single text
                 tokens = budget.tokens
-            smaller = max(min(budget.tokens, tokens) // 2, longest)
-            if smaller >= budget.tokens:
+            smaller_budget = max(min(budget.tokens, tokens) // 2, longest)
+            if smaller_budget >= budget.tokens:
                 budget.restore(budget_before)
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
-            budget.shrink(smaller, tokens * share)
-            regroup = True
-        if regroup:
-            remaining = [place for group in remaining_batches for place in group]
+            budget.shrink(smaller_budget, tokens * memory_factor)
+            is_budget_changed = True
+        if is_budget_changed:
+            remaining_places = [place for group in remaining_batches for place in group]
             remaining_batches = deque(
-                [remaining[place] for place in group]
-                for group in batches([encodings[place] for place in remaining], current_budget(), pad=pad)
+                [remaining_places[place] for place in group]
+                for group in batches([encodings[place] for place in remaining_places], current_budget(), pad=may_pad)
             )
 
 
@@ -147,9 +147,7 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     """Return whether each text has the same states alone and padded to the longest, which is the last."""
     padded_batch = model.batch(encodings, list(range(len(encodings))))
     for index, encoding in enumerate(encodings[:-1]):
-        row = slice(index, index + 1)
-        inputs = {name: value[row] for name, value in padded_batch.inputs.items()}
-        batched = Batch(inputs, padded_batch.mask[row], [encoding], [0])
+        batched = padded_batch.rows(slice(index, index + 1))
         pairs = zip(
             _compared_states(model, model.batch([encoding], [0])), _compared_states(model, batched), strict=True
         )

@@ -68,7 +68,7 @@ def batched_generation(
         ]
 
     by_place: dict[int, list[list[int]]] = {}
-    for attempt in batch_attempts(model, prompts, share=2):  # keys and values are kept
+    for attempt in batch_attempts(model, prompts, memory_factor=2):  # keys and values are kept
         with attempt as places:
             together = _generate_together(model, [prompts[place] for place in places], config)
             by_place.update((place, [until_end(ids, ends)]) for place, ids in zip(places, together, strict=True))
@@ -104,6 +104,7 @@ def _generate_tokens(
     texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
     media_inputs = model.batch(prompts, [0]).inputs if prompts[0].media else {}
     output = _call_generate(model, texts, config, options, media_inputs)
+    # A decoder's sequences are returned whole; others begin with the prompts, which have no virtual tokens here.
     start = 0 if prompts[0].source is not None else max(map(len, prompts)) - len(model.copy.virtual_tokens.ids)
     generated: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
     return generated
@@ -174,13 +175,13 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
         proved: The lengths for which it was proved; what is found is added.
     """
     shortest, longest = min(prompts, key=len).ids, max(map(len, prompts))
-    trial_length = max(longest, final_length - TRIAL_STEPS)
+    trial_length = max(longest, final_length - TRIAL_STEPS)  # a trial generates tokens after it
     if proved.covers(len(shortest), trial_length):
         return True
     if len(shortest) < longest:
         by_length = {len(prompt): prompt.ids for prompt in prompts}
         trials = [by_length[length] for length in lengths_to_try(by_length)]
-    else:
+    else:  # all prompts have one length: two equally long texts, as long as at the end of the generation
         trials = [shortest + [model.filler] * (trial_length - longest)]
     try:
         is_same = result_or_none(lambda: all(_same_beside_longer(model, ids, trial_length) for ids in trials))

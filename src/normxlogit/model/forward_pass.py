@@ -66,22 +66,17 @@ class ForwardPass:
 
     def row(self, index: int) -> "ForwardPass":
         """Return the pass of one text of the batch, padding included."""
-        only = slice(index, index + 1)
+        this_row = slice(index, index + 1)
         batch = self.batch
         return ForwardPass(
-            Batch(
-                {name: value[only] for name, value in batch.inputs.items()},
-                batch.mask[only],
-                batch.encodings[only],
-                [index],
-            ),
-            self.final[only] if isinstance(self.final, Tensor) else self.final,
-            self.embedding_output[only] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
-            None if self.states is None else tuple(state[only] for state in self.states),
-            self.logits[only],
+            batch.rows(this_row),
+            self.final[this_row] if isinstance(self.final, Tensor) else self.final,
+            self.embedding_output[this_row] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
+            None if self.states is None else tuple(state[this_row] for state in self.states),
+            self.logits[this_row],
             None if self.token_logits is None else self.token_logits[batch.texts == index],
-            None if self.positions is None else self.positions[only],
-            None if self.logits_by_position is None else self.logits_by_position[only],
+            None if self.positions is None else self.positions[this_row],
+            None if self.logits_by_position is None else self.logits_by_position[this_row],
         )
 
 

@@ -19,7 +19,7 @@ from .task_model import TaskModel
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
-    states, logits = check_shapes(outputs, batch, per_token=model.task.per_token)
+    states, logits = checked_states_and_logits(outputs, batch, per_token=model.task.per_token)
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)
@@ -55,15 +55,15 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     return tap.embedded(embedded, batch.mask.shape[1])
 
 
-def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:
+def checked_states_and_logits(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:
     """Return the hidden states and logits of outputs, after checking their shapes."""
     states = states_of(outputs)
     logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
     are_tensors = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)
     if not states or not are_tensors or logits is None:
         raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
-    texts = batch.mask.shape[:1]
-    for value, expected in ((states[-1], batch.mask.shape), (logits, batch.mask.shape if per_token else texts)):
+    expected_of_logits = batch.mask.shape if per_token else batch.mask.shape[:1]
+    for value, expected in ((states[-1], batch.mask.shape), (logits, expected_of_logits)):
         if value.shape[: len(expected)] != expected:
             raise InputError(f"the outputs are of shape {tuple(value.shape)}, the input {tuple(batch.mask.shape)}")
     return states, logits

@@ -279,7 +279,6 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
         by_token = {name: value for name, value in batch.inputs.items() if value.shape == batch.mask.shape}
         return {name: value[:, words][:, :MAX_TOKENS] for name, value in by_token.items()}
     lengths = [len(encoding) for encoding in batch.encodings[:MAX_TEXTS]]
-    count = sum(length == lengths[0] for length in lengths)
     rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
     width = min(lengths[0], MAX_TOKENS) if task.vocabulary else lengths[0]
     sample = {}
@@ -287,10 +286,11 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
         if value.shape != batch.mask.shape:
             sample[name] = value[rows]
             continue
-        real = value[rows][batch.mask[rows]].view(count, -1)[:, :width]  # (B, T)
-        if width == 1 and task.reads_tokens:  # with one token the token axis would be ambiguous
-            real = torch.cat((real, real + (name == "position_ids")), 1)  # (B, 2), the token once more
-        sample[name] = real
+        without_padding = value[rows][batch.mask[rows]].view(len(rows), -1)[:, :width]  # (B, T)
+        if width == 1 and task.reads_tokens:  # with one token the axis of tokens would be ambiguous: it is repeated
+            second = without_padding + 1 if name == "position_ids" else without_padding
+            without_padding = torch.cat((without_padding, second), 1)  # (B, 2)
+        sample[name] = without_padding
     return sample
 
 

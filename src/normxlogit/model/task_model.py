@@ -1,6 +1,5 @@
 """`TaskModel`: the model with its task and parts, and its forward passes."""
 
-import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch, TokenBudget, collate
 from ..inputs.encoder import Encoder
-from ..inputs.texts import positive_integer
+from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
@@ -27,7 +26,7 @@ from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, choose_task, declared_tasks
 from ..tasks.positions import logits_at
 from ..tasks.similarity.sentence_embedding import Pooling
-from ..tasks.targets import All, BatchTargets, Layers, is_choice
+from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
@@ -68,13 +67,12 @@ class TaskModel:
         task_class.check_reader(tokenizer, class_name)
         self.budget = TokenBudget(positive_integer(batch_tokens, "batch_tokens"))
         self.pipeline = pipeline or PipelineSettings()
-        self._read_version = partial(
-            read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline
-        )  # of the caller's model as it is when it is called
+        # Reads the caller's model as it is when this is called.
+        self._read_version = partial(read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline)
         self._lock = threading.RLock()
-        self._towers: dict[str, TaskModel] = {}
-        self._thread = ThreadVersion()
-        self._newest = self._read_version(previous=caller_model)
+        self._towers: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
+        self._thread_version = ThreadVersion()  # that with which the call of this thread began
+        self._newest_version = self._read_version(previous=caller_model)
         self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
 
     def __repr__(self) -> str:
@@ -84,7 +82,7 @@ class TaskModel:
     @property
     def version(self) -> ModelVersion:
         """The version that this thread's call began with; another thread may refresh the model meanwhile."""
-        return self._thread.version or self._newest
+        return self._thread_version.version or self._newest_version
 
     @property
     def caller_model(self) -> nn.Module:
@@ -184,13 +182,13 @@ class TaskModel:
         Returns:
             Whether it was.
         """
-        version = self._thread.version = self.version
+        version = self._thread_version.version = self.version
         if version.copy.current:
             return False
         with self._lock:
-            if self._newest is version:
-                self._newest = self._read_version(previous=version.caller_model)
-            self._thread.version = self._newest
+            if self._newest_version is version:
+                self._newest_version = self._read_version(previous=version.caller_model)
+            self._thread_version.version = self._newest_version
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
@@ -456,9 +454,9 @@ class TaskModel:
             raise MethodError("the list of layers is empty; None explains the model's answer as it is")
         numbers = []
         for layer in choices:
-            if not is_choice(layer) or isinstance(layer, str):
+            if (number := whole_number(layer)) is None:
                 raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
-            numbers.append(operator.index(layer))
+            numbers.append(number)
         count = self.layer_count()
         numbers = [number + count + 1 if -count <= number < 0 else number for number in numbers]  # -1 is the last
         for number in numbers:

@@ -89,12 +89,9 @@ def chained_layers(calls: list[Call]) -> list[Call]:
     """Return the calls of layers: outermost numbered modules whose output has their input's shape and is read next."""
     layers: list[Call] = []
     for call in calls:
-        output = tensor_of(call.returned)
         numbered = call.path.rpartition(".")[2].isdecimal()
         nested = any(call.path.startswith(f"{outer.path}.") for outer in layers)
-        if not numbered or nested or call.main_input is None or output is None:
-            continue
-        if call.main_input.ndim == 3 and call.main_input.is_floating_point() and call.main_input.shape == output.shape:
+        if numbered and not nested and call.keeps_shape:
             layers.append(call)
     # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
     families = set()
@@ -106,7 +103,10 @@ def chained_layers(calls: list[Call]) -> list[Call]:
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Return whether changing a layer's state changes the head's input; that of a patcher only affects a choice."""
+    """Return whether changing a layer's output changes the head's input.
+
+    The output of some layers, such as those that choose where patches of bytes end, only affects a choice.
+    """
 
     def perturbed(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         output = layer_forward(*args, **kwargs)

@@ -117,7 +117,10 @@ class Lookup:
 
 @contextmanager
 def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, Replace]]:
-    """Change the rows of several lookups in one pass; of equal ids in one table, the one replaced least so far.
+    """Change the rows of several lookups in one pass.
+
+    Several lookups may be of the same ids in the same table: each time the ids are looked up there, it is the turn of
+    the one that was changed least often.
 
     Args:
         name: The model's class.
@@ -127,23 +130,24 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, 
         What `run` is to replace in a pass in this block.
 
     Raises:
-        UnsupportedModelError: If one that is looked up once is not, or more often.
+        UnsupportedModelError: If a lookup with `once` does not happen exactly once.
     """
-    counts = [0] * len(lookups)
+    times_changed = [0] * len(lookups)
 
     def replace_rows(path: str, returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what the table at a path returned, with changed rows; None if no lookup is of these ids."""
         output, indices = tensor_of(returned), main_input(args, kwargs)
         if output is None or not isinstance(indices, Tensor):
             return None
-        for index in sorted(range(len(lookups)), key=counts.__getitem__):
+        for index in sorted(range(len(lookups)), key=times_changed.__getitem__):
             replacement = lookups[index].replacement(output, indices) if lookups[index].path == path else None
             if replacement is not None:
-                counts[index] += 1
+                times_changed[index] += 1
                 return with_tensor(returned, replacement.clone())  # some models work on it in place
         return None
 
     yield {lookup.path: partial(replace_rows, lookup.path) for lookup in lookups}
-    for lookup, count in zip(lookups, counts, strict=True):
+    for lookup, count in zip(lookups, times_changed, strict=True):
         if lookup.once and count != 1:
             raise UnsupportedModelError(
                 f"{name} looks its token ids up {count} times in one pass; vectors can only be put in the place of "
@@ -151,26 +155,19 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, 
             )
 
 
-def table_of(side: nn.Module) -> nn.Module | None:
-    """Return the embedding table of an encoder or a decoder, None if it names none."""
+def table_of(model: nn.Module) -> nn.Module | None:
+    """Return the embedding table of a model, an encoder or a decoder, None if it names none."""
     try:
-        table = side.get_input_embeddings()  # type: ignore[operator]
-    except (AttributeError, NotImplementedError):  # FSMT's sides are plain modules
-        table = getattr(side, "embed_tokens", None)
-    return table if isinstance(table, nn.Module) else None
+        table = model.get_input_embeddings()  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):  # FSMT's sides are plain modules; Canine hashes its characters
+        table = getattr(model, "embed_tokens", None)
+    return table if isinstance(table, nn.Module) else None  # Perceiver gives its latents
 
 
 def _word_embedding_table(model: nn.Module) -> nn.Module | None:
     """Return the word embedding table, in an encoder-decoder model that of the encoder; None if there is none."""
-    try:
-        table = model.get_input_embeddings()  # type: ignore[operator]
-        config = getattr(model, "config", None)
-        stack = getattr(getattr(model, "base_model", None), "encoder", None)
-        # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.
-        if getattr(config, "is_encoder_decoder", False):
-            table = table_of(model.get_encoder())  # type: ignore[operator]
-        elif isinstance(stack, PreTrainedModel):
-            table = stack.get_input_embeddings()
-    except NotImplementedError:  # Canine hashes its characters
-        return None
-    return table if isinstance(table, nn.Module) else None  # Perceiver gives its latents
+    # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.
+    if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
+        return table_of(model.get_encoder())  # type: ignore[operator]
+    stack = getattr(getattr(model, "base_model", None), "encoder", None)
+    return table_of(stack if isinstance(stack, PreTrainedModel) else model)

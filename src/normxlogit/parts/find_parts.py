@@ -14,8 +14,9 @@ from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
 from ..copies.run import Form, embedded_of, states_of, tensor_of
 from ..copies.trace import Call, axes_of, path_of, trace
-from ..errors import HeadMismatchError, first_line
+from ..errors import HeadMismatchError, reason_of
 from .early_exit import chained_layers, find_early_exit
+from .embeddings import table_of
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import find_tail, first_layer_input
@@ -50,20 +51,21 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     if not is_finite(logits):
         raise traced_non_finite_error(model, calls, inputs)
-    states, embedded = states_of(output), embedded_of(output)
     layers = chained_layers(calls) if is_plain_module else []
     layer_forms = {call.path: Form.of(call.returned) for call in layers}
-    if is_plain_module:
-        embedded = _input_of_layers(model, layers, ids.shape)
+    states, embedded = states_of(output), embedded_of(output)
     layer_input = first_layer_input(calls, states) if states else None
-    if states and layer_input is not None:
+    if states and layer_input is not None:  # the model's states begin after the first layer
         states, embedded = (layer_input, *states[:-1]), layer_input
+    elif is_plain_module:
+        embedded = _input_of_layers(model, layers, ids.shape)
     if is_plain_module:
         candidates = _plain_trunk_candidates(model, calls, layers, logits, ids.shape)
     else:
         candidates = _trunk_candidates(model, calls, states)
     pads_inside = _model_pads_inside(calls, ids)
     parts = Parts(states_lack_embeddings=layer_input is not None)
+    # The head and what depends on it. Without a head, the parts before it are still found.
     try:
         head, trunk, tokenwise = _find_head(pool, candidates, inputs, logits, filler, layer_forms)
         unverified = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not pads_inside)
@@ -178,18 +180,14 @@ def _find_token_pooling(
 def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
     """Find a module whose input or output is the embedding layer's output; None if there is none."""
     if embedded is None:  # several streams from the start, made from the word embeddings
-        try:
-            word_embeddings = model.get_input_embeddings()
-        except NotImplementedError:  # of pyramids of feature maps
-            return None
-        path = path_of(model, word_embeddings)
+        table = table_of(model)
+        path = None if table is None else path_of(model, table)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
-    first_calls = {call.path: call for call in reversed(calls)}
-    calls_in_order = [call for call in calls if first_calls[call.path] is call]  # a hook reads a module's first call
-    for call in calls_in_order:
+    first_calls = [call for call in calls if call.number == 1]  # which the tap records
+    for call in first_calls:
         if call.main_input is embedded:
             return EmbeddingTap(call.path, True, (0, 1, 2))
-    for call in calls_in_order:
+    for call in first_calls:
         for is_input, tensor in ((True, call.main_input), (False, tensor_of(call.returned))):
             axes = axes_of(tensor, embedded)
             if axes is not None:
@@ -203,9 +201,10 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
     Only calls that end after the last layer are candidates, because the proof would succeed with any earlier module
     too, even with the embeddings.
     """
-    last = states[-2] if states and len(states) > 1 else None
-    after = max((call.end for call in calls if last is not None and call.main_input is last), default=-1)
-    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= after}
+    last_layer_input = states[-2] if states and len(states) > 1 else None
+    last_layer_calls = [call for call in calls if last_layer_input is not None and call.main_input is last_layer_input]
+    last_layer_end = max((call.end for call in last_layer_calls), default=-1)
+    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= last_layer_end}
     order = [
         path_of(model, model.base_model) or None,
         *(path for path, call in called.items() if isinstance(call.returned, ModelOutput)),
@@ -277,7 +276,7 @@ def _find_head(
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
-            failures.append(f"{trunk.path}: {kind}{first_line(error)}")
+            failures.append(f"{trunk.path}: {kind}{reason_of(error)}")
             return None
         return head, trunk, tokenwise
 

@@ -121,7 +121,13 @@ class Head:
         return torch.cat([self.tokens_with(states)[:, rows] for states in hidden.split(step)])
 
     def _call(self, hidden: Tensor, inputs: Inputs, instead: Mapping[str, Instead]) -> Tensor:
-        """Run a copy whose trunk returns given states, (B, T, H), and return its logits."""
+        """Run a copy whose trunk returns given states, and return its logits.
+
+        Args:
+            hidden: The states, (B, T, H).
+            inputs: The other inputs of the model.
+            instead: Further functions to call instead of modules, by path.
+        """
         piece = self.piece
         skipped = {path: form.return_input for path, form in piece.skipped.items()}
         trunk = {piece.trunk: partial(_return_states, piece.form, piece.swap_if_time_first(hidden))}

@@ -45,9 +45,7 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
     for family in families(inside).values():
         outputs: list[LayerOutput] = []
         last_shape: torch.Size | None = None
-        call_counts: dict[str, int] = {}
         for call in family:
-            call_counts[call.path] = call_counts.get(call.path, 0) + 1
             output = tensor_of(call.returned)
             if output is None or several_states(call.returned):
                 continue
@@ -58,7 +56,7 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
             else:  # the last layer's own output need not be among the states: a norm may follow, or a cut to the text
                 axes = outputs[-1].axes if output.shape == last_shape else None
             if axes is not None and len(outputs) <= len(inner):
-                outputs.append(LayerOutput(call.path, call_counts[call.path], axes))
+                outputs.append(LayerOutput(call.path, call.number, axes))
                 last_shape = output.shape
         if len(outputs) == len(states) - 1:
             trunk_states = (call.hidden for call in calls if call.path == trunk)
@@ -76,15 +74,13 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
 
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
     """Find the module that returns the embedding layer's output, the innermost if several do; None if none does."""
-    call_counts: dict[str, int] = {}
-    candidates: list[tuple[int, LayerOutput]] = []
-    for call in calls:
-        call_counts[call.path] = call_counts.get(call.path, 0) + 1
-        output = tensor_of(call.returned)
-        axes = None if embedded is None else axes_of(output, embedded)
+    if embedded is None:
+        return None
+    for call in sorted(calls, key=lambda call: call.end):
+        axes = axes_of(tensor_of(call.returned), embedded)
         if call.path and axes is not None:
-            candidates.append((call.end, LayerOutput(call.path, call_counts[call.path], axes)))
-    return min(candidates, key=lambda pair: pair[0])[1] if candidates else None
+            return LayerOutput(call.path, call.number, axes)
+    return None
 
 
 def _tokens_first(state: Tensor, text_state: Tensor | None) -> Axes | None:

@@ -128,13 +128,9 @@ def first_layer_input(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor |
         if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.main_input, states[0]) is not None:
             continue
         family = by_family[call.family]
-        one_call_each = len(family) == len(states) - 1 > 1 and family[0] is call and call.main_input is not None
-        if (
-            one_call_each
-            and call.main_input is not None
-            and call.main_input.shape == states[0].shape
-            and _calls_returning(family, states[:-1])
-        ):
+        # The modules of this class are the layers if there is one for each state but the last, and it is their first.
+        are_layers = len(family) == len(states) - 1 > 1 and family[0] is call and _calls_returning(family, states[:-1])
+        if are_layers and call.main_input is not None and call.main_input.shape == states[0].shape:
             return call.main_input
     return None
 

@@ -67,6 +67,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
         logits: The model's own logits for them, (N, V).
     """
     size, tolerance = logits.shape[-1], tolerance_for(logits)
+    # A shift by about 0.382 of the vocabulary, which is far from any simple fraction of it.
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
 
     def project_shifted(embedding: Any, states: Tensor) -> Tensor:

@@ -74,6 +74,8 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
     entries: list[SignalEntry] = []
 
     def recorder(path: str, module: Any) -> Replace:
+        """Return a function that records a call of the module, if it is the first that reads a signal."""
+
         def record_entry(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             entry_input = args[0] if args else next(iter(kwargs.values()), None)
             if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():

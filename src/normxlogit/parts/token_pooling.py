@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.pool import Pool
-from ..copies.run import Form, tensor_of
+from ..copies.run import Form
 from ..copies.trace import Call
 from .layer_to_head import run_trunk
 
@@ -37,18 +37,8 @@ def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPool
     """Return the layers to skip so that a trunk only pools: those that keep the number of states."""
     layers: dict[str, Form] = {}
     for call in calls:
-        output, main_input = tensor_of(call.returned), call.main_input
-        inside = call.path.startswith(trunk.path + ".") and not any(
-            call.path.startswith(layer + ".") for layer in layers
-        )
-        keeps_shape = main_input is not None and output is not None and main_input.shape == output.shape
-        if (
-            inside
-            and keeps_shape
-            and main_input is not None
-            and main_input.ndim == 3
-            and main_input.is_floating_point()
-        ):
+        nested = any(call.path.startswith(layer + ".") for layer in layers)
+        if call.path.startswith(trunk.path + ".") and not nested and call.keeps_shape:
             layers[call.path] = Form.of(call.returned)
     if not layers:
         raise LookupError("the trunk has no layers that could be left out")

@@ -40,14 +40,14 @@ def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
         [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]
         for sequence in (0, 1)
     ]
-    content = max(sequences, key=len)
-    room = limit - (len(encoding) - len(content))
-    if room < 1:
+    text_tokens = max(sequences, key=len)
+    tokens_per_window = limit - (len(encoding) - len(text_tokens))
+    if tokens_per_window < 1:
         raise InputError(
             f"the shorter text of the pair fills the model's {limit} tokens, which leaves no room for windows of the "
             "longer; shorten it"
         )
-    return content, room
+    return text_tokens, tokens_per_window
 
 
 def _window_places(encoding: Encoding, content: Places, start: int, room: int) -> Places:
@@ -90,41 +90,62 @@ def merge_windows(
     biases = [result.bias for result in results if result.bias is not None]
     adds_up = len(biases) == len(results)
     total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)
-    count = np.zeros(len(encoding), dtype=np.float32)  # (T,)
+    windows_of_token = np.zeros(len(encoding), dtype=np.float32)  # (T,)
     for places, result in zip(kept_windows, results, strict=True):
         total[..., places] += result.scores
-        count[places] += 1
-    scores = total / (len(kept_windows) if adds_up else count)  # (..., T)
+        windows_of_token[places] += 1
+    scores = total / (len(kept_windows) if adds_up else windows_of_token)  # (..., T)
     token_predictions = None
     if first.token_predictions is not None:
-        best: dict[int, tuple[int, int, int]] = {}
+        best: dict[
+            int, tuple[int, int, int]
+        ] = {}  # by token: its distance to the ends of a window, window, index there
         for window, places in enumerate(kept_windows):
             for index, token in enumerate(places):
                 margin = min(index, len(places) - 1 - index)
-                best[token] = max(best.get(token, (-1, 0, 0)), (margin, -window, index))
+                if token not in best or margin > best[token][0]:
+                    best[token] = margin, window, index
+        most_central = [best[token] for token in range(len(encoding))]
         token_predictions = tuple(
-            results[-window].token_predictions[index]  # type: ignore[index]
-            for _, window, index in (best[i] for i in range(len(encoding)))
+            results[window].token_predictions[index]  # type: ignore[index]
+            for _, window, index in most_central
         )
     note = (
         f"the text has {len(encoding)} tokens and the model reads {limit}: it was read in {len(kept_windows)} windows; "
         + ("scores are shares of the mean logits, " if adds_up else "scores are the mean where windows overlap, ")
         + "and the prediction is that of the mean logits"
     )
-    worst = {
-        name: max((r.diagnostics[name] for r in results), key=lambda v: float(np.max(np.abs(v))))
+    worst_diagnostics = {
+        name: max((r.diagnostics[name] for r in results), key=lambda values: float(np.max(np.abs(values))))
         for name in first.diagnostics
     }
     bias = np.asarray(np.mean(biases, 0), np.float32) if adds_up else None  # (...,)
     sinks = tuple(sorted({int(places[i]) for places, r in zip(kept_windows, results, strict=True) for i in r.sinks}))
     sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
-    besides = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
+    bias_and_sinks = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
     notes = [text for text in first.notes if text not in sink_note(first.tokens, first.units.special, first.sinks)]
     first = replace(first, notes=(*notes, *sink_note(encoding.tokens, encoding.special, sinks)))  # those of all windows
-    return _whole(encoding, first, scores, note, token_predictions=token_predictions, diagnostics=worst, **besides)
+    return _whole(
+        encoding,
+        first,
+        scores,
+        note,
+        token_predictions=token_predictions,
+        diagnostics=worst_diagnostics,
+        **bias_and_sinks,
+    )
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
+    """Return the result of a window as one of the whole text.
+
+    Args:
+        encoding: The whole text.
+        result: The result of a window, whose other fields hold for the whole text.
+        scores: The scores of all tokens.
+        note: A note on the windows.
+        **changes: Further fields that differ.
+    """
     return replace(
         result,
         scores=np.ascontiguousarray(scores, dtype=np.float32),

@@ -89,10 +89,14 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
 
 
 def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium], Scores]:
-    """Return the pictures and sounds of an encoding, and the scores with those of an encoder's frames as parts."""
+    """Return the pictures and sounds of an encoding, and the scores.
+
+    The frames of an encoder that reads a sound, which are the last units of the scores, become the parts of the sound.
+    """
     signal = context.signal
     if signal is not None and signal.sound is not None:
-        scores, frames = _frames_as_parts(scores, len(context)), scores.values.shape[-1] - len(context)
+        frames = scores.values.shape[-1] - len(context)  # of the encoder, after the tokens
+        scores = _frames_as_parts(scores, len(context))
         end = signal.times[-1][1] if signal.times else 0.0  # the model's rate may not be known
         return (moments_of(signal.sound, frames, end or signal.sound.seconds or float(frames)),), scores
     if signal is not None and signal.picture is not None:

@@ -220,7 +220,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
         target.ids,
         target.contrast,
-        _places(run),
+        _positions_in_texts(run),
         None if extractive else model.task.top(run.logits),
         _token_predictions(model, run, options.token_predictions),
         scores.bias,
@@ -250,15 +250,15 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     )
 
 
-def _places(run: ForwardPass) -> Tensor | None:
+def _positions_in_texts(run: ForwardPass) -> Tensor | None:
     """Return the positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
     if run.positions is None or not run.batch.padded:
         return run.positions
     earlier_tokens = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
-    places = earlier_tokens.gather(
+    positions_in_texts = earlier_tokens.gather(
         1, run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)
     )  # (B, 1) or (B, 2)
-    return places.view_as(run.positions)
+    return positions_in_texts.view_as(run.positions)
 
 
 def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str, Any]:

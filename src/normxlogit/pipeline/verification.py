@@ -18,6 +18,7 @@ from ..model.forward_pass import ForwardPass, to_host
 from ..model.masking import moved_position, remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
+from ..results.layers import representative_layer
 from ..results.targets import Prediction
 from ..results.units.media import Medium
 from ..results.units.words import UnitScore
@@ -40,21 +41,22 @@ SHOWN = 5
 Tokens = tuple[int, ...]
 
 
-class MeasuredQuantity(NamedTuple):
-    """The quantity that a verification measures, with the kind of removed units."""
-
-    target: str
-    quantity: Quantity
-    unit: RemovedUnit
-    removed_by: RemovedBy
-
-
 class Removable(NamedTuple):
-    """The removable parts of an input, their kind, and how they are removed."""
+    """The removable parts of an input, and what is measured without them.
+
+    Attributes:
+        parts: The parts with their scores.
+        unit: Their kind.
+        removed_by: How they are removed.
+        target: The name of what is explained.
+        quantity: The measured quantity.
+    """
 
     parts: list[UnitScore]
     unit: RemovedUnit
     removed_by: RemovedBy
+    target: str = "the completion"
+    quantity: Quantity = "log-probability"
 
 
 class Answer(NamedTuple):
@@ -87,17 +89,17 @@ def with_verifications(
     """
     limit, verified = model.encoder.limit, list(results)
     groups: dict[Hashable, list[int]] = {}  # signals of one shape are read together; texts are padded
-    for place, (encoding, result) in enumerate(zip(encodings, results, strict=True)):
+    for place, encoding in enumerate(encodings):
         if limit is not None and len(encoding) > limit:
-            verified[place] = _with_note(result, NOT_VERIFIED)
-        elif not removable_for_task(model, result).parts:
-            verified[place] = _with_note(result, "not verified: there is nothing that could be removed")
+            verified[place] = _with_note(results[place], NOT_VERIFIED)
         else:
             groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
     for places in groups.values():
-        answers = AnswersWithout(model, [encodings[i] for i in places], [results[i] for i in places])
-        for place, verification in zip(places, _run(answers, [results[i] for i in places], verify), strict=True):
-            verified[place] = replace(results[place], verified=verification)
+        group = [results[place] for place in places]
+        answers = AnswersWithout(model, [encodings[place] for place in places], group)
+        removables = [removable_for_task(model, a) for a in group]
+        for place, result in zip(places, run_searches(group, removables, verify, answers), strict=True):
+            verified[place] = result
     return verified
 
 
@@ -108,15 +110,16 @@ def removable_for_task(model: TaskModel, a: Attribution) -> Removable:
     is nothing else to remove.
     """
     a = ranked_scores(a)
-    return removable(a, a.target.position if model.task.answers_at_token else None)
+    fixed = a.target.position if model.task.answers_at_token else None
+    return removable(a, fixed)._replace(target=a.target.name, quantity=model.task.measured)
 
 
 def ranked_scores(a: Attribution) -> Attribution:
-    """Return the scores that rank the units: those of the predicted label and the last layer."""
+    """Return the scores that rank the units: those of the predicted label and of the layer that is drawn at first."""
     if a.has_target_axis:
         predicted = None if not a.predictions else a.predictions[0].id
         a = a[next((k for k, target in enumerate(a.targets) if target.id == predicted), 0)]
-    return a if a.layers is None else a.layer(a.layers[-1])
+    return a if a.layers is None else a.layer(a.layers[representative_layer(a)])
 
 
 class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
@@ -190,33 +193,24 @@ class AnswersWithout(PerturbedAnswers[tuple[int, Tokens], Answer]):
         return float(probabilities[position, target.id or 0])
 
 
-def _run(answers: AnswersWithout, results: Sequence[Attribution], verify: int | Literal["auto"]) -> list[Verification]:
-    """Verify several explanations."""
-    model = answers.model
-    questions = []
-    for a in results:
-        candidates, target = removable_for_task(model, a), ranked_scores(a).target
-        measured = MeasuredQuantity(target.name, model.task.measured, candidates.unit, candidates.removed_by)
-        questions.append((candidates.parts, measured))
-    return run_searches(questions, verify, answers)
-
-
 def run_searches(
-    questions: Sequence[tuple[Sequence[UnitScore], MeasuredQuantity]],
+    results: Sequence[Attribution],
+    removables: Sequence[Removable],
     verify: int | Literal["auto"],
     answers: Callable[[list[tuple[int, Tokens]]], Iterable[Answer]],
-) -> list[Verification]:
-    """Run the searches of several inputs in step, so that the inputs they ask for share batches.
+) -> list[Attribution]:
+    """Verify results in step, so that the inputs they ask for share batches; note where nothing can be removed.
 
     Args:
-        questions: The removable parts of each input, and the measured quantity.
+        results: The results.
+        removables: What can be removed of the input of each.
         verify: How many parts are removed.
         answers: Returns the answers to inputs, by their places, without some of their tokens.
     """
     count, everything = (SHOWN, True) if verify == "auto" else (verify, False)
-    searches = [search(parts, count, measured, everything) for parts, measured in questions]
-    verifications: dict[int, Verification] = {}
-    pending = {place: next(running) for place, running in enumerate(searches)}
+    searches = {place: search(r, count, everything) for place, r in enumerate(removables) if r.parts}
+    verified = [_with_note(result, "not verified: there is nothing that could be removed") for result in results]
+    pending = {place: next(running) for place, running in searches.items()}
     while pending:
         replies = iter(answers([(place, tokens) for place, sets in pending.items() for tokens in sets]))
         requested = {}
@@ -224,38 +218,39 @@ def run_searches(
             try:
                 requested[place] = searches[place].send([next(replies) for _ in sets])
             except StopIteration as stop:  # noqa: PERF203  # its value is the verification
-                verifications[place] = stop.value
+                verified[place] = replace(results[place], verified=stop.value)
         pending = requested
-    return [verifications[place] for place in range(len(searches))]
+    return verified
 
 
-def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, everything: bool = False) -> Search:
+def search(removable_units: Removable, count: int, everything: bool) -> Search:
     """Yield the parts to remove: those of the highest scores, alone and together, and as many others as a control.
 
     Args:
-        parts: The removable parts.
+        removable_units: The removable parts.
         count: How many are removed one at a time.
-        measured: The measured quantity.
         everything: Whether the smallest set is searched for among all parts, if the removed ones do not change the
             prediction.
     """
+    parts = removable_units.parts
     order = sorted(range(len(parts)), key=lambda i: -parts[i].score)  # stable: ties go to the earlier one
-    first, remaining = order[:count], order[count:]
-    original, together, *single = yield [(), _tokens(parts, first), *[_tokens(parts, [i]) for i in first]]
+    removed, others = order[:count], order[count:]
+    # Each yield sends lists of tokens to remove, and receives the model's answers without them.
+    original, together, *single = yield [(), _tokens(parts, removed), *[_tokens(parts, [i]) for i in removed]]
 
     def removal(members: Sequence[int], answer: Answer) -> Removal:
         names = tuple(parts[i].text for i in sorted(members))
         changed = answer.outcome != original.outcome
         return Removal(names, _tokens(parts, members), answer.prediction, answer.value, changed)
 
-    by_effect = sorted(zip(first, single, strict=True), key=lambda pair: pair[1].value)
+    by_effect = sorted(zip(removed, single, strict=True), key=lambda pair: pair[1].value)
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
     if not alone and original.outcome is not None:  # there is no outcome where predictions are values
-        ranked = [i for i, _ in by_effect] + (remaining if everything else [])
-        smallest = yield from _smallest(parts, ranked, original, (len(first), together))
-    size = len(first if smallest is None else smallest[0])
-    untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
+        ranked = [i for i, _ in by_effect] + (others if everything else [])
+        smallest = yield from _smallest(parts, ranked, original, (len(removed), together))
+    size = len(removed if smallest is None else smallest[0])
+    untouched = [i for i in others if smallest is None or i not in smallest[0]]
     words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # punctuation is a weak control
     control = None
     if len(words) >= size:
@@ -263,10 +258,13 @@ def search(parts: Sequence[UnitScore], count: int, measured: MeasuredQuantity, e
         (answer,) = yield [_tokens(parts, control_parts)]
         control = removal(control_parts, answer)
     return Verification(
-        **measured._asdict(),
+        target=removable_units.target,
+        quantity=removable_units.quantity,
+        unit=removable_units.unit,
+        removed_by=removable_units.removed_by,
         original=removal([], original),
-        single=tuple(removal([i], answer) for i, answer in zip(first, single, strict=True)),
-        together=removal(first, together),
+        single=tuple(removal([i], answer) for i, answer in zip(removed, single, strict=True)),
+        together=removal(removed, together),
         smallest=None if smallest is None else removal(*smallest),
         control=control,
     )
@@ -334,7 +332,7 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
         a: The explanation, with one score for each unit.
         fixed: A token that stays, unless there is nothing else.
     """
-    parts = with_spaces_before(_text_parts(a)) if a.has_text else []
+    parts = with_spaces_before(text_parts(a)) if a.has_text else []
     return with_media_parts(a, [part for part in parts if fixed not in part.tokens] or parts)
 
 
@@ -356,7 +354,7 @@ def with_media_parts(a: Attribution, words: Sequence[UnitScore]) -> Removable:
         return kinds[0]
     parts = [
         part._replace(text=f"{unit} {part.text}") if unit in ("region", "moment") else part
-        for parts_of_kind, unit, _ in kinds
+        for parts_of_kind, unit, *_ in kinds
         for part in parts_of_kind
     ]
     return Removable(parts, "part", "removed")
@@ -375,7 +373,8 @@ def _named(media: Sequence[Medium], parts_of: Callable[[Medium], list[UnitScore]
     ]
 
 
-def _text_parts(a: Attribution) -> list[UnitScore]:
+def text_parts(a: Attribution) -> list[UnitScore]:
+    """Return the words of a text, or its tokens where words are not known."""
     if a.has_words:
         return a.words()
     plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]

@@ -132,6 +132,8 @@ class Legend(Block):
     Attributes:
         negative: The meaning of blue; None for scores without a sign.
         notes: Further notes on the colours.
+        facts: Notes on the scores, which hold where nothing is coloured too.
+        styles: The meanings of other styles, such as underlines.
         grid: The scores, where all that have no colour can be told by one limit or share.
         unread: Whether the model did not read all of the text.
     """
@@ -141,6 +143,8 @@ class Legend(Block):
     positive: str
     negative: str | None = None
     notes: Sequence[str] = ()
+    facts: Sequence[str] = ()
+    styles: Sequence[str] = ()
     grid: Grid | None = None
     unread: bool = False
 
@@ -156,7 +160,7 @@ class Legend(Block):
         return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) >= faintest]
 
     def remarks(self, faintest: float) -> list[str]:
-        """Return remarks on the colours: which scores have none, and the notes."""
+        """Return the notes on the colours, with that on which scores have none."""
         scales = set(self.grid.scales if self.grid else ())
         if not any(scales):
             return [*self.notes]

@@ -163,4 +163,5 @@ def _slider(block: Sentences) -> Markup:
         for row, pieces in rows
     ]
     count, names = len(block.steps), [safe(piece.name) for piece in rows[0][1]]
-    return _script_data({"steps": [*block.steps], "names": names, "rows": [drawn[i::count] for i in range(count)]})
+    rows_of_step = [drawn[step::count] for step in range(count)]  # the rows of a label are its steps in order
+    return _script_data({"steps": [*block.steps], "names": names, "rows": rows_of_step})

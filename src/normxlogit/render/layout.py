@@ -113,18 +113,29 @@ class Layout:
 
     def legend(self, a: Attribution) -> Legend:
         """Return the legend of a result's colours."""
-        grid, notes = self.grid, []
+        grid, notes, facts = self.grid, [], []
         if a.layers is not None:
             silent = [name for row, name in enumerate(grid.rows) if not grid.strongest(row, 1)]
-            notes = ["each layer by its own largest score", *(f"{name}: {NOTHING}" for name in silent)]
+            notes, facts = ["each layer by its own largest score"], [f"{name}: {NOTHING}" for name in silent]
         scores = grid.scores[0, grid.plain]
         sizes = np.abs(scores)
         one_sign = len(grid.rows) == 1 < len(scores) and ((scores > 0).all() or (scores < 0).all())
         if one_sign and sizes.min() >= LEVEL * sizes.max():
-            notes.append(ONE_SIGN.format(grid.number(0, grid.plain[int(sizes.argmin())])))
+            facts.append(ONE_SIGN.format(grid.number(0, grid.plain[int(sizes.argmin())])))
         unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
         _, positive, negative = meanings(a)
-        return Legend(positive, negative, notes, grid, unread)
+        return Legend(positive, negative, notes, facts, grid=grid, unread=unread)
+
+
+def _kind_of_piece(a: Attribution, tokens: Sequence[int]) -> str:
+    """Return the kind of a piece of some tokens: "special", "read", "sink", "unknown", or "" for ordinary ones."""
+    if a.units.special[tokens[0]] and a.units.special[tokens[-1]]:
+        return "special"
+    if a.reads_at in tokens:
+        return "read"
+    if all(a.units.text[token] in UNKNOWN for token in tokens):
+        return "unknown"
+    return "" if set(a.sinks).isdisjoint(tokens) else "sink"
 
 
 def layout(a: Attribution, *, words: bool | None = None) -> Layout:
@@ -156,17 +167,17 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         WITHOUT: [without_text(a, group) for group in tokens],
         ALONE: [predictions[group[0]] if predictions and len(group) == 1 else "" for group in tokens],
     }
-    special, sinks = a.special_tokens_mask, set(a.sinks)
-    unknown = {i for i, token in enumerate(a.tokens) if token in UNKNOWN}
+    sinks = set(a.sinks)
     spans: list[list[PlacedPiece]] = [[] for _ in texts]
     names: list[str] = []
     kinds, details, current = [], [], 0
     for i, (group, start, end) in enumerate(groups):
-        kind = "unknown" if unknown.issuperset(group) else "" if sinks.isdisjoint(group) else "sink"
-        kind = "read" if a.reads_at in group else kind
-        kind = "special" if special[group[0]] and special[group[-1]] else kind
+        kind = _kind_of_piece(a, group)
         lines = [f"{name}: {measured[i]}" for name, measured in facts.items() if measured[i]]
-        lines += [READ_HERE] * (a.reads_at in group) + [SINK] * (not sinks.isdisjoint(group))
+        if a.reads_at in group:
+            lines.append(READ_HERE)
+        if not sinks.isdisjoint(group):
+            lines.append(SINK)
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
         name = texts[current][start:end] or a.units.text[group[0]]

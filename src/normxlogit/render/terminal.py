@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from io import StringIO
 from typing import Any, Literal, TextIO
 
@@ -93,13 +93,35 @@ def wants_color(stream: TextIO) -> bool:
 
 def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
     """Return each block that a terminal draws, with a blank line between two."""
+    blocks = [*blocks]
+    strengths = (strength for block in blocks for strength in _strengths(block, color))
+    signs = {1 if strength > 0 else -1 for strength in strengths if abs(strength) >= STEPS[0]}
     parts: list[RenderableType] = []
     for block in blocks:
         if isinstance(block, Fold):
             parts += [Text(), *_drawn(block.blocks, color)] if block.essential else []
+        elif isinstance(block, Legend):
+            parts += [Text(), legend] if (legend := _legend(block, color, signs)) else []
         elif block.kind in _DRAW:
             parts += [Text(), _DRAW[block.kind](block, color)]
     return parts[1:]
+
+
+def _strengths(block: Block, color: bool) -> Iterator[float]:
+    """Yield the strengths that are drawn as colours, or as marks behind texts and in columns of their own."""
+    if isinstance(block, Fold):
+        if block.essential:
+            yield from (strength for folded in block.blocks for strength in _strengths(folded, color))
+    elif isinstance(block, Sentences):
+        yield from (piece.strength for row in block.rows for pieces in row.texts for piece in pieces)
+    elif isinstance(block, Table):
+        cells = [field for row in _shown_rows(block) for field in row]
+        yield from (field.strength for field in cells)
+        yield from (piece.strength for field in cells for piece in field.pieces if color)
+    elif isinstance(block, Grid) and color and len(block.columns) <= GRID:
+        yield from block.strengths.ravel().tolist()
+    elif isinstance(block, MediumBlock) and color:
+        yield from (piece.strength for piece in block.parts)
 
 
 def _text(text: str, style: Style | None = None) -> Text:
@@ -165,6 +187,7 @@ def _bar(bar: Bar, color: bool) -> Text:
 
 
 def _cell(cell: Cell, color: bool) -> Text:
+    """Draw a cell: its pieces with their numbers and details, its links, and its bar where there is room."""
     line = Text(overflow="fold")
     for piece in cell.pieces:
         line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
@@ -175,26 +198,40 @@ def _cell(cell: Cell, color: bool) -> Text:
     return line.append_text(_bar(cell.bar, color)) if cell.bar and _width() >= NARROW else line
 
 
+def _shown_rows(block: Table) -> list[Sequence[Cell]]:
+    """Return the rows of a table that a terminal shows."""
+    return [*block.rows] if block.terminal_rows is None else [block.rows[i] for i in block.terminal_rows]
+
+
 def _table(block: Table, color: bool) -> RenderableType:
-    marked = {i for row in block.rows for i, cell in enumerate(row) if cell.strength and not color}
-    sides = [[*(["right"] if c.numbers else ["left"]), *["left"] * (i in marked)] for i, c in enumerate(block.columns)]
-    table = _columns(*(side for column in sides for side in column))
+    """Draw a table; without colours, a column of marks follows each column with coloured cells."""
+    marked = set[int]() if color else {i for row in block.rows for i, cell in enumerate(row) if cell.strength}
+    alignments: list[Literal["left", "right"]] = []
+    headings: list[Text] = []
+    for i, column in enumerate(block.columns):
+        alignments.append("right" if column.numbers else "left")
+        headings.append(_text(column.name, DIM))
+        if i in marked:
+            alignments.append("left")
+            headings.append(Text())
+    table = _columns(*alignments)
     if any(column.name for column in block.columns):
-        names = [[_text(column.name, DIM), *[Text()] * (i in marked)] for i, column in enumerate(block.columns)]
-        table.add_row(*(text for column in names for text in column))
-    shown_rows = range(len(block.rows)) if block.terminal_rows is None else block.terminal_rows
-    for row in (block.rows[i] for i in shown_rows):
-        cells = [
-            [_cell(cell, color), *[Text(_mark(cell.strength).strip("()"))] * (i in marked)]
-            for i, cell in enumerate(row)
-        ]
-        table.add_row(*(text for texts in cells for text in texts))
+        table.add_row(*headings)
+    shown_rows = _shown_rows(block)
+    for row in shown_rows:
+        texts: list[Text] = []
+        for i, cell in enumerate(row):
+            texts.append(_cell(cell, color))
+            if i in marked:
+                texts.append(Text(_mark(cell.strength).strip("()")))
+        table.add_row(*texts)
     left_out = len(block.rows) - len(shown_rows)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
     return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
 
 
 def _grid(block: Grid, color: bool) -> RenderableType:
+    """Draw a small grid of scores as a table; of a large one, only say how large it is."""
     if len(block.columns) > GRID:
         return _text(f"{block.caption}: {len(block.rows)} x {len(block.columns)} scores, which a page shows", DIM)
     table = _columns("right", *("right" for _ in block.columns))
@@ -237,16 +274,20 @@ def _patches(picture: Medium, strengths: FloatArray) -> list[Text]:
     return lines
 
 
-def _legend(block: Legend, color: bool) -> RenderableType:
-    line, style, notes = Text(), DIM if color else None, block.remarks(STEPS[0])
+def _legend(block: Legend, color: bool, signs: Container[int]) -> Text | None:
+    """Return the meanings of the colours or marks of the drawn signs, and what else there is to say on scores."""
+    line, style = Text(), DIM if color else None
     keys = {1: " red ", -1: " blue "} if color else {1: "(+++)", -1: "(---)"}
-    for sign, meaning in block.meanings(STEPS[0]):
+    meanings = [(sign, meaning) for sign, meaning in block.meanings(STEPS[0]) if sign in signs]
+    for sign, meaning in meanings:
         line.append(keys[sign], _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))
+    notes: list[str] = []
     if color:
-        notes += [GREY] if block.unread else []
+        notes = [*block.remarks(STEPS[0]), *block.facts, *block.styles, *([GREY] if block.unread else [])]
     else:
-        notes = ["more signs, more weight", *(note.replace("colour", "mark") for note in notes)]
-    return line.append_text(_text("   ".join(notes), style))
+        remarks = [note.replace("colour", "mark") for note in block.remarks(STEPS[0])]
+        notes = [*(["more signs, more weight", *remarks] if meanings else []), *block.facts]
+    return line.append_text(_text("   ".join(notes), style)) if meanings or notes else None
 
 
 _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
@@ -257,7 +298,6 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Table.kind: _table,
     Grid.kind: _grid,
     MediumBlock.kind: _medium,
-    Legend.kind: _legend,
 }
 """Functions that draw blocks; links and curves are for pages alone."""
 

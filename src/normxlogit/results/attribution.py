@@ -192,6 +192,7 @@ class Attribution(Record):
         return self._media("sound")
 
     def _media(self, kind: str) -> tuple[Medium, ...]:
+        """Return the pictures or the sounds, each with the scores of its parts as a grid or a row."""
         axes = self.scores.shape[:-1]
         return tuple(
             replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))
@@ -280,6 +281,7 @@ class Attribution(Record):
         return replace(self, **fields)
 
     def _index_of(self, target: str | SupportsIndex) -> int:
+        """Return the index of a target that is chosen by its name or index."""
         names = [t.name for t in self.targets]
         if isinstance(target, str):
             if target not in names:
@@ -301,19 +303,23 @@ class Attribution(Record):
         return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
 
     def _with_units_before(self, read_units: list[int]) -> "Attribution":
-        """Return the result of one generated token with the units before it alone."""
-        after = len(self.units) - len(read_units)  # tokens that were not read
-        count = self.text_units - after
-        sinks = tuple(i for i in self.sinks if i < count - 1)  # the position that predicts is never held constant
+        """Return the result of one generated token with the units before it alone.
+
+        Args:
+            read_units: The indices of the units that the model had read: all but the token itself and the later ones.
+        """
+        unread = len(self.units) - len(read_units)
+        text_units = self.text_units - unread
+        sinks = tuple(i for i in self.sinks if i < text_units - 1)  # the position that predicts is never held constant
         text, spans = None, self.units.spans
         if self.text is not None and spans is not None:
             # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
-            text = self.text[: max(spans[count][0], *(end for _, end in spans[:count]), 0)]
+            text = self.text[: max(spans[text_units][0], *(end for _, end in spans[:text_units]), 0)]
         return replace(
             self,
             scores=np.ascontiguousarray(self.scores[..., read_units]),
             units=self.units.take(read_units),
-            media=tuple(replace(medium, first=medium.first - after) for medium in self.media),
+            media=tuple(replace(medium, first=medium.first - unread) for medium in self.media),
             sink=self.sink if sinks else None,
             sinks=sinks,
             targets=tuple(target._replace(span=None) for target in self.targets),
@@ -403,8 +409,8 @@ class Attribution(Record):
             raise DataError("words need the original text and a tokenizer that reports character offsets")
         texts = [self.text, *([] if self.text_pair is None else [self.text_pair])]
         sequences = [
-            None if special or (sequence is not None and of != sequence) else of
-            for special, of in zip(self.special_tokens_mask, self.units.sequence, strict=False)
+            None if special or (sequence is not None and text_index != sequence) else text_index
+            for special, text_index in zip(self.special_tokens_mask, self.units.sequence, strict=False)
         ]
         scores, merge = self.scores[..., : self.text_units], merge or self.merge
         words = merge_words(scores, texts, self.offsets, sequences, merge, self.prompt_tokens)
@@ -510,6 +516,7 @@ class Attribution(Record):
     # Files
 
     def _validate(self) -> None:
+        """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
         self.units.validate()
         count, targets = len(self.units), len(self.targets)
         require(targets > 0 and count > 0, "targets, units: none")
@@ -603,6 +610,7 @@ class Attribution(Record):
         return " / ".join(t for t in (self.prompt, self.text_pair) if t) or "".join(self.tokens)
 
     def _shown(self) -> str:
+        """Return the result in one line, for `repr`."""
         from ..render.describe import shortened
 
         text = f"{shortened(self._heading(), 32)!r}"

@@ -142,16 +142,16 @@ class Exports(ABC):
 
         return written(results_page(self._results(), title=title), path)
 
-    def _drawn(self, most: int) -> "list[Sequence[Block]]":
+    def _blocks_of_first(self, count: int) -> "list[Sequence[Block]]":
         """Return the blocks of the first results; several methods on one text are drawn together."""
         from ..render.builders.collection import cards
 
-        return [card.blocks for card in cards(self._results()[:most]) if card.result]
+        return [card.blocks for card in cards(self._results()[:count]) if card.result]
 
     def _repr_html_(self) -> str:
         from ..render.html import fragment
 
-        drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(self._drawn(FRAGMENTS))]
+        drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(self._blocks_of_first(FRAGMENTS))]
         more = len(self._results()) - FRAGMENTS
         return "".join(drawn) + (f"<p>and {more} more; to_html(path) writes a page of all</p>" if more > 0 else "")
 
@@ -160,7 +160,7 @@ class Exports(ABC):
 
         more = len(self._results()) - PRINTED
         left = [f"and {more} more: slice them, or to_html(path) writes a page of all"] if more > 0 else []
-        return "\n\n".join([*map(text_of_blocks, self._drawn(PRINTED)), *left]) or "no results"
+        return "\n\n".join([*map(text_of_blocks, self._blocks_of_first(PRINTED)), *left]) or "no results"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

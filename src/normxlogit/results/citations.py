@@ -272,10 +272,10 @@ class Citations(Record):
         """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
         if self.verified is not None:
-            places = {unit: place for place, unit in enumerate(self.sources)}
-            whole = np.array(self.verified.original.values)  # (K,)
+            source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
+            nats_with_all = np.array(self.verified.original.values)  # (K,)
             for removal in self.verified.single:
-                losses[:, places[removal.tokens[0]]] = whole - removal.values
+                losses[:, source_of_unit[removal.tokens[0]]] = nats_with_all - removal.values
         return losses
 
     @property
@@ -296,9 +296,10 @@ class Citations(Record):
             TargetError: If the answer has no such sentence.
         """
         scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
-        sources, places = self._sources(scores.shares[self.sources]), {unit: k for k, unit in enumerate(self.sources)}
-        ranked = [sources[places[unit.position]] for unit in scores.top(len(sources))]
-        if sentence is None:
+        sources = self._sources(scores.shares[self.sources])
+        source_of_unit = dict(zip(self.sources, sources, strict=True))
+        ranked = [source_of_unit[unit.position] for unit in scores.top(len(sources))]
+        if sentence is None:  # stable: sources that were not removed follow by score
             ranked.sort(key=lambda source: -math.inf if source.nats is None else source.nats, reverse=True)
         return ranked[:k]
 
@@ -310,7 +311,11 @@ class Citations(Record):
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
         support = self._support_with(LEAST_SHARE)
-        numbers = {i: k for sentence in support for i, k in zip(sentence.sources, sentence.citations, strict=True)}
+        numbers = {  # of the citations, by source
+            source: number
+            for sentence in support
+            for source, number in zip(sentence.sources, sentence.citations, strict=True)
+        }
         texts = [self.attribution.units.text[unit] for unit in self.sources]  # pictures have none
         described = zip(self.documents, self.names, texts, shares.tolist(), strict=True)
         losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
@@ -349,8 +354,24 @@ class Citations(Record):
             cited = _cited_sources(shares, losses) if rests and contradiction is None else ()
             messages = tuple(documents_of[i] for i in cited) if self.messages else ()
             citations = tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited)
-            details = (float(sink[k]), float(bias[k]), share, citations, rests, loss, contradiction, messages)
-            support.append(Support(self.sentences[k], documents, prompt, answer, *details, self.origin, cited))
+            support.append(
+                Support(
+                    text=self.sentences[k],
+                    documents=documents,
+                    prompt=prompt,
+                    answer=answer,
+                    sink=float(sink[k]),
+                    bias=float(bias[k]),
+                    share=share,
+                    citations=citations,
+                    rests=rests,
+                    loss=loss,
+                    contradiction=contradiction,
+                    messages=messages,
+                    origin=self.origin,
+                    sources=cited,
+                )
+            )
         return tuple(support)
 
     @property
@@ -388,7 +409,7 @@ class Citations(Record):
         return [sentence.citations for sentence in self._support_with(LEAST_SHARE)]
 
     def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
-        """Return the answer with marks after each sentence; `written` formats each piece of text."""
+        """Return the answer with marks after each sentence; `format_text` formats each piece of text."""
         text, position = "", len(self.text) - len(self.answer)
         for target, numbers in zip(self.attribution.targets, self.marks, strict=True):
             start, end = target.span or (position, position)
@@ -398,6 +419,7 @@ class Citations(Record):
         return text + format_text(self.text[position:])
 
     def _validate(self) -> None:
+        """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
         a, tested, sources = self.attribution, self.verified, self.sources
         a._validate()
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")

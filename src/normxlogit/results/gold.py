@@ -46,36 +46,39 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
         tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices, and digits are where
             there is no such token.
     """
-    plain = [_plain_label(value) for value in values]
+    plain_values = [_plain_label(value) for value in values]
     index_of = {name: index for index, name in labels}
-    numbered = {number: name for name in index_of if (number := _number(name)) is not None}
-    as_names = not tokens and any(number != index_of[name] for number, name in numbered.items())
-    from_one = len(numbered) == len(index_of) and all(number == index_of[name] + 1 for number, name in numbered.items())
-    if from_one and any(_number(value) == 0 for value in plain):
-        index_of, as_names = {}, False
-    spelled: dict[str, list[str]] = {}
+    name_of_number = {number: name for name in index_of if (number := _number(name)) is not None}
+    numbers_are_names = not tokens and any(number != index_of[name] for number, name in name_of_number.items())
+    named_from_one = len(name_of_number) == len(index_of) and all(
+        number == index_of[name] + 1 for number, name in name_of_number.items()
+    )
+    if named_from_one and any(_number(value) == 0 for value in plain_values):
+        index_of, numbers_are_names = {}, False
+    names_without_case: dict[str, list[str]] = {}
     for name in index_of:
         if not tokens or name.casefold() in BOOLEANS:
-            spelled.setdefault(name.strip().casefold(), []).append(name)
+            names_without_case.setdefault(name.strip().casefold(), []).append(name)
 
     def read(value: Any) -> Gold:
+        """Return one label: by its exact name, by its name in other capitals, or by its index."""
         if value is None or (str(value) in index_of and not (tokens and not isinstance(value, str))):
             return Gold(None if value is None else str(value))
         word = str(value).strip().casefold()
-        if len(names := spelled.get(word, [])) == 1:
+        if len(names := names_without_case.get(word, [])) == 1:
             return Gold(names[0])
         if word in BOOLEANS:
-            if not BOOLEANS.keys().isdisjoint(spelled):
+            if not BOOLEANS.keys().isdisjoint(names_without_case):
                 return Gold(word)
             value = BOOLEANS[word]
         number = _number(value)
-        if number is None or number != int(number) or as_names:
-            return Gold(str(value) if number is None else numbered.get(number, str(value)))
+        if number is None or number != int(number) or numbers_are_names:
+            return Gold(str(value) if number is None else name_of_number.get(number, str(value)))
         if number < 0:
             raise InputError(f"gold label {value} is neither a label nor the index of one; None marks a missing label")
         return Gold(id=int(number))
 
-    return [read(value) for value in plain]
+    return [read(value) for value in plain_values]
 
 
 def _plain_label(value: Any) -> bool | int | float | Decimal | str | None:

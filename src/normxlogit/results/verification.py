@@ -61,8 +61,8 @@ class Swap(NamedTuple):
         end: One past its last.
         other: The likeliest other value of its kind.
         source: The name of the first source that holds the other value.
-        margin: Log-probability of the sentence less that with the other value, in nats; below 0 the model would rather
-            have read the other.
+        margin: Log-probability of the sentence, with the value as it is or as the documents write it, whichever is
+            likelier, less that with the other value, in nats; below 0 the model would rather have read the other.
     """
 
     sentence: Index

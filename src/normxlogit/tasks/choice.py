@@ -1,14 +1,14 @@
 """Tasks that compare the logits of several texts: multiple choice and zero-shot classification."""
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..copies.clone import accept_single_choices
+from ..copies.clone import override_forward
 from ..errors import InputError, TargetError
 from ..inputs.batching import Batch
 from ..results.attribution import Attribution
@@ -92,13 +92,13 @@ class MultipleChoice(Comparing):
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy read every row as a question with one choice."""
-        accept_single_choices(module)
+        override_forward(module, lambda original, **inputs: original(**_with_choice_axis(inputs)))
         super().adapt(module)
         return True
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of one text as one choice, (B, 1, T)."""
-        return {name: value[:, None] if value.ndim > 1 else value for name, value in inputs.items()}
+        return _with_choice_axis(inputs)
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
         """Return the pairs (prompt, choice) of each question."""
@@ -112,3 +112,11 @@ class MultipleChoice(Comparing):
                 raise InputError(f"input {index} must be (prompt, [choices]) with two choices or more")
             questions.append(Alternatives(choices, [(question[0], choice) for choice in choices]))
         return questions, single
+
+
+def _with_choice_axis(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs of (B, T) as those of one choice each, (B, 1, T)."""
+    return {
+        name: value[:, None] if isinstance(value, Tensor) and value.ndim > 1 else value
+        for name, value in inputs.items()
+    }

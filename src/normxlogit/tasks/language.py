@@ -24,6 +24,10 @@ class LanguageTask(Task):
     outputs = "the tokens of the vocabulary"
     target_kind = "token"
 
+    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+        """Return the last token, of an encoder-decoder model the decoder's, (B,)."""
+        return with_chosen_positions(batch, last_tokens(batch))
+
     def check_answer(self, logits: Tensor, name: str) -> None:
         """Refuse logits with far fewer entries than the tokenizer has tokens."""
         count, tokens = logits.shape[-1], len(self.tokenizer)
@@ -87,10 +91,6 @@ class CausalLM(LanguageTask):
                 else f"{model.name} reads texts alone, and a message holds a {kinds[0]}"
             )
         return [self.read_prompt(model, prompt, special=False) for prompt in prompts], single
-
-    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the last token, (B,)."""
-        return with_chosen_positions(batch, last_tokens(batch))
 
     def known_position(self, encoding: Encoding) -> int | None:
         """Return the last token."""

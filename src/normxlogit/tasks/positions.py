@@ -1,17 +1,16 @@
 """Positions: the token whose prediction is explained."""
 
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import InputError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..inputs.texts import whole_number
 
 Place = int | str | tuple[int, int]
 """A token's index (negative from the end), a piece of the text, or a span of characters."""
@@ -97,20 +96,14 @@ def _as_place(position: Any) -> Place:
     """Return the caller's place with plain integers, or raise an error if it is not a place."""
     if isinstance(position, str):
         return position
+    if isinstance(position, tuple) and len(position) == 2:
+        start, end = map(whole_number, position)
+        if start is not None and end is not None:
+            return start, end
+    elif (index := whole_number(position)) is not None:
+        return index
     expected = "a token's index, a piece of the text, or its characters as (start, end)"
-    try:
-        if isinstance(position, tuple) and len(position) == 2:
-            return _as_integer(position[0]), _as_integer(position[1])
-        return _as_integer(position)
-    except TypeError:
-        raise InputError(f"a position is {expected}, not {position!r}") from None
-
-
-def _as_integer(number: Any) -> int:
-    """Return an integer of any integer type as an int; raise a `TypeError` for everything else, also booleans."""
-    if isinstance(number, bool | np.bool_):  # which older numpy takes for a number
-        raise TypeError
-    return operator.index(number)
+    raise InputError(f"a position is {expected}, not {position!r}")
 
 
 def _span_of(text: str, piece: str) -> tuple[int, int]:

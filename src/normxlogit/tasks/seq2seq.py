@@ -21,7 +21,6 @@ from ..inputs.token_ids import check_ids
 from .base import TaskName
 from .interfaces import ModelInterface
 from .language import LanguageTask, special_tokens
-from .positions import last_tokens, with_chosen_positions
 
 
 @dataclass
@@ -59,10 +58,6 @@ class Seq2Seq(LanguageTask):
         """Return the inputs of encoder and decoder."""
         ids = torch.tensor([_source_ids(batch.encodings[0])], device=device)  # (1, S)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": inputs["input_ids"]}
-
-    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the decoder's last token, (B,)."""
-        return with_chosen_positions(batch, last_tokens(batch))
 
     def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse to explain a source by itself."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeGuard
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..copies.non_finite import mean_logit
 from ..errors import TargetError
+from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
 from ..results.targets import Target
 from .base import Task
@@ -206,15 +206,7 @@ def _choices(task: Task, spec: TargetSpec, outputs: int) -> tuple[list[int], boo
 
 def is_choice(value: object) -> TypeGuard[Choice]:
     """Return whether a value is one choice: a name, or an index of any integer type."""
-    if isinstance(value, str):
-        return True
-    if isinstance(value, bool | np.bool_):
-        return False
-    try:
-        operator.index(value)  # type: ignore[arg-type]
-    except (TypeError, RuntimeError):  # tensors of several elements, of floats, or without data
-        return False
-    return True
+    return isinstance(value, str) or whole_number(value) is not None
 
 
 def _place_of(output_id: int, places: Sequence[int]) -> int | None:

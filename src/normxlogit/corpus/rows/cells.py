@@ -42,12 +42,7 @@ def prompt_cell(value: Any, column: str) -> str:
     if value is None:
         raise ValueError(f"no prompt: {column} is null")
     if isinstance(value, list):
-        # A struct of Arrow has the fields of all rows, null where a message has none.
-        messages = [
-            {k: v for k, v in message.items() if v is not None} if isinstance(message, dict) else message
-            for message in value
-        ]
-        return json.dumps(messages, default=json_value)
+        return json.dumps(value, default=json_value)
     if not isinstance(value, str):
         raise ValueError(f"no prompt: {column} holds {str(value)[:80]!r}")
     return json.dumps(text_cell(value, column))
@@ -59,8 +54,6 @@ def documents_cell(value: Any, column: str) -> str:
     Raises:
         ValueError: If they cannot be read.
     """
-    if isinstance(value, Mapping):  # a struct of Arrow has the fields of all rows, null where one has none
-        value = {name: document for name, document in value.items() if document is not None}
     try:
         return json.dumps(documents_by_name(value))
     except InputError as error:

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Literal
 
 from ...errors import DataError
 from ...inputs.text_files import UTF16, dialect_of, encoding_of
@@ -31,8 +31,8 @@ BLOCK = 4096
 LONGEST = 8 << 20
 """Most characters of a cell of CSV."""
 
-LAST = "\x1elast"
-"""The line that is appended to a CSV file."""
+END_MARK = "\x1elast"
+"""A line that is appended to a CSV file. Where it does not come back as a row of its own, a quote was left open."""
 
 OPEN_QUOTE = "a quote is not closed: the rows after it were read as one, or not at all"
 
@@ -41,7 +41,7 @@ NO_TEXT = "UTF-16, or no text at all; save it as UTF-8"
 SHOWN = 40
 """Characters of a cell that an error shows."""
 
-FORMATS = ("parquet", "jsonl", "csv", "tsv", "arrow", "text")
+Format = Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"]
 
 InputRow = Mapping[str, Any] | str
 """The values of a row, or the reason why it cannot be read."""
@@ -67,6 +67,11 @@ class RowBlock:
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         return cls(columns, [None] * len(table), fraction)
 
+    def cells(self, name: str) -> list[Any]:
+        """Return the cells of a column as Python values."""
+        column = self.columns[name]
+        return column if isinstance(column, list) else list(column.to_pylist())
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -87,7 +92,7 @@ def arrow_module() -> Any:
     Raises:
         DataError: If it is missing.
     """
-    missing = "corpora need pyarrow: pip install 'normxlogit[scale]'"
+    missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
     optional_module("pyarrow.compute", missing)
     return optional_module("pyarrow", missing)
 
@@ -126,6 +131,7 @@ def _parquet(file: Any) -> Reader:
 
 
 def _arrow(file: Any, size: int) -> Reader:
+    """Return a reader of an Arrow file or stream of `size` bytes."""
     arrow = arrow_module()
     is_file = file.read(6) == b"ARROW1"  # otherwise a stream, as `datasets` writes it
     file.seek(0)
@@ -186,16 +192,17 @@ def _without_views(arrow: Any, kind: Any) -> Any:
 
 
 def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
+    """Return a reader of a CSV or TSV file; `fraction` returns the share of the file that is read."""
     dialect = dialect_of(file, kind)
     # A cell that is not UTF-8 is a problem of its row, not of the file.
     lines = io.TextIOWrapper(file, dialect.encoding, "surrogateescape", newline="")
-    reader = csv.reader(chain(islice(lines, dialect.skipped, None), [LAST]), delimiter=dialect.delimiter)
+    reader = csv.reader(chain(islice(lines, dialect.skipped, None), [END_MARK]), delimiter=dialect.delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]
-    if names == [LAST]:
+    if names == [END_MARK]:
         raise ValueError("the file is empty")
     if "\0" in names[0]:
         raise ValueError(NO_TEXT)
-    if names[-1].endswith(LAST):
+    if names[-1].endswith(END_MARK):
         raise DataError(OPEN_QUOTE)
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
@@ -203,15 +210,16 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
         while rows := _next_rows(reader, BLOCK):
             if dialect.delimiter == "\t":
                 _check_cells(names, rows)
-            if ended := rows[-1] == [LAST]:
+            ended = rows[-1] == [END_MARK]
+            if ended:
                 rows.pop()
             rows = [row or [""] * len(names) for row in rows]  # an empty line
             problems = [
                 None if len(row) == len(names) else f"the row has {len(row)} columns instead of {len(names)}"
                 for row in rows
             ]
-            good = ([None] * len(names) if problem else row for row, problem in zip(rows, problems, strict=True))
-            cells = dict(zip(names, zip(*good, strict=True), strict=False))
+            usable = ([None] * len(names) if problem else row for row, problem in zip(rows, problems, strict=True))
+            cells = dict(zip(names, zip(*usable, strict=True), strict=False))  # the cells of each column
             yield RowBlock({name: _decoded(cells.get(name, ())) for name in columns}, problems, fraction())
         if not ended:
             raise DataError(OPEN_QUOTE)
@@ -220,10 +228,11 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
     return Reader(names, blocks)
 
 
-def _next_rows(reader: Iterator[list[str]], most: int) -> list[list[str]]:
+def _next_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
+    """Return up to `count` further rows."""
     limit = csv.field_size_limit(LONGEST)  # of the whole process
     try:
-        return list(islice(reader, most))
+        return list(islice(reader, count))
     except csv.Error as error:
         raise ValueError(error) from None
     finally:
@@ -297,7 +306,8 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[InputRow]:
 def _rows_of_array(content: bytes) -> Iterator[InputRow]:
     """Yield the objects of a JSON array; for any other entry, the error instead.
 
-    What begins as an array and is none may be lines of JSON the first of which is an array: each is a row.
+    Content that begins with "[" but is not one array may be lines of JSON, the first of them an array. Then each line
+    is a row.
     """
     try:
         rows = json.loads(content)

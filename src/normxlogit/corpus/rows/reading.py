@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 from urllib.parse import unquote
 
-from ...errors import DataError, first_line
+from ...errors import DataError, reason_of
 from ...inputs.media.items import SUFFIXES as MEDIA_SUFFIXES
 from ...inputs.texts import collected, is_column
 from ...results.storage.tables import optional_module
 from .formats import (
     BLOCK,
-    FORMATS,
+    Format,
     InputRow,
     Reader,
     RowBlock,
@@ -82,8 +82,9 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
         kind: The format, where a name does not tell it.
         files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
-    if kind is not None and kind not in FORMATS:
-        raise DataError(f"no format {kind!r}; there are {', '.join(FORMATS)}")
+    arrow_module()  # raises DataError if it is missing
+    if kind is not None and kind not in get_args(Format):
+        raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
     if isinstance(inputs, str | Path):
         inputs = [inputs]
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
@@ -137,7 +138,7 @@ def _table_source(table: Any) -> "TableSource | RowSource":
             rows = (dict(zip(names, row, strict=True)) for row in values.itertuples(index=False, name=None))
             return RowSource(rows, {"name": "rows in memory"})
         raise DataError(
-            f"cannot read this {type(table).__name__} as an Arrow table: {_reason(error)}; give its rows as "
+            f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}; give its rows as "
             'mappings such as {"text": "..."}'
         ) from None
 
@@ -148,18 +149,24 @@ def _mapping(row: Any) -> Mapping[str, Any]:
     return row
 
 
-def _standard_input(kind: str) -> "RowSource":
+def _standard_input(kind: str) -> InputSource:
+    """Return the source of standard input: its lines as they come, or a table, which is read whole."""
+    name = "standard input"
     if kind not in ("text", "jsonl"):
-        raise DataError("standard input is read as text or jsonl; save other formats to a file")
+        from fsspec.implementations.memory import MemoryFileSystem
+
+        system, content = MemoryFileSystem(), sys.stdin.buffer.read()
+        system.pipe_file(name, content)
+        return FileSource([File(system, name, name, kind, len(content), {})])
     try:
-        return RowSource(rows_of_lines(sys.stdin.buffer, kind), {"name": "standard input", "format": kind})
+        return RowSource(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
     except ValueError as error:
-        raise DataError(f"standard input: not {kind}: {error}") from None
+        raise DataError(f"{name}: not {kind}: {error}") from None
 
 
 def _dataset(name: str) -> Any:
     """Return the data set with a name, None if the name is that of files."""
-    missing = "data sets need datasets: pip install 'normxlogit[paper]'"
+    missing = "data sets need datasets: pip install 'normxlogit[eval]'"
     if name.startswith("hf:"):
         datasets = optional_module("datasets", missing)
         name_or_path, _, split = name[3:].partition(":")
@@ -195,18 +202,18 @@ class File:
         from fsspec.core import OpenFile
         from fsspec.utils import infer_compression
 
-        packing = infer_compression(self.path)
-        if packing is None and Path(self.path).suffix in PACKED:
+        compression = infer_compression(self.path)
+        if compression is None and Path(self.path).suffix in PACKED:
             raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
         try:
-            with OpenFile(self.system, self.path, "rb", compression=packing).open() as file:
-                yield open_reader(file, self.kind, 0 if packing else self.size)
+            with OpenFile(self.system, self.path, "rb", compression=compression).open() as file:
+                yield open_reader(file, self.kind, 0 if compression else self.size)
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise DataError(f"cannot read {self.name}: {_reason(error)}") from None
+            raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
         except (ValueError, arrow_module().ArrowException) as error:
-            raise DataError(f"{self.name}: not {self.kind}: {_reason(error)}") from None
+            raise DataError(f"{self.name}: not {self.kind}: {reason_of(error)}") from None
 
     def names(self) -> list[str]:
         """Return the names of the columns that the file holds."""
@@ -230,13 +237,8 @@ class File:
                     file.seek(self.size - ENDS)
                 digest.update(file.read(ENDS))
         except OSError as error:
-            raise DataError(f"cannot read {self.name}: {_reason(error)}") from None
+            raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
         return digest.hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason of an error in one line."""
-    return getattr(error, "strerror", None) or first_line(error) or type(error).__name__
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -255,7 +257,7 @@ def _files(name: str, kind: str | None) -> list[File]:
             return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0), {})]
         files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0), _partitions(p, path)) for p in paths]
     except (OSError, ImportError, ValueError) as error:
-        raise DataError(f"cannot read {name}: {_reason(error)}") from None
+        raise DataError(f"cannot read {name}: {reason_of(error)}") from None
     if not files:
         raise DataError(f"{name}: {NOT_READ if kind is None and media_files([name]) else 'no such file'}")
     return files
@@ -274,7 +276,7 @@ def _kind(path: str) -> str:
         return "jsonl"
     if suffix not in SUFFIXES:
         raise DataError(
-            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(FORMATS)}"
+            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(get_args(Format))}"
         )
     return SUFFIXES[suffix]
 
@@ -305,17 +307,19 @@ class FileSource:
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Read all files; the share is that of their bytes."""
         total, bytes_read = max(sum(file.size for file in self.files), 1), 0
-        kinds = self._partition_types(columns)
-        inside = [name for name in columns if name not in kinds]
+        partition_types = self._partition_types(columns)
+        columns_in_files = [name for name in columns if name not in partition_types]
         for file in self.files:
-            values = {name: file.partitions.get(name) for name in kinds}
-            for block in file.blocks(inside):
-                shared = {
-                    name: arrow_module().array([values[name]] * len(block.problems), "string").cast(kind)
-                    for name, kind in kinds.items()
+            partitions = {name: file.partitions.get(name) for name in partition_types}
+            for block in file.blocks(columns_in_files):
+                partition_columns = {
+                    name: arrow_module().array([partitions[name]] * len(block.problems), "string").cast(kind)
+                    for name, kind in partition_types.items()
                 }
                 yield RowBlock(
-                    {**block.columns, **shared}, block.problems, (bytes_read + block.fraction * file.size) / total
+                    {**block.columns, **partition_columns},
+                    block.problems,
+                    (bytes_read + block.fraction * file.size) / total,
                 )
             bytes_read += file.size
 

@@ -120,22 +120,24 @@ class Shard:
 def read_shards(source: InputSource, columns: InputColumns, size: int) -> Iterator[Shard]:
     """Read a source shard by shard."""
     arrow = arrow_module()
-    waiting: list[Any] = []
-    count = index = row = 0
+    tables: list[Any] = []
+    waiting_rows = index = row = 0
     fraction = 0.0
     kept_types: dict[str, Any] = {}  # types, as the first block has them
     for block in source.blocks(columns.names):
         table = _normalised(arrow, block, columns, row, kept_types)
-        row, before, fraction = row + len(table), fraction, block.fraction
-        waiting.append(table)
-        count += len(table)
-        while count >= size:
-            table = arrow.concat_tables(waiting)
-            waiting, count, index = [table.slice(size)], count - size, index + 1
-            unread = min(count / max(len(block.problems), 1), 1.0)
-            yield _shard(table.slice(0, size), index - 1, fraction - unread * (fraction - before))
-    if count:
-        yield _shard(arrow.concat_tables(waiting), index, fraction)
+        row, fraction_before, fraction = row + len(table), fraction, block.fraction
+        tables.append(table)
+        waiting_rows += len(table)
+        while waiting_rows >= size:
+            table = arrow.concat_tables(tables)
+            tables, waiting_rows, index = [table.slice(size)], waiting_rows - size, index + 1
+            unread_share_of_block = min(waiting_rows / max(len(block.problems), 1), 1.0)
+            yield _shard(
+                table.slice(0, size), index - 1, fraction - unread_share_of_block * (fraction - fraction_before)
+            )
+    if waiting_rows:
+        yield _shard(arrow.concat_tables(tables), index, fraction)
 
 
 def left_shards(
@@ -154,21 +156,22 @@ def left_shards(
         written: The shards that are written.
         skipped: Called with the share of the input that is done.
     """
-    unseen, rows = set(written), 0
+    expected_indices, rows = set(written), 0
     for shard in read_shards(source, columns, size):
-        finished, rows = written.get(shard.index), rows + len(shard.table)
-        unseen.discard(shard.index)
-        if finished is None:
+        written_shard, rows = written.get(shard.index), rows + len(shard.table)
+        expected_indices.discard(shard.index)
+        if written_shard is None:
             yield shard
-        elif (finished.digest, finished.rows) != (shard.digest, len(shard.table)):
+        elif (written_shard.digest, written_shard.rows) != (shard.digest, len(shard.table)):
+            last_row = written_shard.first + written_shard.rows - 1
             raise DataError(
-                f"rows {finished.first} to {finished.first + finished.rows - 1} of the input have changed since they "
-                "were explained; give another --output, or the input as it was"
+                f"rows {written_shard.first} to {last_row} of the input have changed since they were explained; give "
+                "another --output, or the input as it was"
             )
         elif skipped is not None:
             skipped(shard.fraction)
-    if unseen:
-        last = written[max(unseen)]
+    if expected_indices:
+        last = written[max(expected_indices)]
         raise DataError(
             f"the input has {rows} rows, and {last.first + last.rows} were explained before; give another --output, or "
             "the input as it was"
@@ -182,54 +185,41 @@ def _shard(table: Any, index: int, fraction: float) -> Shard:
 
 def _digest(table: Any) -> str:
     """Return a digest of values that does not depend on the format from which they were read."""
-    arrow, digest = arrow_module(), hashlib.blake2b(digest_size=12)
-    rows = arrow.array(np.arange(len(table)))
-    for name in table.column_names:
-        column = table[name]
-        digest.update(name.encode())
-        if str(column.type) != "string":
-            if arrow.types.is_dictionary(column.type):  # whose values are those of the whole block
-                column = column.cast(column.type.value_type)
-            column = column.take(rows)  # without the bytes behind nulls and, in the padding, of the next rows
-            sink = arrow.BufferOutputStream()
-            with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
-                writer.write_table(arrow.table({name: column}))
-            digest.update(sink.getvalue())
-            continue
-        for chunk in column.chunks:
-            _, bounds, data = chunk.buffers()
-            places = np.frombuffer(bounds, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            digest.update(np.diff(places).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
-            if data is not None:
-                digest.update(memoryview(data)[places[0] : places[-1]])
-    return digest.hexdigest()
+    arrow = arrow_module()
+    columns = {
+        name: column.cast(column.type.value_type) if arrow.types.is_dictionary(column.type) else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    # A copy: a slice keeps bytes behind nulls, and those of the next rows as padding.
+    copy = arrow.table(columns).take(arrow.array(np.arange(len(table))))
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, copy.schema) as writer:
+        writer.write_table(copy)
+    return hashlib.blake2b(sink.getvalue(), digest_size=12).hexdigest()
 
 
-def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first: int, kept_types: dict[str, Any]) -> Any:
+def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: int, kept_types: dict[str, Any]) -> Any:
     """Return a block of rows as a table with the columns of a shard."""
     problems = list(block.problems)
-    rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
+    rows = arrow.array(np.arange(first_row, first_row + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     for prefix, name in columns.media.items():
-        column = block.columns[name]
-        cells = column if isinstance(column, list) else column.to_pylist()
-        table |= media_columns(arrow, cells, name, problems, prefix)
+        table |= media_columns(arrow, block.cells(name), name, problems, prefix)
     if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])
     if columns.id is not None:
-        unnamed = arrow.array(
-            [f"row {row}" for row in rows.to_pylist()], arrow.string()
-        )  # another row may have the id "7"
-        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), unnamed)
-    table |= {name: _texts(arrow, block, column, problems) for name, column in columns.texts.items()}
+        # Not its number alone: another row may have the id "7".
+        row_names = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())
+        table["id"] = arrow.compute.coalesce(_as_strings(arrow, block.columns[columns.id], columns.id), row_names)
+    table |= {name: _parsed_texts(arrow, block, column, problems) for name, column in columns.texts.items()}
     if columns.target is not None:
-        table["target"] = _named(arrow, block.columns[columns.target], columns.target)
+        table["target"] = _as_strings(arrow, block.columns[columns.target], columns.target)
     for name in columns.keep:
         table[KEPT + name] = _kept(arrow, block.columns[name], name, kept_types, problems)
     return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
 
 
-def _texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str | None]) -> Any:
+def _parsed_texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str | None]) -> Any:
     """Return the cells of a column as strings; a cell that cannot be read becomes its row's problem."""
     described = f"column {' and '.join(map(repr, column.names))}"
     strings: list[str | None] = []
@@ -244,10 +234,7 @@ def _texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str |
 
 def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
     """Return the cells of a column; of several columns, a mapping for each row, None if all cells are null."""
-    columns = [
-        column if isinstance(column, list) else _without_nulls(column.to_pylist())
-        for column in (block.columns[name] for name in names)
-    ]
+    columns: list[list[Any]] = [_without_nulls(block.cells(name)) for name in names]
     if len(columns) == 1:
         return columns[0]
     rows = zip(*columns, strict=True)
@@ -255,7 +242,7 @@ def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return a value without null fields; Arrow's structs have the fields of all rows."""
+    """Return a value without null fields; Arrow's structs, and JSON made of them, have the fields of all rows."""
     if isinstance(value, dict):
         return {name: _without_nulls(item) for name, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
@@ -273,7 +260,7 @@ def _array(arrow: Any, column: Any) -> Any:
     return arrow.array([text and text.encode("utf-8", "replace").decode("utf-8") for text in strings], arrow.string())
 
 
-def _named(arrow: Any, column: Any, name: str) -> Any:
+def _as_strings(arrow: Any, column: Any, name: str) -> Any:
     """Return ids or targets as strings, numbers in digits."""
     values = _array(arrow, column)
     try:

@@ -121,12 +121,12 @@ def read_verdicts(run: RunTables, top: int) -> dict[str, Any]:
         DataError: If the scores of its method do not add up, so that there are no shares.
     """
     if run.ask("SELECT count(*) FROM shards WHERE bias IS NULL")[0][0]:
-        raise DataError(f"{run.folder.place}: support needs scores that add up, such as frozen-gradient's")
+        raise DataError(f"{run.folder.location}: support needs scores that add up, such as frozen-gradient's")
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
     ((rows, model, method),) = run.ask("SELECT count(*), any_value(model), any_value(method) FROM shards")
     tested = is_tested(run)
     return {
-        "folder": run.folder.place,
+        "folder": run.folder.location,
         "model": model or run.manifest.model["name"],
         "method": method or "",
         "rows": rows,
@@ -164,6 +164,7 @@ def measured_use(values: Sequence[Any]) -> MeasuredUse | None:
 
 
 def _worst(run: RunTables, top: int) -> list[UnsupportedAnswer]:
+    """Return the answers with the most sentences that do not rest on their sources."""
     rows = run.ask(
         """
         SELECT id, len(sentence_verdicts),
@@ -176,6 +177,7 @@ def _worst(run: RunTables, top: int) -> list[UnsupportedAnswer]:
 
 
 def _contradictions(run: RunTables, top: int) -> list[Contradiction]:
+    """Return the sentences that contradict their sources, the clearest first."""
     text = "unnest(target)" if "target" in run.kinds else "completion"
     rows = run.ask(
         f"""

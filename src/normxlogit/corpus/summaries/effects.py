@@ -36,9 +36,11 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     if run.unit not in ("words", "tokens") or model.task.per_token or model.task.compares or not model.task.labelled:
         raise InputError("verify= deletes words of texts that are classified as a whole")
     if not run.manifest.identity.is_same(identity_of(model)):
-        raise DataError(f"{run.folder.place} was made by {run.manifest.model['name']}, or by another state of it")
+        raise DataError(f"{run.folder.location} was made by {run.manifest.model['name']}, or by another state of it")
     if "text" not in run.kinds:
-        raise DataError(f"{run.folder.place} holds no texts to delete words from; make it with keep_text (--keep-text)")
+        raise DataError(
+            f"{run.folder.location} holds no texts to delete words from; make it with keep_text (--keep-text)"
+        )
     return model
 
 
@@ -54,18 +56,20 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
     Raises:
         DataError: If the model reads other words in the texts than the run has.
     """
-    listed = dict.fromkeys((unit.label, unit.text) for units in lists for unit in units)
-    places = _drawn_places(run, model, list(listed), count)
-    encodings, words = _texts(run, model, {row for unit_places in places.values() for row, *_ in unit_places})
-    keys: dict[tuple[str, str], list[RowRemoval]] = {}
-    for (label, text), unit_places in places.items():
-        for row, place, written in unit_places:
+    label_and_text = dict.fromkeys((unit.label, unit.text) for units in lists for unit in units)
+    places_of_unit = _drawn_places(run, model, list(label_and_text), count)
+    encodings, words = _encoded_texts(
+        run, model, {row for unit_places in places_of_unit.values() for row, *_ in unit_places}
+    )
+    removals_of_unit: dict[tuple[str, str], list[RowRemoval]] = {}
+    for (label, text), unit_places in places_of_unit.items():
+        for row, place, written_word in unit_places:
             name, tokens = words[row][place] if place < len(words[row]) else ("", ())
-            if name != written:
+            if name != written_word:
                 raise DataError(f"{model.name} reads other words in row {row} than the run has")
-            keys.setdefault((label, text), []).append((row, tokens))
+            removals_of_unit.setdefault((label, text), []).append((row, tokens))
 
-    def read(inputs: list[Encoding], _: list[RowRemoval]) -> Iterable[np.ndarray]:
+    def logits_of(inputs: list[Encoding], _: list[RowRemoval]) -> Iterable[np.ndarray]:
         run_pass = model.run(model.batch(inputs, list(range(len(inputs)))))
         logits: Iterable[np.ndarray] = run_pass.logits.double().cpu().numpy()  # (B, C)
         return logits
@@ -74,17 +78,17 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
         row, tokens = key
         return remove_tokens(model, encodings[row], tokens, masked=False) if tokens else encodings[row]
 
-    answers: PerturbedAnswers[RowRemoval, np.ndarray] = PerturbedAnswers(model, without, read)
-    all_removals = dict.fromkeys(key for removals in keys.values() for key in removals)
-    removals_read = [*dict.fromkeys((row, ()) for row, _ in all_removals), *all_removals]
-    logits = dict(zip(removals_read, answers(removals_read), strict=True))
-    classified = model.task.outcomes == "exclusive"
+    answers: PerturbedAnswers[RowRemoval, np.ndarray] = PerturbedAnswers(model, without, logits_of)
+    all_removals = dict.fromkeys(key for removals in removals_of_unit.values() for key in removals)
+    distinct_removals = [*dict.fromkeys((row, ()) for row, _ in all_removals), *all_removals]
+    logits = dict(zip(distinct_removals, answers(distinct_removals), strict=True))
+    changes_labels = model.task.outcomes == "exclusive"
     effects = {}
-    for (label, text), removals in keys.items():
+    for (label, text), removals in removals_of_unit.items():
         target = model.task.labels.index(label)
-        changes = [float(logits[row, ()][target] - logits[row, tokens][target]) for row, tokens in removals]
-        changed = [int(logits[row, ()].argmax() != logits[row, tokens].argmax()) for row, tokens in removals]
-        effects[label, text] = _effect(changes, changed if classified else None)
+        logit_losses = [float(logits[row, ()][target] - logits[row, tokens][target]) for row, tokens in removals]
+        label_changes = [int(logits[row, ()].argmax() != logits[row, tokens].argmax()) for row, tokens in removals]
+        effects[label, text] = _effect(logit_losses, label_changes if changes_labels else None)
     return [[replace(unit, effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
 
 
@@ -116,10 +120,14 @@ def _drawn_places(
     return places
 
 
-def _texts(
+def _encoded_texts(
     run: RunTables, model: TaskModel, rows: Iterable[int]
 ) -> tuple[dict[int, Encoding], dict[int, list[tuple[str, tuple[int, ...]]]]]:
-    """Return the encodings of rows, and each row's words (or tokens) with their tokens."""
+    """Encode the texts of some rows.
+
+    Returns:
+        The encoding of each row, and its words (or tokens), each with the indices of its tokens.
+    """
     pair = "text_pair" if "text_pair" in run.kinds else "NULL"
     text_rows = run.ask(
         f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
@@ -130,10 +138,10 @@ def _texts(
     words: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
     for (row, *_), encoding in zip(text_rows, encodings, strict=True):
         if run.unit == "tokens":
-            words[row] = [(token, (place,)) for place, token in enumerate(encoding.tokens)]
+            words[row] = [(token, (index,)) for index, token in enumerate(encoding.tokens)]
             continue
         parts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
-        merged = merge_words(
+        merged = merge_words(  # of scores that are all 0: only the words are needed
             np.zeros(len(encoding), np.float32), parts, encoding.offsets or (), encoding.sequence_ids, "sum"
         )
         words[row] = [(word.text, word.tokens) for word in merged]

@@ -1,6 +1,6 @@
 """Summaries as tables with bars and links to texts, for the terminal and as a page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...render.blocks import (
@@ -18,7 +18,7 @@ from ...render.blocks import (
     Table,
     cell,
 )
-from ...render.charts import number
+from ...render.charts import Legend, number
 from ...render.describe import model_text
 from ...render.html import page as drawn_page
 from ...results.citations import LEAST_LOSS
@@ -92,18 +92,19 @@ def summary_cards(summary: Summary | AnswerSummary | ConversationSummary) -> lis
     """Return the cards of a summary: the accuracy first, the limits of the figures last."""
     if isinstance(summary, AnswerSummary | ConversationSummary):
         return _answer_cards(summary)
-    places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}
+    anchors = {text_id: f"text-{index}" for index, text_id in enumerate(summary.texts)}
     result_cards = [_predictions(summary)]
     result_cards += [_wrong_answers(summary.wrong)] if summary.wrong else []
-    result_cards += [_card(section, places) for section in _sections(summary)]
-    if places:
-        rows = [[cell(i, anchor=places[i]), cell(text)] for i, text in summary.texts.items()]
+    result_cards += [_card(section, anchors) for section in _sections(summary)]
+    if anchors:
+        rows = [[cell(text_id, anchor=anchors[text_id]), cell(text)] for text_id, text in summary.texts.items()]
         texts = Table([Column("id"), Column("text")], rows)
         result_cards.append(Card([Fold("Texts of the examples", [texts], opened=True)], result=False))
     return [*result_cards, _limits(summary)]
 
 
 def _predictions(summary: Summary) -> Card:
+    """Return the card of the predicted labels: how often each was predicted and, with a gold column, is right."""
     inputs = NAMES[summary.unit][1]
     rows = max(summary.rows, 1)
     facts = [(inputs, f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
@@ -133,16 +134,14 @@ def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card:
             [Line(answer_texts) for answer_texts in lines],
         )
         return _card(section, {})
-    note = (
-        "Red speaks for the prediction, blue against it; each text by its own largest score. The surest come first, "
-        "each with its id, or its row from 0 on."
-    )
+    note = "The surest come first, each with its id, or its row from 0 on."
+    legend = Legend("for the prediction", "against it", ["each text by its own largest score"])
     sentences = []
     for answer in answers:
         largest = max((abs(score) for text in answer.pieces for _, score in text if score), default=1.0)
         texts = [[_piece(*scored, largest) for scored in text] for text in answer.pieces]
         sentences.append(Sentence(caption(answer), texts))
-    return Card([Paragraph(note), Sentences(sentences, small=True)], "Wrong answers", result=False)
+    return Card([Paragraph(note), Sentences(sentences, small=True), legend], "Wrong answers", result=False)
 
 
 def _piece(text: str, score: float | None, largest: float) -> Piece:
@@ -168,58 +167,93 @@ def _limits(summary: Summary) -> Card:
     if summary.rare:
         left_out = f"{summary.rare:,} {summary.unit} that stand at fewer than {summary.min_count} places"
         notes.append(f"{left_out} under a label are in no list")
-    special = next((mass.mass for mass in summary.mass if mass.kind == "special"), 0.0)
-    if special >= NOTABLE:
-        notes.append(f"{special:.1%} of the scores are on special tokens, which are in no list of {summary.unit}")
+    special_share = next((mass.mass for mass in summary.mass if mass.kind == "special"), 0.0)
+    if special_share >= NOTABLE:
+        notes.append(f"{special_share:.1%} of the scores are on special tokens, which are in no list of {summary.unit}")
     counted = summary.unit if summary.unit in SIGNALS.values() else "tokens"
-    mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
+    mass_lines = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
     columns = ["kind", f"share of {counted}", "share of scores"]
-    blocks: list[Block] = [Header("", [], notes), _table(Section("", columns, mass, ""), {})]
-    for heading, first, said in (
+    blocks: list[Block] = [Header("", [], notes), _table(Section("", columns, mass_lines, ""), {})]
+    for heading, first_column, row_notes in (
         ("Notes on results", "note", summary.notes),
         ("Rows without a result", "reason", summary.failures),
     ):
-        if said:
-            lines = [Line([row.text, f"{row.rows:,}", ", ".join(row.examples)]) for row in said]
-            blocks.append(_table(Section(heading, [first, "rows", "ids"], lines), {}, heading))
+        if row_notes:
+            lines = [Line([row.text, f"{row.rows:,}", ", ".join(row.examples)]) for row in row_notes]
+            blocks.append(_table(Section(heading, [first_column, "rows", "ids"], lines), {}, heading))
     return Card(blocks, "What these figures leave out", result=False)
+
+
+class SourceUse(NamedTuple):
+    """How much answers use what they were given.
+
+    Attributes:
+        sources: What the answers were given, as a word in a sentence: "documents" or "conversation".
+        heading: The heading of the summary.
+        unused: Counts of sources that no answer uses, each with its name.
+        sections: The tables of the sources.
+    """
+
+    sources: str
+    heading: str
+    unused: list[tuple[str, str]]
+    sections: list[Section]
 
 
 def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
     """Return the cards of cited answers: verdicts, used sources, and examples of unsupported sentences."""
-    names, counted, what, used = (
-        _conversations(summary) if isinstance(summary, ConversationSummary) else _documents(summary)
-    )
+    use = _use_of_messages(summary) if isinstance(summary, ConversationSummary) else _use_of_documents(summary)
     sentences = max(summary.sentences, 1)
     verdicts = {
-        f"rest on the {names}": summary.resting,
+        f"rest on the {use.sources}": summary.resting,
         "contradict a source": summary.contradicting,
-        f"do not rest on the {names}": summary.unsupported,
+        f"do not rest on the {use.sources}": summary.unsupported,
     }
     facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
-    facts += [(f"that {v}", f"{n:,} ({n / sentences:.1%})") for v, n in verdicts.items() if n is not None]
-    facts += [*counted, ("method", summary.method), ("model", model_text(summary.model))]
-    tested = f", if it loses {LEAST_LOSS:g} nat without the {names}" if summary.verify is not None else ""
-    notes = [f"a sentence rests on the {names} from a share of {summary.threshold:.0%} on{tested}"]
-    notes += ["nothing was left out to test it: attribute with --verify auto"] if summary.verify is None else []
+    facts += [
+        (f"that {verdict}", f"{count:,} ({count / sentences:.1%})")
+        for verdict, count in verdicts.items()
+        if count is not None
+    ]
+    facts += [*use.unused, ("method", summary.method), ("model", model_text(summary.model))]
+    is_tested = summary.verify is not None
+    tested = f", if it loses {LEAST_LOSS:g} nat without the {use.sources}" if is_tested else ""
+    notes = [f"a sentence rests on the {use.sources} from a share of {summary.threshold:.0%} on{tested}"]
+    notes += [] if is_tested else ["nothing was left out to test it: attribute with --verify auto"]
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
-    answer_cards = [Card([Header("", facts, notes)], what, result=False)]
-    sections = [*used, *_flawed_answers(summary, names)]
-    return [*answer_cards, *(_card(section, {}) for section in sections)]
+    sections = [*use.sections, *_flawed_answers(summary, use.sources)]
+    return [
+        Card([Header("", facts, notes)], use.heading, result=False),
+        *(_card(section, {}) for section in sections),
+    ]
 
 
-def _flawed_answers(summary: AnswerSummary | ConversationSummary, names: str) -> list[Section]:
-    """Return tables of sentences that contradict their sources, and of answers that do not rest on them."""
+def _flawed_answers(summary: AnswerSummary | ConversationSummary, sources: str) -> list[Section]:
+    """Return tables of sentences that contradict their sources, and of answers that do not rest on them.
+
+    Args:
+        summary: The summary.
+        sources: What the answers were given: "documents" or "conversation".
+    """
     contradictions = [
         Line([c.id, f"{-c.margin:.1f}", c.value, c.other, c.source, c.text.strip()]) for c in summary.contradictions
     ]
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
-    contradicting = ["id", "by nats", "it has", "likelier", "source", "text"]
-    unsupported = f"Answers with sentences that do not rest on the {names}"
+    contradiction_columns = ["id", "by nats", "it has", "likelier", "source", "text"]
     sections = [
-        Section("Sentences that contradict a source", contradicting, contradictions, texts=contradicting[2:]),
-        Section(unsupported, ["id", "sentences", "answer"], worst, texts=["answer"]),
+        Section(
+            "Sentences that contradict a source",
+            contradiction_columns,
+            contradictions,
+            texts=contradiction_columns[2:],
+        ),
+        Section(
+            f"Answers with sentences that do not rest on the {sources}",
+            ["id", "sentences", "answer"],
+            worst,
+            texts=["answer"],
+        ),
     ]
     return [section for section in sections if section.lines]
 
@@ -234,32 +268,31 @@ USED = (
 
 
 def _measured(use: MeasuredUse | None) -> list[str]:
+    """Return the cells of the columns `MEASURED`; none where nothing was left out."""
     if use is None:
         return []
     loss = "" if use.loss is None else f"{use.loss:.1f}"
     return [f"{use.left_out:,}", f"{use.used:,}", f"{use.contradicted:,}", loss]
 
 
-def _documents(summary: AnswerSummary) -> tuple[str, list[tuple[str, str]], str, list[Section]]:
-    """Return the name of the sources, the counted unit, a heading, and the table of documents."""
-    used = [
+def _use_of_documents(summary: AnswerSummary) -> SourceUse:
+    """Return how much answers use their documents."""
+    lines = [
         Line([d.name, f"{d.answers:,}", *_measured(d.measured), f"{d.cited:,}"], d.cited / d.answers)
         for d in summary.documents
     ]
     tested = summary.verify is not None
-    counted = [
-        ("documents that no answer uses" if tested else "documents that no answer cites", f"{summary.never_used:,}")
-    ]
+    unused_name = "documents that no answer uses" if tested else "documents that no answer cites"
     columns = ["document", "answers", *(MEASURED if tested else []), "citing it"]
-    section = Section("Documents, the least used first", columns, used, "", USED if tested else "")
-    return "documents", counted, "Answers", [section]
+    section = Section("Documents, the least used first", columns, lines, "", USED if tested else "")
+    return SourceUse("documents", "Answers", [(unused_name, f"{summary.never_used:,}")], [section])
 
 
-def _conversations(summary: ConversationSummary) -> tuple[str, list[tuple[str, str]], str, list[Section]]:
-    """Return the same for conversations, with the tools whose results no answer uses."""
+def _use_of_messages(summary: ConversationSummary) -> SourceUse:
+    """Return how much answers use the messages of their conversation, with the tools whose results none uses."""
     tested = summary.verify is not None
     verb = "use" if tested else "cite"
-    used = [
+    message_lines = [
         Line(
             [
                 _kind(m.kind, m.tool),
@@ -272,20 +305,20 @@ def _conversations(summary: ConversationSummary) -> tuple[str, list[tuple[str, s
         )
         for m in summary.messages
     ]
-    unused = [
+    tool_lines = [
         Line([t.tool, f"{t.conversations:,}", f"{t.results:,}", *([] if t.left_out is None else [f"{t.left_out:,}"])])
         for t in summary.never_used
     ]
-    counted = [
+    unused_counts = [
         (f"tools whose results no answer {verb}s", f"{len(summary.never_used):,}"),
         (f"conversations with a result that their answer does not {verb}", f"{summary.unused:,}"),
     ]
     columns = ["message", "conversations with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
-    sections = [Section("What the answers rest on", columns, used, note=USED if tested else "")]
-    if unused:
-        names = ["tool", "conversations", "results", *(["of them left out"] if tested else [])]
-        sections.append(Section(f"Tools whose results no answer {verb}s", names, unused))
-    return "conversation", counted, "Conversations", sections
+    sections = [Section("What the answers rest on", columns, message_lines, note=USED if tested else "")]
+    if tool_lines:
+        tool_columns = ["tool", "conversations", "results", *(["of them left out"] if tested else [])]
+        sections.append(Section(f"Tools whose results no answer {verb}s", tool_columns, tool_lines))
+    return SourceUse("conversation", "Conversations", unused_counts, sections)
 
 
 def _kind(kind: str, tool: str) -> str:
@@ -301,21 +334,22 @@ def _kind(kind: str, tool: str) -> str:
 def _sections(summary: Summary) -> Iterator[Section]:
     """Yield the tables of words, or other units: those of wrong answers, those of each label, and a difference."""
     unit_heading, inputs = NAMES[summary.unit]
-    contradicting = [
+    mistake_lines = [
         Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.chance:.1g}", f"{r.error_rate:.1%}"], r.error_rate)
         for r in summary.mistakes
     ]
-    if contradicting:
-        names = [unit_heading, "in wrong answers", "in right answers", "by chance", "share wrong"]
+    if mistake_lines:
+        columns = [unit_heading, "in wrong answers", "in right answers", "by chance", "share wrong"]
         what = "Words" if unit_heading == "token" else summary.unit.capitalize()
+        # `chance` bounds the probability that any of the units is so often in wrong answers if no unit matters.
         note = f'"by chance": at most so probable for any of {summary.tried:,} {summary.unit}, if they did not matter.'
-        yield Section(f"{what} that are more often in wrong answers", names, contradicting, "", note)
+        yield Section(f"{what} that are more often in wrong answers", columns, mistake_lines, "", note)
     for label, units in _by_label(summary).items():
-        deleted = any(unit.effect for unit in units)
-        names = [unit_heading, "places", *(WITHOUT if deleted else []), "mean score"]
-        note = MEANS + (DELETED if deleted else "")
-        lines = [_unit_line(unit, deleted=deleted) for unit in units]
-        yield Section(f"{label}: {summary.unit} for and against", names, lines, SIDES, note)
+        has_effects = any(unit.effect for unit in units)
+        columns = [unit_heading, "places", *(WITHOUT if has_effects else []), "mean score"]
+        note = MEANS + (DELETED if has_effects else "")
+        lines = [_unit_line(unit, has_effects=has_effects) for unit in units]
+        yield Section(f"{label}: {summary.unit} for and against", columns, lines, SIDES, note)
     if summary.difference is not None:
         yield from _difference(summary.difference, unit_heading, inputs)
 
@@ -329,6 +363,13 @@ def _by_label(summary: Summary) -> dict[str, list[Unit]]:
 
 
 def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[Section]:
+    """Yield the tables of the differences to another run: changed answers, and scores of units.
+
+    Args:
+        difference: As in `Summary.difference`.
+        unit: The heading of the column of units.
+        inputs: What the runs explain, such as "texts".
+    """
     share = difference["same answer"]
     same_answer = "" if share is None else f", {share:.1%} with the same answer"
     run = f"{difference['folder']} ({difference['model']})"
@@ -345,12 +386,13 @@ def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[
     yield Section("Mean scores that differ most", [unit, "there", "here"], shifts, "← there   here →")
 
 
-def _unit_line(unit: Unit, *, deleted: bool) -> Line:
+def _unit_line(unit: Unit, *, has_effects: bool) -> Line:
+    """Return the line of a unit; with `has_effects` the table has the columns `WITHOUT`, empty if none was measured."""
     cells = [unit.text, f"{unit.count:,}"]
-    if (effect := unit.effect) is None:
-        cells += [""] * len(WITHOUT) if deleted else []
-    else:
+    if (effect := unit.effect) is not None:
         cells += [_with_half(effect.mean, effect.high), "" if effect.changed is None else f"{effect.changed:.0%}"]
+    elif has_effects:
+        cells += [""] * len(WITHOUT)
     cells.append(_with_half(unit.mean, unit.high))
     return Line(cells, unit.mean, (unit.low, unit.high), unit.examples)
 
@@ -361,30 +403,50 @@ def _with_half(mean: float, high: float) -> str:
     return f"{round(mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
 
 
-def _card(section: Section, places: dict[str, str]) -> Card:
+def _card(section: Section, anchors: Mapping[str, str]) -> Card:
+    """Return the card of a section; the arguments are those of `_table`."""
     blocks: list[Block] = [Paragraph(section.note)] if section.note else []
-    return Card([*blocks, _table(section, places)], section.heading, result=False)
+    return Card([*blocks, _table(section, anchors)], section.heading, result=False)
 
 
-def _table(section: Section, places: dict[str, str], caption: str = "") -> Table:
-    """Return lines as a table with bars that begin at 0."""
-    lines = section.lines
-    ends = [e for _, value, interval, _ in lines for e in (value, *(interval or ())) if e is not None]
-    low, high = min([0.0, *ends]), max([0.0, *ends])
+def _table(section: Section, anchors: Mapping[str, str], caption: str = "") -> Table:
+    """Return the table of a section, with bars that begin at 0, and links to examples.
 
-    def at(value: float) -> float:
-        return (value - low) / (high - low) if high > low else 0.0
-
+    Args:
+        section: The section.
+        anchors: Where the text of each example is on the page, by its id.
+        caption: The caption of the table.
+    """
+    has_bars, has_examples = section.bars is not None, any(line.examples for line in section.lines)
+    bars = _bars(section.lines)
+    rows = []
+    for line, bar in zip(section.lines, bars, strict=True):
+        row = [cell(text) for text in line.texts]
+        if has_bars:
+            row.append(Cell(value=line.value, bar=bar))
+        if has_examples:
+            row.append(Cell(links={example: anchors.get(example, "") for example in line.examples}))
+        rows.append(row)
     columns = [
         Column(name, numbers=index > 0 and name not in section.texts) for index, name in enumerate(section.columns)
     ]
-    bars, examples = section.bars is not None, any(line[3] for line in lines)
-    rows = []
-    for texts, value, interval, ids in lines:
-        row = [cell(text) for text in texts]
-        ends_of = (None, None) if interval is None else (at(interval[0]), at(interval[1]))
-        row += [Cell(value=value, bar=None if value is None else Bar(at(0.0), at(value), *ends_of))] if bars else []
-        row += [Cell(links={i: places.get(i, "") for i in ids})] if examples else []
-        rows.append(row)
-    columns += [Column(section.bars or "")] * bars + [Column("examples")] * examples
+    if has_bars:
+        columns.append(Column(section.bars or ""))
+    if has_examples:
+        columns.append(Column("examples"))
     return Table(columns, rows, caption, sortable=True, stacked=len(columns) > FITTING)
+
+
+def _bars(lines: Sequence[Line]) -> list[Bar | None]:
+    """Return the bar of each line, on one scale that holds 0 and the values and intervals of all lines."""
+    ends = [end for line in lines for end in (line.value, *(line.interval or ())) if end is not None]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+
+    def position(value: float) -> float:
+        return (value - low) / (high - low) if high > low else 0.0
+
+    bars: list[Bar | None] = []
+    for line in lines:
+        interval = (None, None) if line.interval is None else map(position, line.interval)
+        bars.append(None if line.value is None else Bar(position(0.0), position(line.value), *interval))
+    return bars

@@ -11,10 +11,10 @@ import numpy as np
 from ...errors import DataError, InputError
 from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
-from ...render.builders.text import last_visible
 from ...render.layout import layout
 from ...results.attribution import Attribution
 from ...results.gold import read_gold
+from ...results.layers import last_visible
 from ...results.storage.columns import CORPUS, result_states
 from ...results.storage.schema import plain
 from ..rows.formats import arrow_module
@@ -104,7 +104,7 @@ class Summary:
         return state
 
 
-@checked_arguments
+@checked_arguments()
 def summarize(
     folder: str | Path,
     *,
@@ -178,7 +178,7 @@ class _Run(RunTables):
         Args:
             layer: Which of the layers, counted from 0.
             rows: A FROM clause with the columns of the shards.
-            right: The expression that says whether an answer is right.
+            right: The expression of a query that says whether an answer is right.
             into: The name of the table; with `_words` behind it a view of the units that are neither special tokens nor
                 punctuation.
             unit: "words" or "tokens"; by default that of the run.
@@ -237,30 +237,54 @@ class _Run(RunTables):
             FROM flat GROUP BY layer ORDER BY layer
             """
         )
-        plain, total = np.array(sums).T  # (L,) each
-        return last_visible(plain, total)
+        outside_special, total = np.array(sums).T  # (L,) each
+        return last_visible(outside_special, total)
 
     def summary(self, gold: str | None, compared_run: "_Run | None", top: int, least: int) -> Summary:
-        """Return the summary."""
-        rows, right = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)
+        """Return the summary.
+
+        Args:
+            gold: The column of the right labels, None without one.
+            compared_run: The run to compare with.
+            top: Units in each list.
+            least: Least places of a unit in the lists.
+        """
+        rows, is_right = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)  # parts of queries
         layer = self.layer_index()
-        self.collect(layer, rows, right)
+        self.collect(layer, rows, is_right)
         if self.unit == "words":
             self.collect(layer, into="tokens_of_all", unit="tokens")  # words leave special tokens out
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC"))
         (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
-        lists = [self._units(top, least), []]
-        if self.common.get("signed"):
-            lists[1] = self._units(top, least, against=True)
-        mistakes, tried = ([], 0) if gold is None else self._mistakes(top, least)
+        highest = self._units(top, least)
+        against = self._units(top, least, against=True) if self.common.get("signed") else []
+        texts = self._texts(sorted({row for _, rows in (*highest, *against) for row in rows}))  # (id, text) by row
+
+        def with_examples(units: Sequence[tuple[Unit, list[int]]]) -> list[Unit]:
+            return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
+
         counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
-        example_rows = {row for units in lists for _, examples in units for row in examples}
-        texts = self._texts(sorted(example_rows))
-        highest, against = (
-            [replace(unit, examples=[texts[row][0] for row in examples]) for unit, examples in units] for units in lists
-        )
+        count_of_grids = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'
+        compared_with_gold: dict[str, Any] = {
+            "accuracy": None,
+            "right": {},
+            "unknown": {},
+            "wrong": [],
+            "mistakes": [],
+            "tried": 0,
+        }
+        if gold is not None:
+            mistakes, tried = self._mistakes(top, least)
+            compared_with_gold = {
+                "accuracy": self.ask(f"SELECT avg(({is_right})::INT) FROM {rows}")[0][0],  # noqa: S608
+                "right": self._right(rows, is_right),
+                "unknown": self._unknown(rows),
+                "wrong": self._wrong(rows, is_right, layer, top),
+                "mistakes": mistakes,
+                "tried": tried,
+            }
         return Summary(
-            folder=self.folder.place,
+            folder=self.folder.location,
             model=model or self.manifest.model["name"],
             method=method or "",
             layer=self.common["layers"][layer] if self.common.get("layers") else None,
@@ -273,20 +297,13 @@ class _Run(RunTables):
             rare=self.ask(f"SELECT count(*) FROM ({counts}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
             complete=self.manifest.complete and self.manifest.written.keys() <= self.written.keys(),
             labels=labels,
-            highest=highest,
-            against=against,
+            highest=with_examples(highest),
+            against=with_examples(against),
             mass=self._mass("tokens_of_all" if self.unit == "words" else "units"),
-            accuracy=None if gold is None else self.ask(f"SELECT avg(({right})::INT) FROM {rows}")[0][0],  # noqa: S608
-            right={} if gold is None else self._right(rows, right),
-            unknown={} if gold is None else self._unknown(rows),
-            wrong=[] if gold is None else self._wrong(rows, right, layer, top),
-            mistakes=mistakes,
-            tried=tried,
+            **compared_with_gold,
             texts={name: text for name, text in texts.values() if text is not None},
             difference=None if compared_run is None else self._difference(compared_run, top, least),
-            grids=self.ask('SELECT count(DISTINCT ("rows", "columns")) FROM shards')[0][0]
-            if self.unit == "patches"
-            else 0,
+            grids=self.ask(count_of_grids)[0][0] if self.unit == "patches" else 0,
         )
 
     def _units(self, top: int, least: int, against: bool = False) -> list[tuple[Unit, list[int]]]:
@@ -316,15 +333,15 @@ class _Run(RunTables):
         )
         return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
 
-    def _failures(self, most: int) -> list[RowNote]:
+    def _failures(self, top: int) -> list[RowNote]:
         """Return the reasons for rows without a result, the most frequent first."""
         ids: dict[str, list[str]] = {}
-        for name, reason in self.folder.failures(i for i, shard in sorted(self.written.items()) if shard.errors):
+        for _, name, reason in self.folder.failures(self.written):
             ids.setdefault(reason, []).append(name)
         failures = [RowNote(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
-        return sorted(failures, key=lambda failure: -failure.rows)[:most]
+        return sorted(failures, key=lambda failure: -failure.rows)[:top]
 
-    def _notes(self, most: int) -> list[RowNote]:
+    def _notes(self, top: int) -> list[RowNote]:
         """Return the notes on results, the most frequent first."""
         rows = self.ask(
             f"""
@@ -332,7 +349,7 @@ class _Run(RunTables):
             FROM (SELECT row, id, unnest(notes) AS note FROM shards)
             GROUP BY regexp_replace(note, '\\d+', '0', 'g') ORDER BY 2 DESC, 1 LIMIT ?
             """,  # noqa: S608  # no user's words
-            most,
+            top,
         )
         return [RowNote(*row) for row in rows]
 
@@ -385,9 +402,9 @@ class _Run(RunTables):
             "shown": arrow.array([None if name is None else str(name) for name in gold_names], arrow.string()),
         }
         self.register("right_labels", arrow.table(table))
-        label_names, at = "prediction = right_labels.name", "prediction_id = right_labels.id"
-        right = f"CASE WHEN right_labels.name IS NULL THEN {at} ELSE {label_names} END"
-        return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", right
+        same_name, same_index = "prediction = right_labels.name", "prediction_id = right_labels.id"
+        is_right = f"CASE WHEN right_labels.name IS NULL THEN {same_index} ELSE {same_name} END"
+        return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", is_right
 
     def _check_gold(self, gold: str) -> None:
         """Refuse a column that cannot hold gold labels."""
@@ -418,31 +435,44 @@ class _Run(RunTables):
         label_texts = set(map(str, labels))
         return {label: n for label, n in counts if label not in label_texts}
 
-    def _wrong(self, rows: str, right: str, layer: int, top: int) -> list[WrongAnswer]:
-        """Return the wrong answers with the highest probabilities."""
+    def _wrong(self, from_rows: str, is_right: str, layer: int, top: int) -> list[WrongAnswer]:
+        """Return the wrong answers with the highest probabilities.
+
+        Args:
+            from_rows: The FROM clause of the rows with their right labels.
+            is_right: The expression of a query that says whether an answer is right.
+            layer: The index of the layer whose scores are shown.
+            top: Most answers.
+        """
         answers = self.ask(
-            f"SELECT row, prediction, probability, right_labels.shown FROM {rows} WHERE NOT ({right}) "  # noqa: S608
+            f"SELECT row, prediction, probability, right_labels.shown FROM {from_rows} WHERE NOT ({is_right}) "  # noqa: S608
             "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
             top,
         )
-        places = [row for row, *_ in answers]
-        ids, texts = self._texts(places), self._coloured_texts(places, layer)
+        wrong_rows = [row for row, *_ in answers]
+        ids, texts = self._texts(wrong_rows), self._coloured_texts(wrong_rows, layer)
         return [
             WrongAnswer(ids[row][0], label, probability, gold, texts.get(row, []))
             for row, label, probability, gold in answers
         ]
 
     def _coloured_texts(self, rows: Sequence[int], layer: int) -> dict[int, list[list[tuple[str, float | None]]]]:
-        """Return the texts of some rows, cut into pieces with scores; nothing for pictures and sounds."""
+        """Return the texts of some rows, by row; nothing for pictures and sounds.
+
+        A row has one text or a pair; each is a list of pieces with their scores, None between the scored units.
+        """
         if not rows or self.unit in SIGNALS.values():
             return {}
         table = self.read_rows(rows)
-        drawn = {}
+        texts_by_row = {}
         for row, state in zip(table["row"].to_pylist(), result_states(table), strict=True):
-            cut = layout(Attribution.from_dict(state))
-            scores: list[float] = cut.grid.scores[layer].tolist()
-            drawn[row] = [[(p.text, None if p.column is None else scores[p.column]) for p in t] for t in cut.texts]
-        return drawn
+            laid_out = layout(Attribution.from_dict(state))
+            scores: list[float] = laid_out.grid.scores[layer].tolist()
+            texts_by_row[row] = [
+                [(piece.text, None if piece.column is None else scores[piece.column]) for piece in pieces]
+                for pieces in laid_out.texts
+            ]
+        return texts_by_row
 
     def _mistakes(self, top: int, least: int) -> tuple[list[Rate], int]:
         """Return the units that stand in wrong answers significantly often, and how many were tested.
@@ -485,19 +515,19 @@ class _Run(RunTables):
         if not rows:
             return {}
         text = "text" if "text" in self.kinds else "NULL"
-        named = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
-        shared = self.ask(
+        row_id_text = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
+        repeated = self.ask(
             "SELECT id FROM shards WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",
-            list({name for _, name, _ in named}),
+            list({name for _, name, _ in row_id_text}),
         )
-        several = {name for (name,) in shared}
-        return {row: (f"{name} (row {row})" if name in several else name, text) for row, name, text in named}
+        repeated_ids = {name for (name,) in repeated}
+        return {row: (f"{name} (row {row})" if name in repeated_ids else name, text) for row, name, text in row_id_text}
 
     def _difference(self, compared_run: "_Run", top: int, least: int) -> dict[str, Any]:
         """Return the differences to another run: in its answers, and in the scores of units."""
         if compared_run.unit != self.unit:
             raise DataError(
-                f"{compared_run.folder.place} has {compared_run.unit} and {self.folder.place} has {self.unit}"
+                f"{compared_run.folder.location} has {compared_run.unit} and {self.folder.location} has {self.unit}"
             )
         # Of rows that share an id the first belongs to the first, and so on.
         numbered_rows = "SELECT row, id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
@@ -507,12 +537,12 @@ class _Run(RunTables):
         )
         counts = f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}"  # noqa: S608
         texts_in_both, same_answers = self.ask(counts)[0]
-        moved = self.ask(
+        changed_predictions = self.ask(
             f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.row ORDER BY a.row)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
             "WHERE a.prediction <> b.prediction GROUP BY ALL ORDER BY n DESC LIMIT ?",
             top,
         )
-        texts = self._texts([row for *_, rows in moved for row in rows])
+        texts = self._texts([row for *_, rows in changed_predictions for row in rows])
         self.collect(compared_run.layer_index(), "others", into="other_units")
         means = "(SELECT label, text, sum(count)::BIGINT AS n, sum(total) / n AS mean FROM {} GROUP BY label, text)"
         shifts = self.ask(
@@ -524,13 +554,13 @@ class _Run(RunTables):
             top,
         )
         return {
-            "folder": compared_run.folder.place,
+            "folder": compared_run.folder.location,
             "model": compared_run.manifest.model["name"],
             "texts in both": texts_in_both,
             "same answer": None if not texts_in_both else same_answers / texts_in_both,
             "changed answers": [
                 {"here": a, "there": b, "texts": n, "examples": [texts[row][0] for row in rows]}
-                for a, b, n, rows in moved
+                for a, b, n, rows in changed_predictions
             ],
             "shifts": [dict(zip(("label", "text", "here", "there", "count"), row, strict=True)) for row in shifts],
         }

@@ -47,8 +47,11 @@ def load_cases(path: str | Path, limit: int, seed: int = 0) -> tuple[list[Case],
             was written elsewhere, "answer"; if the sentence that answers is known, "evidence". Or QNLI's rows
             ("question", "sentence", "label"), two cases each: the sentence that answers among others, and another
             sentence in its place.
-        limit: Most questions.
+        limit: Most questions. A question has two cases, a supported and an unsupported one: twice as many are read.
         seed: Draws among QNLI's rows.
+
+    Returns:
+        The cases, and the texts.
 
     Raises:
         DataError: If the file cannot be read; names file and line.
@@ -62,9 +65,10 @@ def load_cases(path: str | Path, limit: int, seed: int = 0) -> tuple[list[Case],
 
 
 def _case(row: Mapping[str, Any]) -> Case:
+    """Return a line of the file as a case, after checking its types."""
     question, supported, answer, evidence = row["question"], row["supported"], row.get("answer"), row.get("evidence")
-    texts = isinstance(question, str) and isinstance(answer, str | None) and isinstance(evidence, str | None)
-    if not (texts and isinstance(supported, bool)):
+    are_texts = isinstance(question, str) and isinstance(answer, str | None) and isinstance(evidence, str | None)
+    if not (are_texts and isinstance(supported, bool)):
         raise TypeError("question, answer and evidence are texts, supported is true or false")
     documents = documents_by_name(row["documents"])
     if evidence and not any(evidence in text for text in documents.values()):
@@ -73,10 +77,11 @@ def _case(row: Mapping[str, Any]) -> Case:
 
 
 def _qnli_cases(rows: Sequence[Mapping[str, Any]], limit: int, seed: int) -> list[Case]:
+    """Return two cases for each question drawn from QNLI: with the evidence, and with a spare sentence for it."""
     cases = []
-    for question, sentences, place, spare in qnli_documents(rows, limit, seed, SENTENCES):
-        without = [*sentences[:place], *filter(None, [spare]), *sentences[place + 1 :]]
-        for texts, evidence in ((sentences, sentences[place]), (without, "")):
+    for question, sentences, evidence_index, spare in qnli_documents(rows, limit, seed, SENTENCES):
+        without = [*sentences[:evidence_index], *filter(None, [spare]), *sentences[evidence_index + 1 :]]
+        for texts, evidence in ((sentences, sentences[evidence_index]), (without, "")):
             cases.append(Case(question, {"text": "\n\n".join(texts)}, bool(evidence), evidence=evidence))
     return cases
 
@@ -118,9 +123,9 @@ def swap_evidence(case: Case, answer: str, texts: Sequence[str], seed: int = 0) 
     random = np.random.default_rng(seed)
     swapped = case.evidence
     for entity in dict.fromkeys(ENTITY.findall(case.evidence)):
-        alike = [candidate for candidate in other_entities if _shape(candidate) == _shape(entity)]
-        if alike and holds(answer, entity) and not holds(without_evidence, entity):
-            swapped = _entity(entity).sub(alike[int(random.integers(len(alike)))], swapped)
+        candidates_alike = [candidate for candidate in other_entities if _shape(candidate) == _shape(entity)]
+        if candidates_alike and holds(answer, entity) and not holds(without_evidence, entity):
+            swapped = _entity(entity).sub(candidates_alike[int(random.integers(len(candidates_alike)))], swapped)
     if swapped == case.evidence:
         return None
     documents = {name: text.replace(case.evidence, swapped) for name, text in case.documents.items()}

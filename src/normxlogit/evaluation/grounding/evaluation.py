@@ -124,12 +124,12 @@ def evaluate_grounding(
         return figures
 
     for number, case in with_progress("cases", cases, on_progress):
-        ablations = samples if ablated is None or number < ablated else 0
-        figures = measure(case, "there" if case.supported else "missing", ablations)
+        samples_of_case = samples if ablated is None or number < ablated else 0
+        figures = measure(case, "there" if case.supported else "missing", samples_of_case)
         if case.supported and case.evidence and figures.values:
             swapped = swap_evidence(case, figures.answer, texts, seed)
             if swapped is not None:
-                measure(swapped, "swapped", ablations)
+                measure(swapped, "swapped", samples_of_case)
     return answers
 
 
@@ -146,58 +146,59 @@ def compare_signals(
     Raises:
         DataError: If answers of one kind only are there.
     """
-    scores = [dict(answer.figures.values) for answer in answers]
+    signals = [dict(answer.figures.values) for answer in answers]  # of each answer, by name
     if training:
         for name, values in _regressions(training, answers).items():
-            for score, value in zip(scores, values.tolist(), strict=True):
-                score[name] = value
-    right = {answer.case.question for answer in answers if answer.right}
-    evidence_known = [answer.case.evidence for answer in answers if answer.evidence == "there"]
-    swapped = {answer.case.question for answer in answers if answer.evidence == "swapped"}
-    titles: list[tuple[str, Evidence, set[str] | None]] = [
-        ("all questions, with the evidence or without it", "missing", None)
-    ]
-    if any(evidence_known):
-        count = sum(answer.right for answer in answers)
-        titles.append((f"questions answered from the evidence, {count} of {len(evidence_known)}", "missing", right))
-    if swapped:
-        titles.append(("with the evidence, or with other numbers and names in it", "swapped", swapped))
-    comparisons = []
-    for title, evidence, questions in titles:
-        scored_answers = [
-            (answer, score)
-            for answer, score in zip(answers, scores, strict=True)
-            if answer.evidence in ("there", evidence) and (questions is None or answer.case.question in questions)
+            for signals_of_answer, value in zip(signals, values.tolist(), strict=True):
+                signals_of_answer[name] = value
+
+    def compare(title: str, evidence: Evidence, questions: set[str]) -> list[SignalComparison]:
+        """Compare answers with the evidence to those with `evidence`; nothing if one of the two is missing."""
+        compared = [
+            (answer, signals_of_answer)
+            for answer, signals_of_answer in zip(answers, signals, strict=True)
+            if answer.evidence in ("there", evidence) and answer.case.question in questions
         ]
-        if len({answer.evidence for answer, _ in scored_answers}) == 2:
-            comparisons.append(SignalComparison(title, _signals(scored_answers, seed)))
-    if not comparisons or comparisons[0].title != titles[0][0]:
+        if len({answer.evidence for answer, _ in compared}) < 2:
+            return []
+        return [SignalComparison(title, _signals(compared, seed))]
+
+    every_question = {answer.case.question for answer in answers}
+    comparisons = compare("all questions, with the evidence or without it", "missing", every_question)
+    if not comparisons:
         raise DataError("the model answers no supported or no unsupported case")
-    return comparisons
+    supported = [answer for answer in answers if answer.evidence == "there"]
+    if any(answer.case.evidence for answer in supported):  # otherwise nobody can tell where an answer comes from
+        right = [answer for answer in answers if answer.right]
+        title = f"questions answered from the evidence, {len(right)} of {len(supported)}"
+        comparisons += compare(title, "missing", {answer.case.question for answer in right})
+    swapped_questions = {answer.case.question for answer in answers if answer.evidence == "swapped"}
+    title = "with the evidence, or with other numbers and names in it"
+    return comparisons + compare(title, "swapped", swapped_questions)
 
 
 def _signals(scored_answers: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[SignalQuality]:
     """Return the signals of answers, best first."""
     signals = []
     for name in dict.fromkeys(name for _, score in scored_answers for name in score):
-        having = [(answer, score) for answer, score in scored_answers if name in score]
-        labels = np.array([answer.evidence == "there" for answer, _ in having])
-        values = np.array([[score[name], score[SHARE]] for _, score in having], np.float64)  # (N, 2)
+        answers_with_signal = [(answer, score) for answer, score in scored_answers if name in score]
+        labels = np.array([answer.evidence == "there" for answer, _ in answers_with_signal])
+        values = np.array([[score[name], score[SHARE]] for _, score in answers_with_signal], np.float64)  # (N, 2)
         if len(set(labels.tolist())) < 2:
             continue
-        passes = [_passes(name, answer.figures) for answer, _ in having]
+        passes = [_passes(name, answer.figures) for answer, _ in answers_with_signal]
 
-        def lead(supported: Array, unsupported: Array) -> Array:
+        def auroc_of_share_less_this(supported: Array, unsupported: Array) -> Array:
             return _auroc(supported[..., 1], unsupported[..., 1]) - _auroc(supported[..., 0], unsupported[..., 0])
 
         measures = (
             lambda supported, unsupported: _auroc(supported[..., 0], unsupported[..., 0]),
             lambda supported, unsupported: _average_precision(supported[..., 0], unsupported[..., 0]),
-            lead,
+            auroc_of_share_less_this,
         )
-        first, second, third = (_interval(measure, labels, values, seed) for measure in measures)
+        auroc, precision, lead = (_interval(measure, labels, values, seed) for measure in measures)
         counts = int(labels.sum()), int((~labels).sum())
-        signals.append(SignalQuality(name, first, second, third, float(np.mean(passes)), counts))
+        signals.append(SignalQuality(name, auroc, precision, lead, float(np.mean(passes)), counts))
     return sorted(signals, key=lambda signal: -signal.auroc[0])
 
 
@@ -248,18 +249,18 @@ def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredA
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    fitted = [answer for answer in training if answer.evidence != "swapped"]
-    labels = [answer.evidence == "there" for answer in fitted]
-    names = [name for name in fitted[0].figures.values if name in (*PASSES, SHARE)]
+    fitted_answers = [answer for answer in training if answer.evidence != "swapped"]
+    labels = [answer.evidence == "there" for answer in fitted_answers]
+    names = [name for name in fitted_answers[0].figures.values if name in (*PASSES, SHARE)]
     features: dict[str, Callable[[Figures], Sequence[float]]] = {
         REGRESSION: lambda figures: [figures.values[name] for name in names],
         LENS: lambda figures: figures.heads,
     }
     predicted = {}
     for name, features_of in features.items():
-        if features_of(fitted[0].figures):
+        if features_of(fitted_answers[0].figures):
             classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-            classifier.fit([features_of(answer.figures) for answer in fitted], labels)
+            classifier.fit([features_of(answer.figures) for answer in fitted_answers], labels)
             predicted[name] = classifier.decision_function([features_of(answer.figures) for answer in answers])
     return predicted
 
@@ -276,6 +277,7 @@ def choose_threshold(answers: Sequence[MeasuredAnswer]) -> float:
 
 
 def _shares(answers: Sequence[MeasuredAnswer]) -> tuple[Array, npt.NDArray[np.bool_]]:
+    """Return the documents' share of each answer without swapped evidence, and whether the evidence is there."""
     rows = [(a.figures.values[SHARE], a.evidence == "there") for a in answers if a.evidence != "swapped"]
     return np.array([share for share, _ in rows]), np.array([label for _, label in rows])
 
@@ -305,9 +307,9 @@ def grounding_table(
         columns = ["signal", "passes", "answers", "AUROC ↑", "average precision ↑", "AUROC of the share less this"]
         text += f"{title[0].upper()}{title[1:]}:\n\n{markdown_table(columns, rows)}\n"
     threshold = choose_threshold(training or answers)
-    right, left = _accuracies(*_shares(answers), threshold)
+    accuracy_of_supported, accuracy_of_unsupported = _accuracies(*_shares(answers), threshold)
     where = "on the training questions" if training else "here"
     return text + (
         f"Threshold of the documents' share with the best balanced accuracy {where}: {threshold:.3f} "
-        f"(supported answers {right:.2f} right, unsupported ones {left:.2f}).\n"
+        f"(supported answers {accuracy_of_supported:.2f} right, unsupported ones {accuracy_of_unsupported:.2f}).\n"
     )

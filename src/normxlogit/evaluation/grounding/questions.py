@@ -127,11 +127,11 @@ class QNLIDocument(NamedTuple):
 
 
 def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sentences: int) -> list[QNLIDocument]:
-    """Draw questions of QNLI, each with a document in which one of the sentences answers it.
+    """Draw questions of QNLI, each with a document in which one of the sentences answers it, and a spare sentence.
 
     Args:
         rows: QNLI's rows; label 0 means that the sentence answers the question.
-        count: How many at most; fewer are the first of more.
+        count: Most questions. With the same seed, a smaller count draws the first questions of a larger one.
         seed: Chooses questions, the other sentences, and the order.
         sentences: Sentences of a document.
 
@@ -150,9 +150,9 @@ def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sen
             _one_line(str(row["sentence"])) for row in shuffled if row["label"] != 0 or row["question"] != question
         )
         distinct = list(islice(dict.fromkeys(text for text in other_sentences if text != evidence), sentences))
-        document, spare = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
+        document, spare_sentences = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
         order = random.permutation(len(document)).tolist()
-        documents.append(QNLIDocument(question, [document[k] for k in order], order.index(0), "".join(spare)))
+        documents.append(QNLIDocument(question, [document[k] for k in order], order.index(0), "".join(spare_sentences)))
     return documents
 
 

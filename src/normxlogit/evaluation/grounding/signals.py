@@ -20,6 +20,7 @@ from ...pipeline.completions.ablations import Ablations, Array, score_sources
 from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.sources import explain_sources, sources_and_parts
 from ...pipeline.options import Options
+from ...results.attribution import Attribution
 from ...results.storage.schema import Number
 from ...results.units.units import APART
 from .cases import Case
@@ -85,24 +86,17 @@ class SignalReader:
             return Figures("", {}, {}, (), ())
         tokens = len(completed.encoding) - completed.prompt_tokens
         scores = explain_sources(model, completed, Options(method=self.method), completed.named_sources, "sentence")
-        if scores.bias is None:
-            raise InputError(
-                f"the documents' share needs scores that add up, such as frozen-gradient's, not {self.method.spec}'s"
-            )
-        sinks = np.zeros_like(scores.bias) if scores.sink is None else scores.sink
-        kinds = np.array(scores.units.kind)
-        apart = [scores.scores[:, kinds == kind].sum(1) for kind in APART]  # the rest of the prompt, the answer
-        of_documents = scores.scores[:, ~np.isin(kinds, APART)].sum(1)  # (K,)
-        sentences = np.stack([of_documents, *apart, sinks, scores.bias], 1)  # (K, 5)
+        sentences = self._contributions(scores)  # (K, 5)
         documents, prompt, answer = sentences[:, :3].sum(0).astype(np.float64)
         sources, _ = sources_and_parts(completed, completed.named_sources, None)
-        log_probabilities, entropies, heads = self._pass(completed, [i for s in sources for i in s.tokens])
+        document_tokens = [token for source in sources for token in source.tokens]
+        log_probabilities, entropies, heads = self._measure_pass(completed, document_tokens)
         ablations = Ablations(model, completed, sources)
-        without = ablations(np.zeros((1, len(sources)), bool)).sum()  # nats
+        log_probability_without = ablations(np.zeros((1, len(sources)), bool)).sum()
         costs = scores.diagnostics
         values = {
             SHARE: documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0),
-            NATS: (log_probabilities.sum() - without) / tokens,
+            NATS: (log_probabilities.sum() - log_probability_without) / tokens,
             LOG_PROBABILITY: log_probabilities.mean(),
             ENTROPY: -entropies.mean(),
         }
@@ -120,20 +114,38 @@ class SignalReader:
             tuple(heads.round(6).tolist()),
         )
 
+    def _contributions(self, scores: Attribution) -> Array:
+        """Return what documents, rest of the prompt, answer, sinks and bias contribute to each sentence, (K, 5)."""
+        if scores.bias is None:
+            raise InputError(
+                f"the documents' share needs scores that add up, such as frozen-gradient's, not {self.method.spec}'s"
+            )
+        kinds = np.array(scores.units.kind)
+        documents = scores.scores[:, ~np.isin(kinds, APART)].sum(1)  # (K,)
+        prompt_and_answer = [scores.scores[:, kinds == kind].sum(1) for kind in APART]  # (K,) each
+        sinks = np.zeros_like(scores.bias) if scores.sink is None else scores.sink
+        return np.stack([documents, *prompt_and_answer, sinks, scores.bias], 1)
+
     @enough_memory("read the attention probabilities of this answer")
     @torch.inference_mode()
-    def _pass(self, completed: Completed, documents: list[int]) -> tuple[Array, Array, Array]:
-        """Return the log-probability and entropy of each answer token, (G,), and each head's lookback ratio by layer.
+    def _measure_pass(self, completed: Completed, document_tokens: list[int]) -> tuple[Array, Array, Array]:
+        """Run the model over a prompt with its answer, and measure the logits and the attention at the answer.
 
-        Models without attention probabilities have no ratios.
+        Args:
+            completed: The prompt with its answer.
+            document_tokens: The indices of the documents' tokens.
+
+        Returns:
+            The log-probability and the entropy of each answer token, (G,) each, and the lookback ratio of each head,
+            layer by layer; none for models without attention probabilities.
         """
-        model, start = self.model, completed.prompt_tokens
+        model, answer_start = self.model, completed.prompt_tokens
         encoding = completed.encoding
-        batch = model.batch([encoding.take(range(len(encoding) - 1))], [0])
+        batch = model.batch([encoding.take(range(len(encoding) - 1))], [0])  # the last token predicts none
         model.prepare(batch)
         returned = self._trunk(batch)
-        hidden = model.parts.hidden(model.module, returned)[0, start - 1 :]  # (G, H)
-        ids = torch.tensor(encoding.ids[start:], device=hidden.device)  # (G,)
+        hidden = model.parts.hidden(model.module, returned)[0, answer_start - 1 :]  # (G, H)
+        ids = torch.tensor(encoding.ids[answer_start:], device=hidden.device)  # (G,)
         log_probabilities, entropies = [], []
         for states, part_ids in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
             token_log_probabilities = model.head.tokens(states).float().log_softmax(-1)  # (G', V)
@@ -142,7 +154,10 @@ class SignalReader:
             )
             entropies.append(-(token_log_probabilities.exp() * token_log_probabilities).sum(-1))
         attentions = getattr(returned, "attentions", None) or ()
-        ratios = [_lookback(layer[0, :, start - 1 :].float(), documents, start) for layer in attentions]  # (heads,)
+        ratios = [
+            _lookback(layer[0, :, answer_start - 1 :].float(), document_tokens, answer_start)  # (heads,)
+            for layer in attentions
+        ]
         return (
             torch.cat(log_probabilities).double().cpu().numpy(),
             torch.cat(entropies).double().cpu().numpy(),
@@ -155,7 +170,7 @@ class SignalReader:
         return run(self._eager, inputs, stop=trunk).last(trunk)
 
 
-def _lookback(attention: Tensor, documents: list[int], start: int) -> Tensor:
+def _lookback(attention: Tensor, document_tokens: list[int], answer_start: int) -> Tensor:
     """Return each head's ratio of attention on the documents, averaged over the answer's tokens (Lookback Lens).
 
     A(documents) / (A(documents) + A(answer)) with A the mean probability of a token of the documents, or of the answer
@@ -165,12 +180,12 @@ def _lookback(attention: Tensor, documents: list[int], start: int) -> Tensor:
     Args:
         attention: Attention probabilities at the positions that predict the answer, (heads, G, T), without the last
             token.
-        documents: Tokens of the documents.
-        start: The answer's first token.
+        document_tokens: Tokens of the documents.
+        answer_start: The answer's first token.
     """
-    on_documents = attention[:, :, documents].mean(-1)  # (heads, G)
+    on_documents = attention[:, :, document_tokens].mean(-1)  # (heads, G)
     so_far = torch.arange(attention.shape[1], device=attention.device).clamp(min=1)  # (G,)
-    on_answer = attention[:, :, start:].sum(-1) / so_far  # (heads, G)
+    on_answer = attention[:, :, answer_start:].sum(-1) / so_far  # (heads, G)
     return (on_documents / (on_documents + on_answer)).mean(-1)
 
 

@@ -160,8 +160,10 @@ def _joined(chat: Sequence[ChatMessage], messages: Sequence[Message], *, everyth
             content = f"{previous.message['content']}\n\n{content}"
         else:
             content = [*as_parts(previous.message["content"]), *as_parts(content)]
-        shift = sum(len(text) + 1 for text in texts_of(previous.message)) + isinstance(content, str)
-        places = (*previous.places, *((place, offset + shift) for place, offset in current.places))
+        shift = sum(len(text) + 1 for text in texts_of(previous.message))  # texts are joined by a character
+        if isinstance(content, str):  # by two
+            shift += 1
+        places = (*previous.places, *((message_index, offset + shift) for message_index, offset in current.places))
         joined[-1] = ChatMessage({**previous.message, **current.message, "content": content}, places, current.calls)
     return joined
 

@@ -8,13 +8,14 @@ transformers' chat templates, and the traces of `normxlogit.inputs.documents.tra
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any, Literal
 
 from ...errors import InputError
 from ..media.items import json_value, medium_type
 from ..media.pictures import holds_picture
+from ..texts import whole_number
 from .traces import messages_in, parse_json, read_trace, to_plain_data
 
 MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
@@ -102,12 +103,14 @@ class Conversation:
         answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
         if turn is None and not answers:
             return self, None
-        if turn is not None and (isinstance(turn, bool) or not isinstance(turn, int)):
+        number = whole_number(-1 if turn is None else turn)
+        if number is None:
             raise InputError(f"turn= is a number, not {turn!r}")
-        turn = -1 if turn is None else turn
-        if not -len(answers) <= turn < len(answers):
-            raise InputError(f"no turn {turn}: the assistant has {len(answers)} texts in this conversation, from 0 on")
-        place, notes = answers[turn], self.notes
+        if not -len(answers) <= number < len(answers):
+            raise InputError(
+                f"no turn {number}: the assistant has {len(answers)} texts in this conversation, from 0 on"
+            )
+        place, notes = answers[number], self.notes
         if not place:
             raise InputError("the answer is the first message; a conversation has messages before the answer")
         if after := sum(message.kind not in ("tool call", "reasoning") for message in self.messages[place + 1 :]):
@@ -181,18 +184,20 @@ class _Reader:
         content = [content] if medium_type(content) else content
         if isinstance(images := raw.get("images"), list):  # of Ollama, before the text
             content = [*({"type": "image", "image": image} for image in images), *_as_parts(content)]
-        call = _first_text(raw, "tool_call_id", "id") or _first_text(additional, "tool_call_id")
+        call_id = _first_text(raw, "tool_call_id", "id") or _first_text(additional, "tool_call_id")
         if kind == "tool result" and not _is_list_of_parts(content):
             self._read_result(
-                content, _first_text(raw, "name", "tool_name") or _first_text(additional, "name", "tool_name"), call
+                content, _first_text(raw, "name", "tool_name") or _first_text(additional, "name", "tool_name"), call_id
             )
         else:
             for part in _as_parts(content):
-                self._read_part(part, kind, name=_first_text(raw, "name") or _first_text(additional, "name"), call=call)
+                self._read_part(
+                    part, kind, name=_first_text(raw, "name") or _first_text(additional, "name"), call_id=call_id
+                )
         for tool_call in _calls(raw) or _calls(additional):
             self._read_call(tool_call)
 
-    def _read_part(self, part: Any, kind: MessageKind, name: str = "", call: str = "") -> None:
+    def _read_part(self, part: Any, kind: MessageKind, name: str = "", call_id: str = "") -> None:
         """Read a part of a message's content."""
         if isinstance(part, str):
             part = {"type": "text", "text": part}
@@ -201,7 +206,7 @@ class _Reader:
         if type_ in ("text", "input_text", "output_text", "refusal", "summary_text"):
             text = next((part[key] for key in ("text", "content", "refusal") if isinstance(part.get(key), str)), "")
             if kind == "tool result":
-                self._read_result(text, name, call)
+                self._read_result(text, name, call_id)
             else:
                 self._read_text(kind, text)
         elif type_ in ("thinking", "reasoning", "thought"):
@@ -241,18 +246,18 @@ class _Reader:
             part,
         )
         name = _first_text(inner, "name", "tool_name") or _first_text(part, "name", "tool_name") or "tool"
-        call = _first_text(part, "call_id", "tool_call_id", "tool_id", "id") or _first_text(inner, "id")
+        call_id = _first_text(part, "call_id", "tool_call_id", "tool_id", "id") or _first_text(inner, "id")
         arguments = _first_filled(inner, "arguments", "args", "input", "tool_kwargs", "parameters")
         arguments = {} if arguments is None else arguments
-        tool_call = Message("tool call", _as_text(parse_json(arguments)), name, self._number, call)
+        tool_call = Message("tool call", _as_text(parse_json(arguments)), name, self._number, call_id)
         for message in self._of_this_message():
-            if message == tool_call or (call and message.call == call and message.kind == "tool call"):
+            if message == tool_call or (call_id and message.call == call_id and message.kind == "tool call"):
                 return
-        if call:
-            self._tools[call] = name
+        if call_id:
+            self._tools[call_id] = name
         self.messages.append(tool_call)
 
-    def _read_result(self, content: Any, name: str, call: str) -> None:
+    def _read_result(self, content: Any, name: str, call_id: str) -> None:
         """Read the result of a tool; several texts of one message are one result."""
         media: list[Any] = []
         content = [content] if medium_type(content) else content
@@ -263,13 +268,8 @@ class _Reader:
             self.notes += [UNREAD.format(self._number, part["type"]) for part in unread]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
-        last_message = next(iter(self._of_this_message()[-1:]), None)
-        if last_message is not None and last_message.kind == "tool result" and call and last_message.call == call:
-            self.messages[-1] = Message(
-                "tool result", f"{last_message.text}\n{text}", last_message.name, self._number, call
-            )
-        else:
-            self._add_message("tool result", text, self._tools.get(call, "") or name, call)
+        if not (call_id and text and self._join("tool result", text, call_id)):
+            self._add_message("tool result", text, self._tools.get(call_id, "") or name, call_id)
         for part in media:
             self._read_medium(part, "user")
 
@@ -286,11 +286,16 @@ class _Reader:
         if kind == "assistant" and (match := THINKING.fullmatch(text)):
             self._add_message("reasoning", match[1])
             text = match[2]
-        last_message = self._of_this_message()[-1:]
-        if last_message and last_message[0].kind == kind and text.strip():
-            self.messages[-1] = Message(kind, f"{last_message[0].text}\n{text.strip()}", number=self._number)
-        else:
+        if not (text.strip() and self._join(kind, text.strip())):
             self._add_message(kind, text)
+
+    def _join(self, kind: MessageKind, text: str, call: str = "") -> bool:
+        """Join a text to the message before, and return whether that is of the same original message, kind and call."""
+        last = self.messages[-1] if self.messages else None
+        if last is None or (last.number, last.kind, last.call) != (self._number, kind, call):
+            return False
+        self.messages[-1] = replace(last, text=f"{last.text}\n{text}")
+        return True
 
     def _add_message(self, kind: MessageKind, text: str, name: str = "", call: str = "") -> None:
         """Append a message unless its text is empty."""

@@ -68,7 +68,7 @@ def read_trace(path: str | PathLike[str]) -> Any:
         raise DataError(f"{path} is nested too deeply") from None
     except ValueError as error:
         lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-        if len(lines) == 1 or not _is_json(lines[0][1]):
+        if len(lines) == 1 or isinstance(parse_json(lines[0][1]), str):
             raise DataError(f"{path} is neither JSON nor JSON lines: {error}") from None
     rows = []
     for number, line in lines:
@@ -157,8 +157,7 @@ def _traces(value: Any, longest: list[dict[str, Any]]) -> set[str]:
 
 def _records(value: Any) -> list[dict[str, Any]]:
     """Return a trace and all records in it, each before its own parts."""
-    if isinstance(value, str):
-        return _records(parse_json(value)) if _is_json(value) else []
+    value = parse_json(value)
     if isinstance(value, list):
         return [record for item in value for record in _records(item)]
     if not isinstance(value, dict):
@@ -201,8 +200,8 @@ def _messages_of_side(value: Any, role: str) -> list[dict[str, Any]]:
     """Return the messages of a request or of a response.
 
     Args:
-        value: A text of the author, messages, or a mapping with them.
-        role: The author of a text.
+        value: A text, messages, or a mapping with them.
+        role: "user" for a request, "assistant" for a response; a text without a role has this one.
     """
     value = parse_json(value)
     if isinstance(value, str):
@@ -343,21 +342,13 @@ def _tools_of(record: dict[str, Any]) -> list[Any] | None:
 
 
 def parse_json(value: Any) -> Any:
-    """Return the value of a JSON text; anything else unchanged."""
-    if isinstance(value, str) and _is_json(value):
-        return json.loads(value)
-    return value
-
-
-def _is_json(text: str) -> bool:
-    """Return whether a text is a JSON object or array."""
-    if not text.lstrip().startswith(("{", "[")):
-        return False
+    """Return the value of a text that is an object or an array of JSON; anything else unchanged."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
     try:
-        json.loads(text)
+        return json.loads(value)
     except (ValueError, RecursionError):
-        return False
-    return True
+        return value
 
 
 def _model_dump(dump: Callable[..., Any]) -> Any:

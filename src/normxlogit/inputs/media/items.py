@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...errors import InputError
-from ..texts import collected, named_columns
+from ..texts import arrow_value, collected, named_columns
 
 PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
 """Suffixes of files of pictures."""
@@ -58,7 +58,7 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
         return [inputs], True
     if isinstance(inputs, Set | Mapping) or not isinstance(inputs, Iterable):
         raise InputError(f"a {kind} or a list of them is expected, not {type(inputs).__name__}")
-    items = [item.as_py() if hasattr(item, "as_py") else item for item in inputs]
+    items = list(map(arrow_value, inputs))
     for place, item in enumerate(items):
         if not is_item(as_array(item)):
             shape = f" of shape {tuple(item.shape)}" if hasattr(item, "shape") else ""
@@ -195,8 +195,7 @@ def _first(column: Any) -> Any:
     """Return the first value of a column; None if it is not a column."""
     if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
         return None
-    first: Any = next(iter(column), None)
-    return first.as_py() if hasattr(first, "as_py") else first
+    return arrow_value(next(iter(column), None))
 
 
 def _with_rate(item: Any, rate: Any) -> Any:

@@ -100,9 +100,21 @@ def read_picture(item: Any) -> Picture:
         )
     if not isinstance(picture, pillow.Image.Image):
         raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(picture).__name__}")
+    return Picture(converted(picture, "RGB"), name)
+
+
+def converted(picture: "Image", mode: str) -> "Image":
+    """Return a picture of Pillow in another mode of 8 bits.
+
+    Raises:
+        InputError: If it has more than 8 bits for a level, which the conversion would cut off.
+    """
     if picture.mode.startswith(("I", "F")):
-        raise InputError(f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first")
-    return Picture(picture.convert("RGB"), name)
+        raise InputError(
+            f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first, as in "
+            "Image.fromarray((255 * levels).astype('uint8'))"
+        )
+    return picture if picture.mode == mode else picture.convert(mode)
 
 
 def opened_picture(item: Any) -> tuple[Any, str]:

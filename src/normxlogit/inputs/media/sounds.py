@@ -74,6 +74,11 @@ def feature_extractor_of(reader: Any) -> Any:
     return getattr(reader, "feature_extractor", getattr(reader, "audio_processor", reader))
 
 
+def sampling_rate_of(reader: Any) -> int | None:
+    """Return the samples a second that a model reads, by its processor; None if it names none, or reads no sounds."""
+    return getattr(feature_extractor_of(reader), "sampling_rate", None)
+
+
 def is_sound(item: Any) -> bool:
     """Return whether a value is one sound."""
     if isinstance(item, Mapping):

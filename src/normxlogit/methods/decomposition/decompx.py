@@ -129,10 +129,8 @@ def _read_positions(model: TaskModel, run: ForwardPass, target: BatchTargets) ->
 
 def _without_trailing_padding(batch: Batch, texts: slice) -> tuple[Batch, int]:
     """Return some texts of a batch without the padding after the longest of them, and their length."""
-    mask = batch.mask[texts]
-    width = int(mask.any(0).nonzero().max()) + 1
-    inputs = {name: value[texts, :width] for name, value in batch.inputs.items()}
-    return Batch(inputs, mask[:, :width], batch.encodings[texts], batch.indices[texts]), width
+    width = int(batch.mask[texts].any(0).nonzero().max()) + 1
+    return batch.rows(texts, width), width
 
 
 def decomposed(
@@ -247,7 +245,16 @@ def _apply_linear(shares: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _apply_norm(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -> Tensor:
-    """Apply a LayerNorm to shares (..., T, H) in place, given its standard deviation (...), its bias shared out."""
+    """Apply a LayerNorm to shares, in place: y_j = gain (x_j - mean(x_j)) / deviation + bias b_j, with sum_j b_j = 1.
+
+    Args:
+        shares: The shares x_j of tokens j in some states, (..., T, H).
+        gain: The weight of the norm, (H,).
+        bias: The bias of the norm, (H,).
+        deviation: The standard deviation of the whole states, (...).
+    """
+    # The norm of all shares is two products with small matrices: the mean of each share and its dot product with
+    # gain * bias, by which `_bias_shares` shares the bias out; and both corrections that are added to each share.
     size = len(gain)
     projections = torch.stack([torch.full_like(gain, 1 / size), gain * bias], 1)  # (H, 2)
     mean, dots = (shares @ projections).unbind(-1)  # (..., T) each
@@ -309,7 +316,7 @@ class _HeadOnShares:
             shares = _apply_linear(shares, weight, bias).mul_((activated / (pre_activation + TINY))[..., None, :])
             if self.norm is not None:
                 shares = _apply_norm(shares, *norm_parts(self.norm, activated))
-        # The bias is shared out over all outputs, whichever are explained.
+        # The head's bias is shared out by the shares' part in all outputs, whichever are explained: by x_j (W' b).
         bias_shares = _bias_shares(shares @ (self.weight.T @ self.bias))  # (b, P, T)
         out_weight, out_bias = self.weight[self.rows], self.bias[self.rows]  # (R, H), (R,)
         if self.centred:

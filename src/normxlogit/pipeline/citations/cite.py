@@ -30,7 +30,7 @@ from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed_prompts import Completed, TooLongError, generate, read_completion
 from ..completions.sources import explain_sources, part_weights, sources_and_parts
 from ..options import Options
-from .conversations import ConversationPrompt, Spans, conversation_prompt
+from .conversations import Spans, conversation_prompt
 from .swaps import SwappedValues, sources_of_values, swaps, value_contrasts
 from .windows import read_in_windows
 
@@ -69,38 +69,51 @@ def cite(
     *,
     method: Method,
     verify: int | Literal["auto"] = 0,
-    turn: int | None = None,
-    **prompt: Any,
+    **arguments: Any,
 ) -> Citations:
     """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
 
-    Args:
-        model: A causal language model.
-        question: As in `ask`, like `documents`.
-        documents: What `normxlogit.inputs.documents.documents.documents_by_name` takes.
-        method: How the sources are scored.
-        verify: For how many of the first sources the loss of the answer without them is measured, a pass each; "auto"
-            measures until the others can no longer come first.
-        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
-        **prompt: The other arguments of `ask`; `messages` without documents are a conversation of any format.
-
-    Raises:
-        InputError: If there is no question, document or turn, or they leave no room for an answer.
-        UnsupportedModelError: If the model is not a causal language model, or the method does not work on it.
+    The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
     """
     options = Options(method=method, verify=verify)
-    prompt["answer"] = answer_text(prompt.get("answer"))
-    messages = prompt.get("messages")
-    if documents is None and messages is not None and not isinstance(messages, str):
-        if question is not None or prompt.get("system") is not None:
-            raise InputError("messages hold the question and the system message; pass one or the other")
-        keywords = {name: value for name, value in prompt.items() if name not in ("messages", "system")}
-        answered = ask_in(model, messages, turn, **keywords)
-    elif turn is not None:
+    return cite_answered(model, read_answered(model, question, documents, **arguments), options)
+
+
+def read_answered(
+    model: TaskModel,
+    question: str | None,
+    documents: Any,
+    *,
+    messages: Any = None,
+    turn: int | None = None,
+    system: str | None = None,
+    **answer: Any,
+) -> Answered:
+    """Read a question with its documents, or a conversation, up to an answer.
+
+    Args:
+        model: A causal language model.
+        question: As in `ask`, like `documents` and `system`.
+        documents: As in `ask`.
+        messages: As in `ask`; without documents a conversation of any format.
+        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
+        system: As in `ask`.
+        **answer: Of `ask`: `answer` and `max_new_tokens`.
+    """
+    answer["answer"] = answer_text(answer.get("answer"))
+    if _is_conversation(question, documents, messages, system):
+        return ask_in(model, messages, turn, **answer)
+    if turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
-    else:
-        answered = Answered(ask(model, question, documents, **prompt, longer=True), question or "")
-    return cite_answered(model, answered, options)
+    completed = ask(model, question, documents, messages=messages, system=system, longer=True, **answer)
+    return Answered(completed, question or "")
+
+
+def _is_conversation(question: str | None, documents: Any, messages: Any, system: str | None) -> bool:
+    """Return whether the sources are the messages of a conversation, after checking that these are all there is."""
+    if messages is not None and (question is not None or system is not None):
+        raise InputError("messages hold the question and the system message; pass one or the other")
+    return documents is None and messages is not None and not isinstance(messages, str)
 
 
 def cite_answered(
@@ -134,15 +147,12 @@ def cite_answered(
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
     values = values_of(completed)
     cited = explain(values)
-    if options.verify is None:
-        return _with_note(cited, UNTESTED_MEDIA) if completed.encoding.media else cited
-    test = _tested(model, values, cited, options.verify, parts)
-    return replace(cited, attribution=replace(cited.attribution, verified=test))
-
-
-def _with_note(cited: Citations, note: str) -> Citations:
     attribution = cited.attribution
-    return replace(cited, attribution=replace(attribution, notes=(*attribution.notes, note)))
+    if options.verify is not None:
+        attribution = replace(attribution, verified=_tested(model, values, cited, options.verify, parts))
+    elif completed.encoding.media:
+        attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
+    return replace(cited, attribution=attribution)
 
 
 def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:
@@ -150,13 +160,19 @@ def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tup
     count = len(sentences)
     if len(explained.targets) == count:  # there are no values, or the method has no contrasts
         return explained, None
-    bias, sink = (None if values is None else values[:count] for values in (explained.bias, explained.sink))
-    places = {(part.start, part.end): k for k, part in enumerate(sentences)}
+    sentence_bias, sentence_sink = (
+        None if values is None else values[:count] for values in (explained.bias, explained.sink)
+    )
+    sentence_of_span = {(part.start, part.end): k for k, part in enumerate(sentences)}
     value_scores = np.full((count, len(explained.units.sources)), np.nan, np.float32)  # (K, S)
     for target, row in zip(explained.targets[count:], explained.scores[count:], strict=True):
-        value_scores[places[target.span or (0, 0)]] = row[explained.units.sources]
+        value_scores[sentence_of_span[target.span or (0, 0)]] = row[explained.units.sources]
     sentences_alone = replace(
-        explained, scores=explained.scores[:count], targets=explained.targets[:count], bias=bias, sink=sink
+        explained,
+        scores=explained.scores[:count],
+        targets=explained.targets[:count],
+        bias=sentence_bias,
+        sink=sentence_sink,
     )
     return sentences_alone, value_scores
 
@@ -172,51 +188,21 @@ def cite_stream(
     messages: Any = None,
     system: str | None = None,
 ) -> Iterator[Citations]:
-    """Cite each sentence of an answer as soon as it is finished.
-
-    Args:
-        model: A causal language model.
-        pieces: The text of the answer, piece by piece.
-        question: As in `cite`, like the other arguments.
-        documents: As in `cite`.
-        method: As in `cite`.
-        verify: As in `cite`.
-        messages: As in `cite`; of a conversation all messages stand before the answer.
-        system: As in `cite`.
-
-    Returns:
-        The answer up to the end of each sentence, with what this sentence rests on. They are computed as they are
-        taken.
-
-    Raises:
-        InputError: If the prompt cannot be read; see `cite`.
-    """
+    """Cite each sentence of an answer as soon as it is finished; see `Explainer.cite_stream`."""
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
     options = Options(method=method, verify=verify)
-    conversation_input: ConversationPrompt | None = None
-    if documents is None and messages is not None and not isinstance(messages, str):
-        if question is not None or system is not None:
-            raise InputError("messages hold the question and the system message; pass one or the other")
-        conversation = read_conversation(messages)
-        conversation_input = conversation_prompt(model, conversation, answer="")
+    if _is_conversation(question, documents, messages, system):
+        messages = read_conversation(messages)
+        conversation_prompt(model, messages, answer="")  # refused at once, not when the answer is there
     elif messages is None:
         pictures, texts = separate_pictures(documents)
         documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
         question_prompt(question, documents, system, chat=True)
 
     def answered_with(text: str) -> Answered:
-        if conversation_input is not None:
-            completed = ask(
-                model, None, conversation_input.spans, messages=conversation_input.prompt, answer=text, longer=True
-            )
-            return Answered(
-                completed,
-                conversation_input.question,
-                with_media_messages(conversation_input.messages, completed.encoding),
-            )
-        completed = ask(model, question, documents, messages=messages, answer=text, system=system, longer=True)
-        return Answered(completed, question or "")
+        """Return the prompt with the beginning of the answer that is finished so far."""
+        return read_answered(model, question, documents, messages=messages, system=system, answer=text)
 
     return _cite_finished(model, pieces, answered_with, options)
 
@@ -319,10 +305,10 @@ def ask_in(
         )
     except TooLongError as error:
         raise _naming_messages(error, rendered.messages) from None
-    return Answered(completed, rendered.question, with_media_messages(rendered.messages, completed.encoding))
+    return Answered(completed, rendered.question, _with_media(rendered.messages, completed.encoding))
 
 
-def with_media_messages(messages: Sequence[MessageSpan], encoding: Encoding) -> tuple[MessageSpan, ...]:
+def _with_media(messages: Sequence[MessageSpan], encoding: Encoding) -> tuple[MessageSpan, ...]:
     """Return the messages of a conversation with its pictures and sounds as messages, in the order of the prompt."""
     media_messages = [
         MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media
@@ -370,8 +356,6 @@ def ask(
     prompt: Prompt | ReadPrompt
     if messages is None:
         prompt, spans = question_prompt(question, documents, system, chat=chat)
-    elif question is not None or system is not None:
-        raise InputError("messages hold the question and the system message; pass one or the other")
     elif isinstance(messages, ReadPrompt):
         prompt, spans = messages, documents
     else:
@@ -387,9 +371,10 @@ def ask(
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
-    if not (sources := cited.with_tokens(spans)) and not cited.encoding.media:
+    cited = cited.with_sources(spans)
+    if not cited.named_sources and not cited.encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
-    return cited.with_sources(sources)
+    return cited
 
 
 def _read_answer(
@@ -415,12 +400,12 @@ def _read_answer(
     special_tokens = {token for token in added_special | set(tokenizer.all_special_tokens) if token}
     while endings := [token for token in special_tokens if answer.endswith(token)]:
         answer = answer.removesuffix(endings[0]).rstrip()
-    inside = sorted(token for token in special_tokens if token in answer)
-    if not inside:
+    special_tokens_inside = sorted(token for token in special_tokens if token in answer)
+    if not special_tokens_inside:
         return read_completion(model, prompt, opening + answer, longer=longer)
     ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
-    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in inside}:
-        raise InputError(f"the answer holds {inside[0]!r}, a special token of the model; take it out")
+    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in special_tokens_inside}:
+        raise InputError(f"the answer holds {special_tokens_inside[0]!r}, a special token of the model; take it out")
     return read_completion(model, prompt, ids, longer=longer)
 
 
@@ -448,8 +433,8 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
             document = "\n".join(texts)[start:end]
         except (TypeError, ValueError, IndexError, KeyError):
             raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
-        for number, (first, last) in enumerate(sentence_spans(document), start=1):
-            spans[f"{name}:{number}"] = (*message, start + first, start + last)
+        for number, (first_character, end_character) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, start + first_character, start + end_character)
     if not spans:
         raise InputError("the documents hold no sentence")
     return spans
@@ -508,6 +493,8 @@ def _tested(
 ) -> Verification:
     """Measure the loss of each sentence without its first sources and without all, and swap its values.
 
+    Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
+
     Args:
         model: The model.
         values: The values of the answer, and what could stand in their places.
@@ -521,33 +508,61 @@ def _tested(
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
-    ablations = Ablations(model, completed, sources)
+    sources_of_group = _sources_with_the_same_words(sequence.text, sources)  # N groups, which are left out together
+    group_of = {source: group for group, members in enumerate(sources_of_group) for source in members}
+    merged_sources = [_merged([sources[source] for source in members]) for members in sources_of_group]
+    ablations = Ablations(model, completed, merged_sources)
     evidence = cited.evidence
+    source_scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+    scores = np.array([source_scores[members].sum() for members in sources_of_group])  # (N,)
     if verify == "auto":
-        scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
-        places = list(verified(ablations, answer_weights[0], scores))
-        for holders in sources_of_values(values):  # one source for each value: each may be all that a value rests on
-            if holders and not set(holders) & set(places):
-                places.append(max(holders, key=lambda place: scores[place]))
+        removed_groups = list(verified(ablations, answer_weights[0], scores))
+        # One source of each value, too: it may be all that the value rests on.
+        for sources_with_value in sources_of_values(values):
+            groups = {group_of[source] for source in sources_with_value}
+            if groups and not groups & set(removed_groups):
+                removed_groups.append(max(sorted(groups), key=lambda group: scores[group]))
     else:
-        places = [source.position for source in evidence.top(verify)]
-    (token_nats,) = ablations(np.ones((1, len(sources)), bool))  # (G,)
+        removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
+    (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
     nats = token_nats @ weights.T  # (K,)
 
     def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
-        names = tuple(sources[place].name for place in removed)
-        units = tuple(cited.sources[place] for place in removed)
+        """Return the result of leaving sources out, by their indices, with what is left of each sentence, (K,)."""
+        names = tuple(sources[index].name for index in removed)
+        units = tuple(cited.sources[index] for index in removed)
         return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
 
     try:
-        without = ablations(np.zeros((1, len(sources)), bool))[0] @ weights.T  # (K,)
+        without = ablations(np.zeros((1, len(sources_of_group)), bool))[0] @ weights.T  # (K,)
     except InputError:  # the prompt has nothing beside its sources
         without = np.full(len(sentences), np.nan)
-    lost = leave_one_out(ablations, weights, places)  # (K, n)
+    nats_lost = leave_one_out(ablations, weights, removed_groups)  # (K, n)
     return Verification(
         **CITATION_TEST,
         original=removal([], nats),
-        single=tuple(removal([place], nats - losses) for place, losses in zip(places, lost.T, strict=True)),
+        single=tuple(
+            removal([source], nats - losses)
+            for group, losses in zip(removed_groups, nats_lost.T, strict=True)
+            for source in sources_of_group[group]
+        ),
         together=removal(range(len(sources)), without),
-        swaps=swaps(model, values, token_nats),
+        swaps=swaps(model, values, token_nats, evidence.scores[:, cited.sources].astype(np.float64)),
     )
+
+
+def _sources_with_the_same_words(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:
+    """Return groups of the indices of sources that are the same word for word; a picture or a sound is one by itself.
+
+    Without one of them alone the model would still read the same words elsewhere.
+    """
+    groups: dict[str | int, list[int]] = {}
+    for index, source in enumerate(sources):
+        words = " ".join(text[source.start : source.end].split())
+        groups.setdefault(index if source.places else words, []).append(index)
+    return list(groups.values())
+
+
+def _merged(sources: Sequence[NamedSpan]) -> NamedSpan:
+    """Return several sources as one, the first, with the tokens of all."""
+    return sources[0]._replace(tokens=tuple(sorted(token for source in sources for token in source.tokens)))

@@ -51,7 +51,7 @@ def continuation_log_probabilities(
         continuations: The continuations.
         first_value: The log-probability of the first one, computed without a cache; by default it is computed here.
     """
-    without_cache = UncachedContinuations(model, text)
+    without_cache = uncached_log_probabilities(model, text)
     if len(set(continuations)) < 3 or text.source is not None or text.media or len(text) < 2:
         return without_cache(continuations)
     if first_value is None:
@@ -62,32 +62,16 @@ def continuation_log_probabilities(
     return cached
 
 
-class UncachedContinuations(PerturbedAnswers[Continuation, float]):
-    """The log-probabilities of continuations, without a cache: each is read with the whole text before it.
+def uncached_log_probabilities(model: TaskModel, text: Encoding) -> PerturbedAnswers[Continuation, float]:
+    """Return what computes log-probabilities of continuations without a cache: each is read with the whole text."""
 
-    Args:
-        model: A language model.
-        text: The text.
-    """
+    def read(encodings: list[Encoding], continuations: list[Continuation]) -> Iterable[float]:
+        counts = [len(continuation.ids) for continuation in continuations]
+        return [float(values.sum()) for values in log_probabilities(model, encodings, counts)]
 
-    def __init__(self, model: TaskModel, text: Encoding) -> None:
-        super().__init__(
-            model,
-            lambda continuation: append_tokens(model.tokenizer, text, continuation.all_ids),
-            self._log_probabilities,
-        )
-
-    def _log_probabilities(self, encodings: list[Encoding], continuations: list[Continuation]) -> Iterable[float]:
-        """Return the log-probability of each continuation, which stands at the end of its encoding."""
-        batch = self.model.batch(encodings, list(range(len(encodings))))
-        hidden = self.model.states(batch)  # (B, T, H)
-        sums = []
-        for row, (mask, continuation) in enumerate(zip(batch.mask, continuations, strict=True)):
-            count = len(continuation.ids)
-            states = hidden[row][mask][-count - 1 : -1]  # (n, H)
-            targets = batch.inputs["input_ids"][row][mask][-count:]  # (n,)
-            sums.append(float(log_probabilities(self.model, states, targets).double().sum()))
-        return sums
+    return PerturbedAnswers(
+        model, lambda continuation: append_tokens(model.tokenizer, text, continuation.all_ids), read
+    )
 
 
 @torch.inference_mode()

@@ -90,34 +90,40 @@ def conversation_prompt(
         answer = None if message is None else message.text
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    chat = has_chat_template(model.reader)
-    conversation = conversation.with_readable_media(model.task.reads_medium if chat else lambda _: False)
+    has_template = has_chat_template(model.reader)
+    conversation = conversation.with_readable_media(model.task.reads_medium if has_template else lambda _: False)
     messages = conversation.messages
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
-    rendering = _render(model, conversation) if chat else _as_one_text(conversation)
+    rendering = _render(model, conversation) if has_template else _as_one_text(conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
-    question, asked_spans = _question_of(messages)
+    question, question_spans = _question_of(messages)
     spans: Spans = {}
     question_sources: Spans = {}
     contents, source_messages = [], []
-    for place, name in enumerate(message_names(messages)):
-        if messages[place].part is not None:
+    for message_index, name in enumerate(message_names(messages)):
+        if messages[message_index].part is not None:
             continue
-        if (start := rendering.starts.get(place)) is None:
+        if (start := rendering.starts.get(message_index)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
-        message, end = messages[place], start + len(messages[place].text)
-        contents.append(Content(message.role, start, end, place))
+        message, end = messages[message_index], start + len(messages[message_index].text)
+        contents.append(Content(message.role, start, end, message_index))
         source_messages.append(MessageSpan(message.kind, start, end, name, message.name))
-        for source, first, last in pieces_of(messages[place]):
-            full = f"{name}:{source}"
-            while full in spans:
-                full += "'"
-            is_question = (place, first, last) in asked_spans
+        for source, first_character, end_character in pieces_of(messages[message_index]):
+            source_name = f"{name}:{source}"
+            while source_name in spans:
+                source_name += "'"
+            is_question = (message_index, first_character, end_character) in question_spans
             target_spans = question_sources if is_question else spans
-            target_spans[full] = (place, first, last) if chat else (start + first, start + last)
-    prompt = replace(rendering.prompt, contents=tuple(contents) if chat else None, notes=tuple(dict.fromkeys(notes)))
+            target_spans[source_name] = (
+                (message_index, first_character, end_character)
+                if has_template
+                else (start + first_character, start + end_character)
+            )
+    prompt = replace(
+        rendering.prompt, contents=tuple(contents) if has_template else None, notes=tuple(dict.fromkeys(notes))
+    )
     source_messages.sort(key=lambda message: message.start)
     if not prompt.media:  # which are sources themselves
         spans = spans or question_sources
@@ -191,13 +197,15 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
     """
     kinds = {message.kind for message in conversation.messages}
     template = str(model.reader.chat_template)
-    no_tools = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
-    steps = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
-    steps.insert(len(steps) - ("reasoning" in kinds), ALTERNATE)  # templates leave reasoning out, but do not refuse it
+    tools_as_text = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
+    text_options = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
+    # "reasoning" stays last: templates leave it out, but do not refuse it.
+    text_options.insert(len(text_options) - 1 if "reasoning" in kinds else len(text_options), ALTERNATE)
+    # The lost messages of the best rendering so far, the rendering, and what it writes as text.
     best: tuple[list[Message], Rendering, tuple[str, ...]] | None = None
     refusal: InputError | None = None
-    for start in (no_tools, [*no_tools, PARTS]):
-        as_text = list(start)
+    for first_options in (tools_as_text, [*tools_as_text, PARTS]):
+        as_text = list(first_options)
         while best is None or best[0]:
             lost: list[Message] = []
             try:
@@ -212,12 +220,12 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
                 ]
                 if best is None or len(lost) < len(best[0]):
                     best = lost, rendering, tuple(as_text)
-            next_step = _next_step(lost, [step for step in steps if step not in as_text])
-            if next_step is None:
+            next_option = _next_step(lost, [step for step in text_options if step not in as_text])
+            if next_option is None:
                 break
-            as_text.append(next_step)
+            as_text.append(next_option)
         if best is not None and any(m.kind == "user" and m not in best[0] for m in conversation.messages):
-            break  # the template knows contents that are texts
+            break  # the template reads contents that are texts, so that lists of parts need not be tried
     if best is None:
         raise refusal or InputError("the chat template writes none of the messages")
     kinds_as_text = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
@@ -244,10 +252,12 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
         as_text: What is written as plain text: values of `AS_TEXT`, `ALTERNATE`, `DEFINITIONS` and `PARTS`.
     """
     messages = conversation.messages
-    last = len(messages)
-    while last > 1 and messages[last - 1].kind == "reasoning":  # the answer's own reasoning follows the rendered text
-        last -= 1
-    chat = chat_messages(messages[:last], as_text)
+    rendered_messages = len(messages)
+    while (
+        rendered_messages > 1 and messages[rendered_messages - 1].kind == "reasoning"
+    ):  # the answer's own reasoning follows the rendered text
+        rendered_messages -= 1
+    chat = chat_messages(messages[:rendered_messages], as_text)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
     rows = [chat_message.message for chat_message in chat]
     if PARTS in as_text:
@@ -257,39 +267,46 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
     starts = _message_starts(rendered, chat, messages)
-    text, opened = rendered.text, rendered.text.rstrip().endswith("<think>")
+    text, opens_reasoning = rendered.text, rendered.text.rstrip().endswith("<think>")
     if rendered.media:  # read by the processor, from the messages
         return Rendering(replace(rendered, notes=()), starts)
-    if last < len(messages):
-        text = rendered.text if opened else f"{rendered.text}<think>\n"
-        for place in range(last, len(messages)):
-            starts[place] = len(text)
-            text += messages[place].text + "\n"
+    if rendered_messages < len(messages):
+        text = rendered.text if opens_reasoning else f"{rendered.text}<think>\n"
+        for message_index in range(rendered_messages, len(messages)):
+            starts[message_index] = len(text)
+            text += messages[message_index].text + "\n"
         text += "</think>\n\n"
-    elif opened:  # the answer has no reasoning, so it is closed
+    elif opens_reasoning:  # the template begins the answer with reasoning, and there is none
         text += "\n</think>\n\n"
     return Rendering(replace(rendered, text=text, notes=()), starts)
 
 
 def _message_starts(rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message]) -> dict[int, int]:
-    """Return the character at which each message begins in a rendered prompt, by the message's place.
+    """Return the character at which each message begins in a rendered prompt, by the message's index.
 
     A tool call is searched for between the contents before and after it. Messages that are not found are left out.
+
+    Args:
+        rendered: The prompt.
+        chat: The messages of the chat template; each holds the indices of the messages that it was made of.
+        messages: The messages of the conversation.
     """
     contents = rendered.contents or ()
     starts: dict[int, int] = {}
     position = 0
-    for number, chat_message in enumerate(chat):
-        for place, offset in chat_message.places:
-            last = offset + len(messages[place].text)
-            if (content := next((c for c in contents if c.holds(number, offset, last)), None)) is not None:
-                starts[place] = content.place_of(offset)
-        position = max([position, *(content.end for content in contents if content.message == number)])
-        for place in chat_message.calls:
-            at = rendered.text.find(messages[place].text, position)
-            limit = next((content.start for content in contents if content.message > number), len(rendered.text))
-            if 0 <= at < limit:
-                starts[place], position = at, at + len(messages[place].text)
+    for chat_index, chat_message in enumerate(chat):
+        for message_index, offset in chat_message.places:
+            end_offset = offset + len(messages[message_index].text)
+            if (content := next((c for c in contents if c.holds(chat_index, offset, end_offset)), None)) is not None:
+                starts[message_index] = content.place_of(offset)
+        position = max([position, *(content.end for content in contents if content.message == chat_index)])
+        for message_index in chat_message.calls:
+            call_start = rendered.text.find(messages[message_index].text, position)
+            next_content_start = next(
+                (content.start for content in contents if content.message > chat_index), len(rendered.text)
+            )
+            if 0 <= call_start < next_content_start:
+                starts[message_index], position = call_start, call_start + len(messages[message_index].text)
     return starts
 
 

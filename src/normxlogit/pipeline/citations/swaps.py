@@ -10,13 +10,14 @@ the other values of its kind, where the tokens begin to differ; what all values 
 that the question holds as well are no part of the answer to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from ...inputs.documents.values import Value, candidates, names_in, occurs_in, values_in
+from ...inputs.documents.values import Value, names_in, occurs_in, other_values, spellings, values_in
 from ...inputs.encoder import private_tokenizer
 from ...model.task_model import TaskModel
 from ...results.units.spans import NamedSpan
@@ -27,7 +28,7 @@ from ..completions.sources import Contrasts
 from .continuations import Continuation, continuation_log_probabilities
 
 MOST = 8
-"""Most replacements of a value."""
+"""Most replacements of a value that are measured."""
 
 
 class ReplaceableValue(NamedTuple):
@@ -36,12 +37,14 @@ class ReplaceableValue(NamedTuple):
     Attributes:
         sentence: Which sentence of the answer it is in.
         value: The value, counted in the sentence.
+        spellings: The value as it is written, and as the documents write it.
         others: Its replacements.
     """
 
     sentence: int
     value: Value
-    others: tuple[str, ...]
+    spellings: tuple[str, ...]
+    others: tuple[Value, ...]
 
 
 class SwappedValues:
@@ -71,10 +74,10 @@ class SwappedValues:
         all_values = [value for values in self.source_values.values() for value in values]
         self.sentence_values = [values_in(sentence, name_words) for sentence in self.sentences]
         self.questions = [
-            ReplaceableValue(k, value, tuple(alternatives[:MOST]))
+            ReplaceableValue(k, value, tuple(spellings(value, all_values)), others)
             for k, sentence in enumerate(self.sentences)
             for value in self.sentence_values[k]
-            if (alternatives := candidates(value, all_values, sentence))
+            if (others := tuple(other_values(value, all_values, sentence)))
         ]
 
     @cached_property
@@ -89,15 +92,52 @@ class SwappedValues:
                 position = end
         return text
 
+    @cached_property
+    def _numbers_outside(self) -> set[str]:
+        """The numbers outside the sources, in any spelling."""
+        return {value.key for value in values_in(self.outside_sources) if value.kind == "number"}
+
+    def is_outside_sources(self, value: Value) -> bool:
+        """Return whether the prompt holds a value outside its sources, such as in the question."""
+        is_known = value.kind == "number" and value.key in self._numbers_outside
+        return is_known or occurs_in(value.text, self.outside_sources)
+
+    def holders(self, value: Value) -> list[int]:
+        """Return the places of the sources that hold a value."""
+        return self._places_by_key.get((value.kind, value.key), [])
+
+    @cached_property
+    def _places_by_key(self) -> dict[tuple[str, str], list[int]]:
+        """The places of the sources that hold each value, by its kind and key."""
+        places: dict[tuple[str, str], list[int]] = {}
+        for place, of_source in enumerate(self.source_values.values()):
+            for key in dict.fromkeys((value.kind, value.key) for value in of_source):
+                places.setdefault(key, []).append(place)
+        return places
+
+    def with_most_likely_sources(self, question: ReplaceableValue, scores: Array) -> ReplaceableValue:
+        """Return a value with only `MOST` replacements: those of the sources with the highest scores for its sentence.
+
+        Args:
+            question: The value.
+            scores: What each source contributes to each sentence, (K, S).
+        """
+        if len(question.others) <= MOST:
+            return question
+        of_sentence = scores[question.sentence]  # (S,)
+        best = [max(of_sentence[self.holders(other)]) for other in question.others]
+        places = np.argsort(-np.array(best), kind="stable")[:MOST]
+        return question._replace(others=tuple(question.others[place] for place in sorted(places.tolist())))
+
     def token_ids(self, text: str) -> list[int]:
         """Return the tokens of a text."""
         ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return ids
 
-    def swapped(self, question: ReplaceableValue) -> list[str]:
-        """Return the sentence of a value with each replacement of the value."""
+    def swapped(self, question: ReplaceableValue, texts: Iterable[str]) -> list[str]:
+        """Return the sentence of a value with each of several texts in the value's place."""
         sentence, value = self.sentences[question.sentence], question.value
-        return [sentence[: value.start] + alternative + sentence[value.end :] for alternative in question.others]
+        return [sentence[: value.start] + text + sentence[value.end :] for text in texts]
 
     def first_token(self, sentence: int) -> int:
         """Return the index of a sentence's first token in the encoding."""
@@ -114,34 +154,38 @@ class SwappedValues:
         return self.token_ids(gap + text)
 
 
-def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array) -> tuple[Swap, ...]:
+def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array, scores: Array) -> tuple[Swap, ...]:
     """Replace each value of an answer by other values of the documents, and compare log-probabilities.
+
+    Where the documents write the value in another way ("1,000" for "1000", "Anna Berg" for "Berg"), its likeliest
+    spelling counts: another value would be likelier for its spelling alone.
 
     Args:
         model: A language model.
         values: The values, with the others.
         answer_nats: Log-probability of each token of the answer, (G,).
+        scores: What each source contributes to each sentence, (K, S).
 
     Returns:
         For each value that has a candidate the likeliest other one.
     """
-    sentences, questions, parts = values.sentences, values.questions, values.parts
+    parts, names = values.parts, list(values.source_values)
+    questions = [values.with_most_likely_sources(question, scores) for question in values.questions]
+    replaced = [
+        [values.swapped(question, texts) for texts in (question.spellings, [other.text for other in question.others])]
+        for question in questions
+    ]  # the sentence with the value, in each spelling, and with each other value
     variants = dict.fromkeys(
         (question.sentence, text)
-        for question in questions
-        for text in (sentences[question.sentence], *values.swapped(question))
+        for question, texts in zip(questions, replaced, strict=True)
+        for text in chain.from_iterable(texts)
     )
     nats = dict(zip(variants, _log_probabilities(model, values, list(variants), answer_nats), strict=True))
     results = []
-    for question in questions:
-        sentence = sentences[question.sentence]
-        swapped_nats = [nats[question.sentence, text] for text in values.swapped(question)]
-        best = int(np.argmax(swapped_nats))
+    for question, texts in zip(questions, replaced, strict=True):
+        own_nats, other_nats = ([nats[question.sentence, text] for text in of_kind] for of_kind in texts)
+        best = int(np.argmax(other_nats))
         likeliest = question.others[best]
-        holds = {
-            n: any(v.text.lower() == likeliest.lower() for v in source_values)
-            for n, source_values in values.source_values.items()
-        }
         start = parts[question.sentence].start + question.value.start
         results.append(
             Swap(
@@ -149,9 +193,9 @@ def swaps(model: TaskModel, values: SwappedValues, answer_nats: Array) -> tuple[
                 value=question.value.text,
                 start=start,
                 end=start + len(question.value.text),
-                other=likeliest,
-                source=next(name for name, is_there in holds.items() if is_there),
-                margin=nats[question.sentence, sentence] - swapped_nats[best],
+                other=likeliest.text,
+                source=names[values.holders(likeliest)[0]],
+                margin=max(own_nats) - other_nats[best],
             )
         )
     return tuple(results)
@@ -168,16 +212,21 @@ def _log_probabilities(
         return []
     completed = values.completed
     encoding = completed.encoding
-    first = {k: values.first_token(k) for k, _ in variants}
-    start = min(first.values())
+    first_tokens = {k: values.first_token(k) for k, _ in variants}
+    shared_tokens = min(first_tokens.values())
     continuations = [
-        Continuation(tuple(encoding.ids[start : first[k]]), tuple(values.sentence_ids(k, text))) for k, text in variants
+        Continuation(tuple(encoding.ids[shared_tokens : first_tokens[k]]), tuple(values.sentence_ids(k, text)))
+        for k, text in variants
     ]
-    tokens = continuations[0].all_ids  # the answer to the end of its first sentence with a value, or another spelling
-    is_answer = tokens == encoding.ids[start : start + len(tokens)]
-    begins = start + len(continuations[0].prefix) - completed.prompt_tokens
-    whole = float(answer_nats[begins : begins + len(continuations[0].ids)].sum()) if is_answer else None
-    return continuation_log_probabilities(model, encoding.take(range(start)), continuations, whole)
+    # The first variant is a sentence as it is. Unless its text alone has other tokens than the answer, its
+    # log-probability is known.
+    tokens = continuations[0].all_ids
+    is_answer = tokens == encoding.ids[shared_tokens : shared_tokens + len(tokens)]
+    sentence_start = shared_tokens + len(continuations[0].prefix) - completed.prompt_tokens
+    known_nats = (
+        float(answer_nats[sentence_start : sentence_start + len(continuations[0].ids)].sum()) if is_answer else None
+    )
+    return continuation_log_probabilities(model, encoding.take(range(shared_tokens)), continuations, known_nats)
 
 
 def value_contrasts(values: SwappedValues) -> Contrasts | None:
@@ -187,39 +236,34 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
         values: The values of the answer with the others of the sources.
     """
     completed, parts = values.completed, values.parts
-    generated = len(completed.encoding) - completed.prompt_tokens
-    differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
+    answer_tokens = len(completed.encoding) - completed.prompt_tokens
+    # By sentence: a token of the answer, another token that could be there, and the weight of this difference.
+    differences: dict[int, list[tuple[int, int, float]]] = {}
     for question in values.questions:
-        if occurs_in(question.value.text, values.outside_sources):
+        if values.is_outside_sources(question.value):
             continue
-        for place, other in (found := _differences(values, question)):
-            differences.setdefault(question.sentence, []).append((place, other, 1 / len(found)))
+        for token, other_id in (differences_of_value := _differences(values, question)):
+            differences.setdefault(question.sentence, []).append((token, other_id, 1 / len(differences_of_value)))
     if not differences:
         return None
-    all_differences = [difference for of_sentence in differences.values() for difference in of_sentence]
-    weights = np.zeros((len(differences), generated + len(all_differences)))  # (J, G + C)
-    column = generated
-    for row, of_sentence in zip(weights, differences.values(), strict=True):
-        for place, _, weight in of_sentence:
-            row[place] += weight
-            row[column] = -weight
-            column += 1
-    ids, places = [other for _, other, _ in all_differences], [place for place, _, _ in all_differences]
-    return Contrasts([parts[k] for k in differences], ids, places, weights)
+    all_differences = [
+        difference for differences_of_sentence in differences.values() for difference in differences_of_sentence
+    ]
+    weights = np.zeros((len(differences), answer_tokens + len(all_differences)))  # (J, G + C)
+    weight_column = answer_tokens
+    for row, differences_of_sentence in zip(weights, differences.values(), strict=True):
+        for token, _, weight in differences_of_sentence:
+            row[token] += weight
+            row[weight_column] = -weight
+            weight_column += 1
+    ids, tokens = [other_id for _, other_id, _ in all_differences], [token for token, _, _ in all_differences]
+    return Contrasts([parts[k] for k in differences], ids, tokens, weights)
 
 
 def sources_of_values(values: SwappedValues) -> list[list[int]]:
     """Return the places of the sources that hold each value of an answer, of values that the question does not hold."""
-    texts = {value.text.lower() for of_sentence in values.sentence_values for value in of_sentence}
-    return [
-        [
-            place
-            for place, of_source in enumerate(values.source_values.values())
-            if any(value.text.lower() == text for value in of_source)
-        ]
-        for text in sorted(texts)
-        if not occurs_in(text, values.outside_sources)
-    ]
+    answered = {(value.kind, value.key): value for of_sentence in values.sentence_values for value in of_sentence}
+    return [values.holders(answered[key]) for key in sorted(answered) if not values.is_outside_sources(answered[key])]
 
 
 def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tuple[int, int]]:
@@ -227,18 +271,18 @@ def _differences(values: SwappedValues, question: ReplaceableValue) -> list[tupl
 
     Places are counted in the answer.
     """
-    completed, k = values.completed, question.sentence
-    first = values.first_token(k)
-    value_ids = completed.encoding.ids[first : first + len(values.parts[k].tokens)]
-    again = _shared(
-        value_ids, values.sentence_ids(k, values.sentences[k])
+    completed, sentence = values.completed, question.sentence
+    first_token = values.first_token(sentence)
+    value_ids = completed.encoding.ids[first_token : first_token + len(values.parts[sentence].tokens)]
+    tokens_of_text_alone = _shared(
+        value_ids, values.sentence_ids(sentence, values.sentences[sentence])
     )  # an answer may be in other tokens than its text
     differences = []
-    for text in values.swapped(question):
-        swapped = values.sentence_ids(k, text)
-        place = _shared(value_ids, swapped)
-        if place < min(again, len(swapped)):
-            differences.append((first + place - completed.prompt_tokens, swapped[place]))
+    for text in values.swapped(question, [other.text for other in question.others[:MOST]]):
+        swapped = values.sentence_ids(sentence, text)
+        first_difference = _shared(value_ids, swapped)
+        if first_difference < min(tokens_of_text_alone, len(swapped)):
+            differences.append((first_token + first_difference - completed.prompt_tokens, swapped[first_difference]))
     return differences
 
 

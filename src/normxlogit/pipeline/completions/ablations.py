@@ -1,7 +1,7 @@
 """Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -76,14 +76,7 @@ class Ablations:
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
-        batch = self.model.batch(encodings, list(range(len(encodings))))
-        hidden = self.model.states(batch)  # (B, T, H)
-        answers = []
-        for row, mask in enumerate(batch.mask):
-            states = hidden[row][mask][-self._generated - 1 : -1]  # (G, H)
-            ids = batch.inputs["input_ids"][row][mask][-self._generated :]  # (G,)
-            answers.append(log_probabilities(self.model, states, ids).double().cpu().numpy())
-        return answers
+        return log_probabilities(self.model, encodings, [self._generated] * len(encodings))
 
 
 class SourceScores(NamedTuple):
@@ -91,12 +84,13 @@ class SourceScores(NamedTuple):
 
     Attributes:
         table: Scores, (K, S).
+        quantity: What they add up in.
         passes: What it costs: "forward_passes", and those of a prior.
         r2: How much of the answers the fit explains, (K,); None if it is not measured.
     """
 
     table: Array
-    unit: str
+    quantity: Literal["nats", "log odds"]
     passes: dict[str, float]
     r2: Array | None = None
 
@@ -112,16 +106,18 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
     """
     if isinstance(method, Occlusion) and method.window != 1:
         raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
-    start, cost = (None, {}) if method.prior is None else prior(method.prior)
+    prior_scores, prior_cost = (None, {}) if method.prior is None else prior(method.prior)
     present = method.subsets(len(ablations.sources))  # (N, S)
     answers = ablations(present) @ weights.T  # (N, K)
-    unit, tokens = "nats", np.ones(len(weights))  # (K,)
-    if method.log_odds:
-        unit, tokens = "log odds", weights.sum(1)
-        answers = log_odds(answers) / tokens
-    fit = method.fit(present, answers, start)
-    forward = len(np.unique(present, axis=0)) + cost.get("forward_passes", 0.0)
-    return SourceScores(fit.weights * tokens[:, None], unit, {**cost, "forward_passes": forward}, fit.r2)
+    quantity: Literal["nats", "log odds"] = "nats"
+    scale = np.ones(len(weights))  # (K,)
+    if method.log_odds:  # fitted for each token of a part, and reported for the part
+        quantity, scale = "log odds", weights.sum(1)
+        answers = log_odds(answers) / scale
+    fit = method.fit(present, answers, prior_scores)
+    forward_passes = len(np.unique(present, axis=0)) + prior_cost.get("forward_passes", 0.0)
+    passes = {**prior_cost, "forward_passes": forward_passes}
+    return SourceScores(fit.weights * scale[:, None], quantity, passes, fit.r2)
 
 
 def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:
@@ -170,7 +166,25 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
     return lost
 
 
-def log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
+def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Sequence[int]) -> list[Array]:
+    """Return the log-probabilities of the last tokens of each text, from one batch.
+
+    Args:
+        model: A language model.
+        encodings: The texts.
+        counts: How many tokens of each.
+    """
+    batch = model.batch(encodings, list(range(len(encodings))))
+    hidden = model.states(batch)  # (B, T, H)
+    values = []
+    for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
+        states = hidden[row][mask][-count - 1 : -1]  # (G, H)
+        ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
+        values.append(_log_probabilities_of(model, states, ids).double().cpu().numpy())
+    return values
+
+
+def _log_probabilities_of(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     """Return the log-probabilities of tokens, (G,), from the hidden states that predict them."""
     parts = []
     for states, tokens in zip(hidden.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):

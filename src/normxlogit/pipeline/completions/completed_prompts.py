@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.chat import Content, Prompt, ReadPrompt, read_prompt
+from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.documents.answers import answer_text
 from ...inputs.encoder import append_tokens, private_tokenizer
 from ...inputs.encoding import Encoding
@@ -19,7 +19,7 @@ from ...inputs.texts import positive_integer
 from ...inputs.token_ids import check_ids
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
-from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box, prompt_sources
+from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box
 from ...tasks.seq2seq import with_first_token
 
 NO_MESSAGES = ReadPrompt("", None)
@@ -85,14 +85,9 @@ class Completed:
         return replace(decoder, source=source.take(i for i in range(len(source)) if i not in out))
 
     @property
-    def contents(self) -> tuple[Content, ...] | None:
-        """What the messages of a chat say; None for a prompt that was one text."""
-        return self.prompt.contents
-
-    @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
         """The spans of a chat's messages in the text; None if the prompt was one text."""
-        contents = self.contents
+        contents = self.prompt.contents
         return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
 
     def sequenced(self) -> Sequenced:
@@ -110,21 +105,17 @@ class Completed:
             self.messages,
         )
 
-    def with_sources(self, sources: Mapping[str, Sequence[int]] | None) -> "Completed":
-        """Return a copy with named sources of the prompt.
+    def with_sources(self, sources: Mapping[str, Sequence[int]]) -> "Completed":
+        """Return a copy with the named sources that have an ordinary token; a source of unknown words may have none.
 
         Args:
             sources: Character spans (start, end) of the prompt; of a prompt of messages (message, start, end), counted
                 in the message's content.
         """
-        if sources is None:
-            return self
-        if not isinstance(sources, Mapping):
-            raise InputError(f"sources are spans by name, as in {{'notes': (0, 40)}}, not {type(sources).__name__}")
-        spans = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
-        if spans:
-            prompt_sources(self.sequenced(), spans)
-        return replace(self, named_sources=spans)
+        sequence = self.sequenced()
+        spans = {name: self._span(name, tuple(span)) for name, span in sources.items()}
+        named = {name: span for name, span in spans.items() if sequence.tokens_in(*span, of_answer=False)}
+        return replace(self, named_sources=named)
 
     def division(self, sources: SourceSpec | Mapping[str, Sequence[int]]) -> SourceSpec:
         """Return the division of the prompt into sources, with spans in its whole text.
@@ -134,30 +125,23 @@ class Completed:
         """
         if not isinstance(sources, Mapping):
             return sources
-        boxes = {str(name): tuple(box) for name, box in sources.items() if is_box(box)}
-        spans = {name: span for name, span in sources.items() if not is_box(span)}
-        return {**boxes, **(self.with_sources(spans).named_sources if spans or not boxes else {})}
-
-    def with_tokens(self, sources: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
-        """Return the sources with at least one ordinary token; a source of unknown words may have none.
-
-        Args:
-            sources: As in `with_sources`.
-        """
-        sequence = self.sequenced()
-        spans = {name: self._span(name, tuple(span)) for name, span in sources.items()}
-        return {n: span for n, span in sources.items() if sequence.tokens_in(*spans[n], of_answer=False)}
+        return {
+            str(name): tuple(span) if is_box(span) else self._span(str(name), tuple(span))
+            for name, span in sources.items()
+        }
 
     def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
-        if self.contents is None and len(span) == 2:
+        """Return the span of a source in the rendered prompt, in characters, from a span that the caller named."""
+        contents = self.prompt.contents
+        if contents is None and len(span) == 2:
             return span[0], span[1]
-        if self.contents is None or len(span) != 3:
-            form = "(start, end)" if self.contents is None else "(message, start, end)"
+        if contents is None or len(span) != 3:
+            form = "(start, end)" if contents is None else "(message, start, end)"
             raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
         message, start, end = span
-        if not any(c.message == message for c in self.contents):
+        if not any(c.message == message for c in contents):
             raise InputError(f"source {name!r}: the prompt holds no message {message}")
-        content = next((c for c in self.contents if c.holds(message, start, end)), None)
+        content = next((c for c in contents if c.holds(message, start, end)), None)
         if content is None:
             raise InputError(f"source {name!r}: {span[1:]} is not a span of message {message} as the prompt holds it")
         return content.place_of(start), content.place_of(end)

@@ -99,13 +99,12 @@ def explain_completions(
         for completion, completion_options in zip(completed, options, strict=True)
     ]
     if requests[0].context.source is not None or model.task.is_speech:  # a source each
-        return [_explain_with_source(model, completion) for completion in requests]
-
+        return [_explain(model, [completion])[0] for completion in requests]
     results: dict[int, Attribution] = {}
     contexts = [completion.context for completion in requests]
-    share = options[0].method.memory if len(requests) > 1 else 1
+    memory_factor = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
-        for attempt in batch_attempts(model, contexts, share):
+        for attempt in batch_attempts(model, contexts, memory_factor):
             with attempt as places:
                 parts = _parts([requests[place] for place in places], model.vocabulary_size)
                 explained = [result for part in parts for result in _explain(model, part)]
@@ -139,11 +138,17 @@ def _parts(batch: list[CompletionRequest], vocabulary: int) -> Iterator[list[Com
 
 def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attribution]:
     """Explain completions from one forward pass over all."""
-    options = batch[0].options
-    method = options.method
-    if batch[0].context.media:
+    options, first = batch[0].options, batch[0].context
+    method, scores_source = options.method, isinstance(options.method, FrozenGradient)
+    if first.media:
         check_reads_media(method)
-    contexts = model.batch([completion.context for completion in batch], list(range(len(batch))))
+    if first.source is not None and method.needs_grad and not scores_source:
+        raise MethodError(
+            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
+            "two: frozen-gradient scores source and completion, normxlogit the completion alone"
+        )
+    encodings = [completion.context for completion in batch]
+    contexts = model.batch(encodings, list(range(len(batch))), encode_sources=not scores_source)
     run = method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return explain_run(model, run, batch)
@@ -158,15 +163,13 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
     middle = len(completion.ids) // 2
     first, second = explain(completion.part(0, middle)), explain(completion.part(middle, len(completion.ids)))
     count = first.text_units
-    after = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
-    padded = np.pad(first.scores[..., :count], after)  # the later tokens have no scores
-    sinks = [result.sink for result in (first, second)]
-    if any(sink is not None for sink in sinks):  # a text may have none while it is short
-        sinks = [np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in (first, second)]
-    bias, sink = (
-        None if early is None or late is None else np.concatenate([early, late])
-        for early, late in ((first.bias, second.bias), sinks)
-    )
+    padding = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
+    padded = np.pad(first.scores[..., :count], padding)  # the tokens of the second half have no scores
+    bias = None if first.bias is None or second.bias is None else np.concatenate([first.bias, second.bias])
+    sink = None
+    if first.sink is not None or second.sink is not None:  # a text may have none while it is short
+        halves = (first, second)
+        sink = np.concatenate([np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in halves])
     return replace(
         second,
         scores=np.concatenate([np.concatenate([padded, first.scores[..., count:]], -1), second.scores]),
@@ -183,43 +186,6 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
     )
 
 
-def _explain_with_source(model: TaskModel, completion: CompletionRequest) -> Attribution:
-    """Explain a completion of an encoder-decoder model, by its source too if the method can do that."""
-    method = completion.options.method
-    if isinstance(method, FrozenGradient):
-        return _explain_both_stacks(model, completion, method)
-    if method.needs_grad:
-        raise MethodError(
-            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
-            "two: frozen-gradient scores source and completion, normxlogit the completion alone"
-        )
-    return _explain(model, [completion])[0]
-
-
-def _explain_both_stacks(model: TaskModel, completion: CompletionRequest, method: FrozenGradient) -> Attribution:
-    """Explain a completion by the S tokens of the source and the T - 1 tokens that the decoder read."""
-    batch = model.batch([completion.context], indices=[0], encode_sources=False)
-    run = method.forward(model, batch, completion.options.layers, predict=False)
-    # One pass explains all generated tokens only if the logits at a token do not depend on later tokens.
-    if not is_causal(model, run, completion.start):
-        del run  # for memory
-        return _in_halves(completion, lambda part: _explain_with_source(model, part))
-    count, first = len(completion.ids), completion.start - 1  # the place at which the first token is predicted
-    with torch.inference_mode():
-        predictions = predictions_of(model, run.hidden[0][first:], completion.generated_ids)
-    target = _batch_targets(model, torch.tensor([completion.ids]), completion.contrast, run)
-    request = Request(model, run, target, layers=())
-    token_scores = method.score_each(request, first + torch.arange(count)[None])
-    if token_scores is None:
-        raise MethodError(f"{method.info.name} gives no scores of completions")
-    scores = _text_scores(token_scores, 0, count)  # (G, L, S + T - 1)
-    check_finite(method, request, scores.values.numpy())
-    model.check_finite(scores.values.numpy(), run.batch)
-    if completion.context.signal is None:  # the units are the tokens of both sides; a sound is added as moments
-        completion = completion._replace(completed=completion.completed.joined())
-    return _result(model, completion, (), scores, predictions)
-
-
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRequest]) -> list[Attribution]:
     """Explain completions from a forward pass over them."""
     with torch.inference_mode():
@@ -232,6 +198,8 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
     results = []
     for completion, scores, predictions in zip(batch, all_scores, text_predictions, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
+        if isinstance(completion.options.method, FrozenGradient):  # the units are the tokens of source and decoder
+            completion = completion._replace(completed=completion.completed.joined())
         result = _result(model, completion, layers, scores, predictions)
         same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
         notes = (
@@ -262,17 +230,19 @@ def _score_texts(
         ]
     count = max(len(completion.ids) for completion in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
-    ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
+    ids = torch.zeros(len(batch), count, dtype=torch.long)  # (B, G)
+    read_positions = torch.full_like(ids, -1)  # (B, G)
     for row, (completion, padding) in enumerate(zip(batch, starts, strict=True)):
         ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
-        places[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
+        read_positions[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
     request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
-    batch_scores = method.score_each(request, places)
+    batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
+    masks = run.batch.mask if run.batch.padded else [None] * len(batch)  # scores of a source have no mask
     return [
-        _text_scores(batch_scores, row, len(completion.ids), run.batch.mask[row])
-        for row, completion in enumerate(batch)
+        _text_scores(batch_scores, row, len(completion.ids), mask)
+        for row, (completion, mask) in enumerate(zip(batch, masks, strict=True))
     ]
 
 
@@ -299,6 +269,15 @@ def _result(
     row_scores: Scores,
     predictions: tuple[list[Prediction], list[Prediction]],
 ) -> Attribution:
+    """Return the scores of a completion as a result.
+
+    Args:
+        model: The model.
+        completion: The completion.
+        layers: The layers of the scores; empty without an axis of layers.
+        row_scores: Scores of all tokens but the last for each generated token, (G, L, T - 1).
+        predictions: The top prediction at each generated token, and each token as a prediction.
+    """
     completed, options, start = completion.completed, completion.options, completion.start
     sequence, text = completed.encoding, completed.encoding.text
     row_scores, placed = split_media_scores(completion.context, row_scores)
@@ -377,15 +356,19 @@ def _batch_targets(model: TaskModel, ids: Tensor, contrast: int | None, run: For
 def _score_tokenwise(
     model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: tuple[int, ...]
 ) -> Scores:
-    """Score all tokens for every target, (G, L, T - 1): the method runs once, on the distinct entries."""
+    """Score all tokens for every generated token, (G, L, T - 1).
+
+    A token's score depends on its own representations alone, so the method runs once for each distinct vocabulary
+    entry, and entries that were generated several times share their scores.
+    """
     distinct = list(dict.fromkeys(completion.ids))
     target = _batch_targets(model, torch.tensor([distinct]), completion.contrast, run)
     request = Request(model, run, target, layers)
-    scores = _text_scores(
-        run_method(completion.options.method, request), 0, len(distinct), run.batch.mask[0]
-    )  # of R entries
+    method_scores = run_method(completion.options.method, request)
+    scores = _text_scores(method_scores, 0, len(distinct), run.batch.mask[0])  # (R, L, T - 1), R distinct entries
     check_finite(completion.options.method, request, scores.values.numpy())
-    return scores.map(lambda values: values[[distinct.index(i) for i in completion.ids]])
+    rows = [distinct.index(token_id) for token_id in completion.ids]
+    return scores.map(lambda values: values[rows])
 
 
 def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: tuple[int, ...]) -> Scores:

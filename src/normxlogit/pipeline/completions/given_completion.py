@@ -39,7 +39,7 @@ def explain_generation(
         )
     if not (model.task.generates and model.task.left_to_right):
         raise InputError("states of a generation are read for causal language models")
-    prompts, states, logits, generated = _checked(model, inputs, outputs)
+    prompts, states, logits, generated = _checked_outputs(model, inputs, outputs)
     requests = []
     tokens = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
     for encoding, ids in zip(model.encoder.from_batch(tokens), generated, strict=True):
@@ -64,7 +64,7 @@ def explain_generation(
     return Attributions(explain_run(model, run, requests))
 
 
-def _checked(
+def _checked_outputs(
     model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> tuple[Tensor, list[Tensor], Tensor, list[list[int]]]:
     """Return prompts (B, P), every layer's states (B, P + G - 1, H), logits (B, G, V) and generated tokens."""
@@ -79,11 +79,11 @@ def _checked(
             f"there are {len(sequences)} sequences for {len(prompts)} inputs: pass each input as often as it has "
             "sequences, as in input_ids.repeat_interleave(n, 0); those of beams cannot be told apart"
         )
-    count = sequences.shape[1] - prompts.shape[1]
-    if count < 1 or not torch.equal(sequences[:, : prompts.shape[1]].cpu(), prompts.cpu()):
+    generated_tokens = sequences.shape[1] - prompts.shape[1]
+    if generated_tokens < 1 or not torch.equal(sequences[:, : prompts.shape[1]].cpu(), prompts.cpu()):
         raise InputError("the sequences do not begin with these inputs")
     states = [torch.cat([step[layer] for step in steps], 1) for layer in range(len(steps[0]))]
-    if states[0].shape[:2] != (len(prompts), sequences.shape[1] - 1) or len(logits) != count:
+    if states[0].shape[:2] != (len(prompts), sequences.shape[1] - 1) or len(logits) != generated_tokens:
         raise InputError(
             f"the outputs hold states of {tuple(states[0].shape[:2])} tokens for sequences of "
             f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"

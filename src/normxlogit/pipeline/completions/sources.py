@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -111,9 +111,8 @@ def explain_sources(
         units = units_of(source_pieces, [completed.sequenced().text])
         result = _of_parts(model, completed, method, part_pieces, scored.table.astype(np.float32), units)
         measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
-        quantity: Literal["nats", "log odds"] = "nats" if scored.unit == "nats" else "log odds"
         settings = {**result.settings, **({"merge": merge} if merge != "sum" else {})}
-        return replace(result, quantity=quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
+        return replace(result, quantity=scored.quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
     if (by_token := _token_scores(model, completed, options, part_pieces, weights, contrasts)) is not None:
         result = by_token if sources is None else by_token.group(sources, merge=merge)
         passes |= {"backward_passes": float(len(by_token.targets))}

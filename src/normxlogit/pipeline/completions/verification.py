@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from ...inputs.media.removed_signals import sound_without
 from ...inputs.media.sounds import Sound
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
 from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
@@ -22,11 +21,11 @@ from ..options import Verify
 from ..verification import (
     SHOWN,
     Answer,
-    MeasuredQuantity,
     Removable,
     Tokens,
     removable_moments,
     run_searches,
+    text_parts,
     with_media_parts,
     with_spaces_before,
 )
@@ -61,36 +60,53 @@ def with_completion_verifications(
 
 
 def _verified(
-    model: TaskModel, completed: Completed, g: Attribution, verify: Verify, division: SourceSpec | None
+    model: TaskModel, completed: Completed, g: Attribution, verify: int | Literal["auto"], division: SourceSpec | None
 ) -> Attribution:
     of_tokens = g.units.kind[0] == "token"
-    removable, pieces = _removable(g, completed) if of_tokens else _sources(g, completed, division)
-    if len(removable.parts) < 2 or verify is None:
-        kind = "sources" if removable.unit == "source" else "words"
-        return replace(g, notes=(*g.notes, f"not verified: the prompt has no two {kind} that could be removed"))
-    count = min(SHOWN if verify == "auto" else verify, len(removable.parts) - 1)  # a completion of nothing is none
+    whole = (g if g.layers is None else g.layer(g.layers[-1])).whole()
+    removable, pieces = _removable(whole, completed) if of_tokens else _sources(whole, completed, division)
     ablations = Ablations(model, completed, pieces)
 
+    def nats_without(removed: list[Tokens]) -> Iterable[float]:
+        present = [[set(units).isdisjoint(part.tokens) for part in removable.parts] for units in removed]  # (N, W)
+        return map(float, ablations(np.array(present)).sum(1))
+
+    return _with_losses(g, removable, verify, nats_without)
+
+
+def _with_losses(
+    g: Attribution,
+    removable: Removable,
+    verify: int | Literal["auto"],
+    nats_without: Callable[[list[Tokens]], Iterable[float]],
+) -> Attribution:
+    """Return a result with the log-probability of its completion without the parts of the highest scores.
+
+    Args:
+        g: The result.
+        removable: What can be removed.
+        verify: How many parts are removed.
+        nats_without: Returns the log-probabilities without sets of units.
+    """
+    if len(removable.parts) < 2:
+        note = f"not verified: the prompt has no two {removable.unit}s that could be {removable.removed_by}"
+        return replace(g, notes=(*g.notes, note))
+
     def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
-        removed = [set(units) for _, units in keys]
-        present = np.array(
-            [[not units.issuperset(part.tokens) for part in removable.parts] for units in removed]
-        )  # (N, W)
-        return [Answer(None, float(nats), None) for nats in ablations(present).sum(1)]
+        return [Answer(None, nats, None) for nats in nats_without([units for _, units in keys])]
 
-    measured = MeasuredQuantity("the completion", "log-probability", removable.unit, removable.removed_by)
-    (verification,) = run_searches([(removable.parts, measured)], count, answers)
-    return replace(g, verified=verification)
+    count = min(SHOWN if verify == "auto" else verify, len(removable.parts) - 1)  # a completion of nothing is none
+    (verified,) = run_searches([g], [removable], count, answers)
+    return verified
 
 
-def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[NamedSpan]]:
+def _removable(whole: Attribution, completed: Completed) -> tuple[Removable, list[NamedSpan]]:
     """Return the words of a prompt and the parts of its pictures and sounds, and where in the prompt each is."""
-    words = _words(g) if g.text_units == len(completed.joined().encoding) else []
-    g = g if g.layers is None else g.layer(g.layers[-1])
-    removable = with_media_parts(g, words)
+    words = _words(whole) if whole.text_units == len(completed.joined().encoding) else []
+    removable = with_media_parts(whole, words)
     pieces = []
     for part in removable.parts:
-        place = _place_of(g.media, part.tokens)
+        place = _place_of(whole.media, part.tokens)
         tokens = part.tokens if place is None else ()
         pieces.append(NamedSpan(part.text, 0, 0, tokens, places=() if place is None else (place,)))
     return removable, pieces
@@ -107,45 +123,31 @@ def _place_of(media: Sequence[Medium], units: Sequence[int]) -> tuple[int, tuple
     return None
 
 
-def _sources(g: Attribution, completed: Completed, division: SourceSpec | None) -> tuple[Removable, list[NamedSpan]]:
+def _sources(
+    whole: Attribution, completed: Completed, division: SourceSpec | None
+) -> tuple[Removable, list[NamedSpan]]:
     """Return the sources of a prompt by their places among the units, and where in the prompt each is."""
-    sequence, totals = completed.sequenced(), _totals(g)
+    sequence = completed.sequenced()
     of_media = iter(media_sources(completed, division))
     parts, pieces = [], []
-    for i in g.units.sources:
-        name = g.units.names[i]
-        if g.units.kind[i] in ("medium", "region"):
+    for i in whole.units.sources:
+        name = whole.units.names[i]
+        if whole.units.kind[i] in ("medium", "region"):
             piece = next(of_media)
         else:
-            start, end = (g.units.spans or ())[i]
+            start, end = (whole.units.spans or ())[i]
             piece = NamedSpan(name, start, end, sequence.tokens_in(start, end, of_answer=False))
         if piece.tokens or piece.places:
-            parts.append(UnitScore(name, (i,), float(totals[i])))
+            parts.append(UnitScore(name, (i,), float(whole.scores[i])))
             pieces.append(piece)
     return Removable(parts, "source", "deleted"), pieces
 
 
-def _words(g: Attribution) -> list[UnitScore]:
+def _words(whole: Attribution) -> list[UnitScore]:
     """Return the words of the prompt with their scores."""
-    prompt_tokens, totals = g.prompt_tokens or 0, _totals(g)
-    if g.has_words:
-        units = [(word.text, tuple(i for i in word.tokens if i < prompt_tokens)) for word in g.words()]
-    else:
-        units = [(g.tokens[i], (i,)) for i in range(prompt_tokens) if not g.special_tokens_mask[i]]
-    media = {token for medium in g.media for token in medium.tokens}
-    words = [
-        UnitScore(text, tokens, float(totals[list(tokens)].sum()))
-        for text, tokens in units
-        if tokens and media.isdisjoint(tokens)
-    ]
-    return with_spaces_before(words)
-
-
-def _totals(g: Attribution) -> FloatArray:
-    """Return the scores summed over the completion, (U,), at the last layer if there are several."""
-    g = g if g.layers is None else g.layer(g.layers[-1])
-    totals: FloatArray = g.scores.sum(0)
-    return totals
+    media = {token for medium in whole.media for token in medium.tokens}
+    words = [part for part in text_parts(whole) if part.tokens[-1] < (whole.prompt_tokens or 0)]
+    return with_spaces_before([part for part in words if media.isdisjoint(part.tokens)])
 
 
 # --- transcripts -----------------------------------------------------------------------------------------------------
@@ -163,21 +165,15 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
     if verify is None:
         return g
     audio = g.audio[0]
-    parts = removable_moments(audio)
-    if len(parts) < 2 or sound.rate is None:
-        return replace(g, notes=(*g.notes, "not verified: the sound has no two moments that could be silenced"))
-    count = min(SHOWN if verify == "auto" else verify, len(parts) - 1)
+    parts = [] if sound.rate is None else removable_moments(audio)
     measure = _frames_measure(model, g) if cast(Any, model.task).per_frame else _decoder_measure(model, g)
     times = audio.times.tolist()
 
-    def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
-        for _, moments in keys:
-            silenced = sound_without(sound, [times[moment - audio.first] for moment in moments])
-            yield Answer(None, measure(silenced), None)
+    def nats_without(removed: list[Tokens]) -> Iterable[float]:
+        for moments in removed:
+            yield measure(sound_without(sound, [times[moment - audio.first] for moment in moments]))
 
-    measured = MeasuredQuantity("the transcript", "log-probability", "moment", "silenced")
-    (verification,) = run_searches([(parts, measured)], count, answers)
-    return replace(g, verified=verification)
+    return _with_losses(g, Removable(parts, "moment", "silenced", "the transcript"), verify, nats_without)
 
 
 def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:

@@ -7,6 +7,7 @@ from ...results.attribution import Attribution
 from ...results.base import Record
 from ...results.citations import Citations
 from ...results.collection import Attributions
+from ...results.layers import representative_layer
 from ...results.targets import prediction_of
 from ..blocks import Block, Card, Cell, Column, Table, cell
 from ..describe import answer_number, method_of, shortened
@@ -16,7 +17,7 @@ from .curves import Curve, curves_card
 from .generation import generation_blocks
 from .similarity import similarity_blocks
 from .sources import citation_blocks, source_blocks
-from .text import attribution_blocks, comparison_blocks, opening
+from .text import attribution_blocks, comparison_blocks
 
 WORDS, OPEN = 4, 3
 """Most words in a row; most cards on a page that are opened at first."""
@@ -35,18 +36,18 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
     Raises:
         DataError: If words are asked for and a result has none.
     """
-    groups, paid, drawn = results.drawn_together(), iter(costs or [""] * len(results)), []
+    groups, remaining_costs, result_cards = results.drawn_together(), iter(costs or [""] * len(results)), []
     for group in groups:
-        prices = [next(paid) for _ in group]
+        costs_of_group = [next(remaining_costs) for _ in group]
         if len(group) > 1:
-            blocks = comparison_blocks(group, words=words, costs=prices)
+            blocks = comparison_blocks(group, words=words, costs=costs_of_group)
         else:
-            blocks = blocks_of(group[0], words=words, cost=prices[0])
+            blocks = blocks_of(group[0], words=words, cost=costs_of_group[0])
         heading = shortened(group[0]._heading()) if len(groups) > 1 else ""
-        drawn.append(Card(blocks, heading, opened=len(groups) <= OPEN))
+        result_cards.append(Card(blocks, heading, opened=len(groups) <= OPEN))
     if len(groups) == 1 or not all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results):
-        return drawn
-    return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *drawn] if groups else []
+        return result_cards
+    return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards] if groups else []
 
 
 def blocks_of(result: Record, *, words: bool | None = None, cost: str = "") -> list[Block]:
@@ -108,18 +109,19 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
     """Return a table of texts with the predictions, and the top words of each method."""
     methods = list(dict.fromkeys(method_of(a) for group in groups for a in group))
     predictions = [group[0].prediction for group in groups]
-    labels, values = {p.label for p in predictions}, {p.probability is None for p in predictions}
-    value = "probability" if values == {False} else "probability or value"
-    if values == {True}:  # a regression, or cosines
-        value = labels.pop() if len(labels) == 1 else "value"
+    labels = {prediction.label for prediction in predictions}
+    are_values = [prediction.probability is None for prediction in predictions]
+    value_heading = "probability or value" if any(are_values) else "probability"
+    if all(are_values):  # a regression, or cosines
+        value_heading = labels.pop() if len(labels) == 1 else "value"  # a single label is named here, and not in rows
     rows = []
     for i, (prediction, group) in enumerate(zip(predictions, groups, strict=True)):
         cells = [Cell(links={shortened(group[0]._heading()): f"result-{i + 1}"})]
         cells += [cell(prediction.label)] if labels else []
         sorted_by = prediction.value if prediction.probability is None else prediction.probability
         cells.append(cell(answer_number(prediction), sorted_by))
-        strongest = {method_of(a): layout(a, words=words).grid.named(opening(a), WORDS) for a in group}
+        strongest = {method_of(a): layout(a, words=words).grid.named(representative_layer(a), WORDS) for a in group}
         rows.append([*cells, *(Cell(strongest.get(name, ())) for name in methods)])
-    columns = [Column("text"), *([Column("label")] if labels else []), Column(value, numbers=True)]
-    columns += [Column(f"rests on, {name}" if methods[1:] else "rests on") for name in methods]
+    columns = [Column("text"), *([Column("label")] if labels else []), Column(value_heading, numbers=True)]
+    columns += [Column(f"rests on, {name}" if len(methods) > 1 else "rests on") for name in methods]
     return Table(columns, rows, numbered=True, sortable=True, filtered="label", stacked=True)

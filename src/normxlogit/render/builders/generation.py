@@ -39,30 +39,33 @@ def generation_blocks(g: Attribution) -> list[Block]:
 
     Of several layers the last is drawn.
     """
-    described, (_, positive, negative) = header([g], tested=verdict(g.verified)), meanings(g)
+    header_block, (_, positive, negative) = header([g], tested=verdict(g.verified)), meanings(g)
     g = g if g.layers is None else g.layer(g.layers[-1])
     g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
     in_words = g.has_words and any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in g.words())
-    spoken = g.group_targets("word") if g.audio and in_words else None
-    heard = bool(g.audio) and not g.scores[:, : g.text_units].any()
-    if heard:
-        texts = {"transcript": [] if spoken is None else answer_pieces(spoken, from_first=True)}
+    by_word = g.group_targets("word") if g.audio and in_words else None
+    # Of a transcript the text has no scores: its words rest on the sound alone.
+    rests_on_sound_alone = bool(g.audio) and not g.scores[:, : g.text_units].any()
+    if rests_on_sound_alone:
+        pieces_by_name = {"transcript": [] if by_word is None else answer_pieces(by_word, from_first=True)}
     else:
-        texts = _prompt_and_completion(g)
-    linked = spoken if heard and spoken is not None else g
-    media, scores = _media_blocks(linked, 0 if heard else g.text_units)
+        pieces_by_name = _prompt_and_completion(g)
+    linked_result = by_word if rests_on_sound_alone and by_word is not None else g
+    media, scores = _media_blocks(linked_result, 0 if rests_on_sound_alone else g.text_units)
     kinds = " and ".join([*(["patches"] if g.images else []), *(["moments"] if g.audio else [])])
-    hint = HEARD if heard else HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
+    hint = (
+        HEARD if rests_on_sound_alone else HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
+    )
     links = Links({"signed": g.signed, "scores": scores}, hint, negative or "less than 0")
     blocks: list[Block] = [
-        described,
-        Sentences([Sentence(name, [text]) for name, text in texts.items()]),
+        header_block,
+        Sentences([Sentence(name, [text]) for name, text in pieces_by_name.items()]),
         *media,
-        *([links] if spoken is not None or not heard else []),
-        *([] if spoken is None else [block for sound in spoken.audio for block in _over_time(spoken, sound)]),
+        *([links] if by_word is not None or not rests_on_sound_alone else []),
+        *([] if by_word is None else [block for sound in by_word.audio for block in _over_time(by_word, sound)]),
         *removals_table(g.verified),
     ]
-    if heard:
+    if rests_on_sound_alone:
         return [*blocks, Legend(positive, negative, ["each word by its own largest score"])]
     notes = ["each token's context by its own largest score", *([f"{kinds} by the largest of theirs"] if media else [])]
     table = Fold("Each generated token and what it rests on", [_strongest(g, negative or "")], essential=True)
@@ -86,36 +89,41 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
             piece = piece._replace(number=answer_number(generated), details=likelier, part=part)
         spans.append((start, end, piece))
     placeholders: dict[int | None, str] = {token: medium.name for medium in g.media for token in medium.tokens}
-    name = None  # of the medium of the placeholder pieces before
+    # Placeholders of one picture or sound in a row, with the space between them, become one piece with its name.
+    name_before = None
     for piece in cut(texts[0], spans):
-        if (own_name := placeholders.get(piece.source)) is None:
+        name = placeholders.get(piece.source)
+        if name is None:
             pieces.append(piece)
-            name = name if piece.source is None and not piece.text.strip() else None
-        elif own_name != name:  # one name instead of all placeholders
-            pieces.append(Piece(f"[{own_name}]", kind="special"))
-            name = own_name
-        elif pieces[-1].source is None and pieces[-1].kind != "special":  # the space between two of them
+            is_space = piece.source is None and not piece.text.strip()
+            name_before = name_before if is_space else None
+        elif name != name_before:
+            pieces.append(Piece(f"[{name}]", kind="special"))
+            name_before = name
+        elif pieces[-1].source is None and pieces[-1].kind != "special":  # the space before this placeholder
             pieces.pop()
     first = next((k for k, piece in enumerate(pieces) if piece.part is not None), len(pieces))
     return {"prompt": pieces[:first], "completion": pieces[first:]}
 
 
-def _media_blocks(g: Attribution, first: int) -> tuple[list[Block], list[list[float | None]]]:
+def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[list[float | None]]]:
     """Return the blocks of pictures and sounds, and a row of scores for each target, for the script of a page.
 
-    A row has the scores of the `first` units of the text, None for those after the target, and then the scores of all
-    parts of pictures and sounds.
+    A row has the scores of the units of the text, the first `first_part` units, with None for those after the target,
+    and then the scores of all parts of pictures and sounds.
     """
     blocks: list[Block] = []
     # The shortest digits of the float32, so that a display rounds only once.
     scores = [[float(str(score)) for score in row] for row in g.scores]
-    rows: list[list[float | None]] = [[*row[: min(first, (g.prompt_tokens or 0) + k)]] for k, row in enumerate(scores)]
+    rows: list[list[float | None]] = [
+        [*row[: min(first_part, (g.prompt_tokens or 0) + target)]] for target, row in enumerate(scores)
+    ]
     for medium in (*g.images, *g.audio):
-        block = media_block(medium, signed=g.signed, first=first, alone=len(g.images) == 1)
+        block = media_block(medium, signed=g.signed, first=first_part, alone=len(g.images) == 1)
         for row, parts in zip(rows, block.medium.scores.reshape(len(g), -1), strict=True):
-            row += [*[None] * (first - len(row)), *(float(str(score)) for score in parts)]
+            row += [*[None] * (first_part - len(row)), *(float(str(score)) for score in parts)]
         blocks.append(block)
-        first += len(block.parts)
+        first_part += len(block.parts)
     return blocks, rows
 
 

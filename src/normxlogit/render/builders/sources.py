@@ -1,12 +1,12 @@
 """The blocks of an answer and its sources, with or without citations, linked to each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...results.attribution import Attribution
-from ...results.citations import LEAST_LOSS, LEAST_SHARE, Citations
+from ...results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Support
 from ...results.storage.schema import FloatArray
 from ..blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
@@ -29,9 +29,12 @@ HINT = (
 
 def source_blocks(s: Attribution) -> list[Block]:
     """Return the blocks of an answer and its sources."""
-    count, top = len(s.units.sources), s.top(SHOWN)
-    losses = [None if s.verified is None else s.verified.loss(t.position) for t in top]
-    rows = [("" if t.name == t.text else t.name, t.text, t.share, nats) for t, nats in zip(top, losses, strict=True)]
+    count = len(s.units.sources)
+    rows = []
+    for source in s.top(SHOWN):
+        name = "" if source.name == source.text else source.name
+        nats = None if s.verified is None else s.verified.loss(source.position)
+        rows.append((name, source.text, source.share, nats))
     return [
         Header("", _facts(s), s.notes, verdict(s.verified)),
         _text(answer_pieces(s)),
@@ -48,20 +51,16 @@ def citation_blocks(cited: Citations) -> list[Block]:
     support = () if s.bias is None else cited.support  # shares need the bias
     flawed = {k: sentence for k, sentence in enumerate(support) if sentence.judgement != "rests"}
     underlined = f"underlined: a sentence that does not rest on the {name}, or contradicts the {name}"
-    answer, marks = [], cited.marks
-    for piece in answer_pieces(s):
-        numbers = () if piece.part is None else marks[piece.part]
-        if piece.part in flawed:
-            reason = f"{flawed[piece.part].verdict}: {flawed[piece.part].reason}"
-            piece = piece._replace(kind="unsupported", details=reason)
-        answer.append(piece._replace(cited=numbers))
+    answer = _marked_answer(cited, flawed)
     verdicts = [[cell(sentence.text), cell(sentence.verdict), cell(sentence.reason)] for sentence in support]
     measured = f", if it loses {LEAST_LOSS:g} nat without the {name}" if cited.verified is not None else ""
     question = f"Does the answer rest on the {name}? A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    listed = cited.citations()
-    listed += [c for c in cited.top(len(cited.sources)) if c.number is None and c.nats is not None]
-    rows = [(f"[{c.number}] {c.name}" if c.number else c.name, c.text, c.share, c.nats) for c in listed]
+    tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
+    rows = [
+        (f"[{source.number}] {source.name}" if source.number else source.name, source.text, source.share, source.nats)
+        for source in (*cited.citations(), *tested)
+    ]
     rendered = _text([Piece(s.prompt or "")], small=True)
     return [
         Header("", [("question", cited.question), *_facts(s)], s.notes),
@@ -69,7 +68,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
         _links(evidence, [sentence.verdict for sentence in support]),
         *([Table(columns, verdicts, question, stacked=True)] if support else []),
         _listed(rows, "Sources") if rows else Paragraph("no sentence of the answer cites a source"),
-        Legend(SHARE.format("a"), notes=[underlined] if flawed else []),
+        Legend(SHARE.format("a"), styles=[underlined] if flawed else []),
         Fold("The prompt as the model reads it", [rendered]) if cited.messages else _prompt(evidence),
     ]
 
@@ -88,6 +87,23 @@ def _grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
     """Return a grid of the sources' columns of values of all units, (K, U), or (U,) for a single part."""
     names = [s.units.text[i] or s.units.names[i] for i in s.units.sources]
     return Grid([t.name for t in s.targets], names, np.atleast_2d(values)[:, s.units.sources], **options)
+
+
+def _marked_answer(cited: Citations, flawed: Mapping[int, Support]) -> list[Piece]:
+    """Return the answer in pieces, each sentence with the numbers of its citations.
+
+    Args:
+        cited: The answer.
+        flawed: The sentences that do not rest on their sources, or contradict them, by index.
+    """
+    answer, marks = [], cited.marks
+    for piece in answer_pieces(cited.attribution):
+        if (part := piece.part) is not None:
+            piece = piece._replace(cited=marks[part])
+            if (sentence := flawed.get(part)) is not None:
+                piece = piece._replace(kind="unsupported", details=f"{sentence.verdict}: {sentence.reason}")
+        answer.append(piece)
+    return answer
 
 
 def _facts(s: Attribution) -> list[tuple[str, str]]:
@@ -118,11 +134,19 @@ def _prompt(s: Attribution) -> Fold:
 
 def _listed(rows: Sequence[tuple[str, str, float, float | None]], caption: str) -> Table:
     """Return a table of sources: name, text, share, and the loss of the answer without each, in nats."""
-    has_names, measured = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
+    has_names, has_losses = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
     largest = max(share for _, _, share, _ in rows) or 1.0
-    columns = [Column("source"), Column("text"), Column("share", numbers=True), Column("without it", numbers=True)]
+    columns = [Column("text"), Column("share", numbers=True)]
+    if has_names:
+        columns.insert(0, Column("source"))
+    if has_losses:
+        columns.append(Column("without it", numbers=True))
     body = []
     for name, text, share, nats in rows:
-        cells = [cell(name), cell(text), cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
-        body.append([*cells, cell("" if nats is None else f"{-nats:+.1f} nats", nats)][not has_names : 3 + measured])
-    return Table(columns[not has_names : 3 + measured], body, caption, stacked=True)
+        cells = [cell(text), cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
+        if has_names:
+            cells.insert(0, cell(name))
+        if has_losses:
+            cells.append(cell("" if nats is None else f"{-nats:+.1f} nats", nats))
+        body.append(cells)
+    return Table(columns, body, caption, stacked=True)

@@ -8,7 +8,7 @@ import numpy as np
 from ...errors import DataError
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...results.storage.schema import FloatArray
+from ...results.layers import representative_layer
 from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import distinct_methods, header, meanings
@@ -20,9 +20,6 @@ STRONGEST, LARGEST = 8, 8_000
 """Most words with a bar, or a line for several methods; most fields of a heat map on a page."""
 
 AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the reverse (Spearman)"
-
-VISIBLE = 0.1
-"""A page shows a layer at first only if this share of its scores is outside special tokens."""
 
 
 def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
@@ -38,7 +35,9 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
         blocks += [media_block(medium, signed=a.signed) for medium in (*a.images, *a.audio)]
     if a.has_text or a.scores.ndim > 1:
         steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
-        blocks.append(Sentences([laid_out.sentence(row) for row in range(len(grid.rows))], steps, opening(a)))
+        blocks.append(
+            Sentences([laid_out.sentence(row) for row in range(len(grid.rows))], steps, representative_layer(a))
+        )
     if grid.rows[1:]:
         axis = "layer" if a.layers is not None else "label"
         return [*blocks, laid_out.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
@@ -96,30 +95,6 @@ def bounded(grid: Grid) -> Block:
     return Paragraph(notice) if grid.scores.size > LARGEST else grid
 
 
-def opening(a: Attribution) -> int:
-    """Return the layer that a drawing shows at first: the last with visible scores outside special tokens.
-
-    By some methods all of the last layer's scores are on the special token that the head reads.
-    """
-    if a.layers is None:
-        return 0
-    sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.units)).sum(0)  # (L, T)
-    plain = ~np.array(a.units.special, dtype=bool)
-    return last_visible(sizes[:, plain].sum(-1), sizes.sum(-1))
-
-
-def last_visible(plain: FloatArray, total: FloatArray) -> int:
-    """Return the last layer with visible scores outside special tokens.
-
-    Args:
-        plain: The magnitude of each layer's scores outside special tokens, (L,).
-        total: That of all its scores, (L,).
-    """
-    shares = plain / np.maximum(total, 1e-30)  # (L,)
-    visible = np.flatnonzero(shares >= VISIBLE)
-    return int(visible[-1] if len(visible) else shares.argmax())
-
-
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
     """Lay out the results of several methods on one target and layer, with the same pieces of text."""
     layouts = [layout(a, words=words) for a in results]
@@ -150,11 +125,20 @@ def _every_score(grids: Sequence[Grid], unit: str, titles: Sequence[str], facts:
     """Return a table with a row for each word: its score by each method, and the answer without it.
 
     Scores by several methods are in colour. A terminal shows the words that are strongest by any.
+
+    Args:
+        grids: The scores by each method, one row each.
+        unit: "word" or "token".
+        titles: The headings of the methods' columns.
+        facts: Further columns by their headings, with a text for each word.
     """
     rows, several = [], len(grids) > 1
     for i, name in enumerate(grids[0].columns):
-        scored = [(g.number(0, i), float(g.scores[0, i]), several * float(g.strengths[0, i])) for g in grids]
-        cells = [cell(text, score, strength=strength) for text, score, strength in scored]
+        strengths = [float(grid.strengths[0, i]) if several else 0.0 for grid in grids]  # colours compare methods
+        cells = [
+            cell(grid.number(0, i), float(grid.scores[0, i]), strength=strength)
+            for grid, strength in zip(grids, strengths, strict=True)
+        ]
         kind = "special" if grids[0].kinds[i] == "special" else ""
         rows.append([Cell((Piece(name, kind=kind),)), *cells, *(cell(column[i]) for column in facts.values())])
     columns = [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, facts)]

@@ -47,12 +47,12 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         rows = np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *medium.shape)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
         largest = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
-        whole = picture and len(parts) > 1
-        names = ["the whole answer"] * whole + [shortened(parts[i], LABEL) for i in largest]
+        names, scores = [shortened(parts[i], LABEL) for i in largest], rows[largest]
+        if picture and len(parts) > 1:
+            names, scores = ["the whole answer", *names], np.concatenate([rows.sum(0)[None], scores])
         height = 1.4 + ROW * len(names)
         if picture:
             height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
-        scores = np.concatenate([rows.sum(0)[None], rows[largest]])[not whole :]
         panels.append((replace(medium, scores=scores), names, height))
     with plot_style():
         figure = PlotFigure(PAGE, sum(height for *_, height in panels))

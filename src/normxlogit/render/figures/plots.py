@@ -65,7 +65,7 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
     if a.layers is not None:
         raise DataError("plot() needs one score for each unit; choose with layer(...)")
     if a.targets[0].kind == "part" and a.prompt_tokens is None:
-        grid = shares_grid(a).best(k or SHARED)
+        grid = shares_grid(a).best(k or SHARED)  # drawn with a row for each source
         omitted = f"; the {len(grid.columns)} strongest of {len(grid.columns) + grid.more}" if grid.more else ""
         return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=grid.label + omitted, signed=False))
     if a.media:
@@ -116,14 +116,14 @@ def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
     columns = grid.strongest(0, k)
-    besides = (("bias", a.bias), ("attention sink", a.sink))
-    steps = [(name, float(value)) for name, value in besides if value is not None]
+    constants = (("bias", a.bias), ("attention sink", a.sink))
+    steps = [(name, float(value)) for name, value in constants if value is not None]
     total = float(a.scores.sum()) + sum(score for _, score in steps)
     steps += [(grid.columns[i], float(grid.scores[0, i])) for i in columns]
     if len(columns) < len(a.units):
         steps.append(("all other tokens", total - sum(score for _, score in steps)))
     starts = [*np.cumsum([0.0, *(score for _, score in steps[:-1])]).tolist(), 0.0]
-    name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
+    name = "sum" if a.bias is not None else "sum of scores"  # without the bias it is not the answer
     steps.append((f"{name}: {number(total, abs(total))}", total))
     names, scores = [step for step, _ in steps], np.array([[score for _, score in steps]])
     return _bar_chart(Grid([""], names, scores, label=grid.label), starts)

@@ -178,6 +178,7 @@ def arrow_types(columns: Mapping[str, Any], absent: Iterable[str] = ()) -> dict[
 
 
 def _arrow_type(type_: Any) -> Any:
+    """Return the Arrow type of a type of the schema."""
     import pyarrow
 
     scalars = {str: "string", int: "int64", np.int8: "int8", Index: "int32", Number: "float64"}

@@ -158,11 +158,13 @@ def abbreviated(value: Any) -> str:
 
 
 def _whole(value: Any, least: int, limit: int) -> int | None:
+    """Return a whole number from `least` to below `limit`; None for any other value."""
     integral = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
     return number if integral and least <= (number := int(value)) < limit else None
 
 
 def _real(value: Any, *, finite: bool) -> float | None:
+    """Return a number as a float; None for any other value. Unless `finite`, also NaN and infinity, as their names."""
     if isinstance(value, str) and not finite:
         return NOT_FINITE.get(value)
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
@@ -207,6 +209,7 @@ def _scalar(hint: Any) -> Check:
 
 
 def _union(hint: Any) -> Check:
+    """Return a check of a union: the first alternative that takes the value converts it."""
     kinds = get_args(hint)
     checks = [check(kind) for kind in kinds if kind is not type(None)]
 
@@ -239,6 +242,8 @@ def _entries(checks: list[Check], *, fixed: bool) -> Check:
 
 
 def _mapping(value_of: Check) -> Check:
+    """Return a check of a mapping from names to values of one type."""
+
     def checked(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise _refusal("names with values", value)

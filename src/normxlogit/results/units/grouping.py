@@ -105,6 +105,7 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
     )
     if merge != "max":
         return coarser
+    # The largest score of a part's tokens; scores of units outside the sources, such as the rest of the prompt, add up.
     largest = np.array([a.scores[part].max(0) for part in rows])
     return replace(coarser, scores=np.where([kind in APART for kind in a.units.kind], coarser.scores, largest))
 
@@ -151,8 +152,8 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
     if a.offsets is None or text is None:
         raise DataError("sources need a tokenizer that reports character offsets")
     masked = [
-        special or of not in (None, sequence)
-        for special, of in zip(a.special_tokens_mask, a.units.sequence, strict=False)
+        special or text_index not in (None, sequence)
+        for special, text_index in zip(a.special_tokens_mask, a.units.sequence, strict=False)
     ]
     completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
     prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
@@ -162,6 +163,7 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
 
 
 def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
+    """Return the groups of the units of the text; none for a result of pictures or sounds without a text."""
     if a.media and (not by or (a.units.spans is None and not a.has_text)):
         return []
     groups = prompt_sources(sequenced(a), by)

@@ -56,17 +56,17 @@ def finished_sentences(pieces: Iterable[str]) -> Iterator[tuple[str, Span]]:
 
 
 def _blocks(text: str) -> list[Span]:
-    """Return the spans that no sentence crosses."""
+    """Return the spans that no sentence crosses: paragraphs, and in these headings, table rows and entries of lists."""
     blocks = []
-    for first, last in paragraph_spans(text):
-        start, alone = first, False
-        for line in re.compile(r"[^\n]+").finditer(text, first, last):
-            separate = bool(_OWN_LINE.match(line.group()))
-            if (separate or alone) and line.start() > start:
+    for first_character, end_character in paragraph_spans(text):
+        start, ends_block = first_character, False
+        for line in re.compile(r"[^\n]+").finditer(text, first_character, end_character):
+            begins_block = bool(_OWN_LINE.match(line.group()))
+            if (begins_block or ends_block) and line.start() > start:
                 blocks.append((start, line.start()))
                 start = line.start()
-            alone = bool(_ONE_LINE.match(line.group()))
-        blocks.append((start, last))
+            ends_block = bool(_ONE_LINE.match(line.group()))
+        blocks.append((start, end_character))
     return blocks
 
 
@@ -100,6 +100,7 @@ def _ends(text: str, start: int, match: "re.Match[str]", limit: int) -> bool:
 
 
 def _trimmed(text: str, spans: list[Span]) -> list[Span]:
+    """Return the spans without the white space at their ends; empty ones are left out."""
     trimmed = []
     for start, end in spans:
         body = text[start:end]

@@ -193,6 +193,7 @@ def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: 
 
 
 def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
+    """Return a source that the caller named by its characters, with its tokens."""
     if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(i, int) for i in span):
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
     start, end = span[0], span[1]
@@ -228,14 +229,14 @@ def is_box(value: Any) -> bool:
 
 def boxes_outside(boxes: Iterable[Box], size: tuple[int, int]) -> list[Box]:
     """Return boxes of what of a picture is in none of some boxes."""
-    box_names, (width, height) = list(boxes), size
-    columns = sorted({0, width, *(edge for left, _, right, _ in box_names for edge in (left, right))})
-    rows = sorted({0, height, *(edge for _, top, _, bottom in box_names for edge in (top, bottom))})
+    box_list, (width, height) = list(boxes), size
+    columns = sorted({0, width, *(edge for left, _, right, _ in box_list for edge in (left, right))})
+    rows = sorted({0, height, *(edge for _, top, _, bottom in box_list for edge in (top, bottom))})
     return [
         (left, top, right, bottom)
         for top, bottom in pairwise(rows)
         for left, right in pairwise(columns)
-        if not any(a <= left and right <= c and b <= top and bottom <= d for a, b, c, d in box_names)
+        if not any(a <= left and right <= c and b <= top and bottom <= d for a, b, c, d in box_list)
     ]
 
 

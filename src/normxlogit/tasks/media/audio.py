@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor
 
 from ...inputs.encoding import Encoding
-from ...inputs.media.sounds import feature_extractor_of, is_sound, read_sound
+from ...inputs.media.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
 from ...results.units.media import Medium, sound_of_times
 from ...results.units.units import Units
 from ..base import TaskName
@@ -49,7 +49,7 @@ class AudioClassification(SignalTask):
     @property
     def rate(self) -> int | None:
         """Samples a second that the model reads."""
-        return getattr(self._extractor, "sampling_rate", None)
+        return sampling_rate_of(self.processor)
 
     def example_input(self, model: ModelInterface) -> Any:
         """Return a tone that lasts one second."""

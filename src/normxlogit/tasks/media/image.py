@@ -8,7 +8,7 @@ from transformers import AutoImageProcessor
 from ...errors import InputError
 from ...inputs.encoding import Encoding
 from ...inputs.media.items import as_array, number_axes
-from ...inputs.media.pictures import is_picture, opened_picture
+from ...inputs.media.pictures import converted, is_picture, opened_picture
 from ...results.units.media import Medium, grid_medium
 from ...results.units.units import Units
 from ..interfaces import ModelInterface
@@ -19,9 +19,6 @@ MODES = {1: "L", 3: "RGB"}
 
 EXAMPLE_SIDE = 32
 """Side of the example picture, in pixels."""
-
-MODES_OVER_8_BITS = ("I", "F")
-"""First letters of the Pillow modes with more than 256 levels."""
 
 
 class ImageClassification(SignalTask):
@@ -88,14 +85,7 @@ def with_channels(picture: Any, channels: int | None) -> Any:
     if channels not in MODES:
         return picture
     if hasattr(picture, "mode") and hasattr(picture, "convert"):
-        if picture.mode == MODES[channels]:
-            return picture
-        if picture.mode.startswith(MODES_OVER_8_BITS):
-            raise InputError(
-                f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first, as in "
-                "Image.fromarray((255 * levels).astype('uint8'))"
-            )
-        return picture.convert(MODES[channels])
+        return converted(picture, MODES[channels])
     if not isinstance(picture, np.ndarray) or channels != 3:
         return picture
     if picture.ndim == 2:

@@ -20,7 +20,7 @@ from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.media.picture_places import Floats, grid_layout, merged_boxes
 from ...inputs.media.pictures import Picture
-from ...inputs.media.sounds import Sound, feature_extractor_of, moments
+from ...inputs.media.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
 from ...inputs.message_parts import with_other_media
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ..base import TaskName
@@ -67,7 +67,7 @@ class MultimodalLM(CausalLM):
         """Return whether the processor reads pictures, or sounds."""
         if kind == "picture":
             return hasattr(self.processor, "image_processor")
-        return hasattr(feature_extractor_of(self.processor), "sampling_rate")
+        return sampling_rate_of(self.processor) is not None
 
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt with its pictures and sounds by the processor.
@@ -387,15 +387,21 @@ def _align_offsets(
 def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[EncodedMedium]) -> Encoding:
     """Return a prompt whose tokens for pictures or sounds have the characters of their own placeholders in the text.
 
-    Those between which nothing stands are alike, so an alignment of tokens takes the one for the next.
+    Tokens are aligned with the text by what they read like. Placeholders of adjacent pictures all read alike, so the
+    tokens of one may have got the characters of the next.
+
+    Args:
+        encoding: The prompt.
+        placeholder: What stands in the text for a picture or a sound.
+        media: The pictures or sounds, with their tokens.
     """
     spans = [match.span() for match in re.finditer(re.escape(placeholder), encoding.text or "")]
     if len(spans) != len(media):
         return encoding
     offsets = list(encoding.offsets or ())
     for (start, end), medium in zip(spans, media, strict=True):
-        for place, token in enumerate(medium.tokens):
-            offsets[token] = (end if place else start, end)
+        for index_in_medium, token in enumerate(medium.tokens):
+            offsets[token] = (end if index_in_medium else start, end)
     return replace(encoding, offsets=tuple(offsets))
 
 
@@ -412,19 +418,20 @@ def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, s
     """Return the layout of a picture's tokens in it, if each token is a square block of patches.
 
     Returns:
-        None if they are no blocks of a number of patches.
+        None if the patches do not form one square block for each token.
     """
     if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
         return None
-    if grid is None:  # patches in the order of blocks
-        blocks = boxes.reshape(count, side**2, 4)
-        merged = np.concatenate([np.nanmin(blocks[..., :2], 1), np.nanmax(blocks[..., 2:], 1)], -1)
-        if np.nanmax(np.prod(merged[:, 2:] - merged[:, :2], -1)) > 1.5 * side**2 * np.nanmedian(
-            np.prod(boxes[:, 2:] - boxes[:, :2], -1)
-        ):
-            return None  # not one behind the other
-    elif grid[0] % side or grid[1] % side:
+    height, width = grid or (count * side, side)  # without a grid, patches in the order of blocks
+    if height % side or width % side:
         return None
-    else:
-        merged = merged_boxes(boxes, grid, side)
+    merged = merged_boxes(boxes, (height, width), side)
+    if grid is None and np.nanmax(_areas(merged)) > 1.5 * side**2 * np.nanmedian(_areas(boxes)):
+        return None  # the patches of a token do not follow each other: their boxes span more than a block
     return grid_layout(merged, size)
+
+
+def _areas(boxes: Floats) -> Floats:
+    """Return the areas of boxes, (N,), from their edges, (N, 4)."""
+    areas: Floats = np.prod(boxes[:, 2:] - boxes[:, :2], -1)
+    return areas

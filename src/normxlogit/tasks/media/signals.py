@@ -16,7 +16,7 @@ from ...copies.clone import override_forward
 from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run, tensor_of
-from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, first_line
+from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
 from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
 from ...inputs.encoding import EncodedSignal, Encoding
@@ -47,6 +47,8 @@ TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have n
 
 PatchGrid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
+
+NO_GRID: PatchGrid = (0, 1, 0)
 
 
 @contextmanager
@@ -229,7 +231,10 @@ class SignalTask(Classification):
         return ()
 
     def _encoding_of(self, model: ModelInterface, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
-        """Return the encoding of one signal, with names for its patches or frames."""
+        """Return the encoding of one signal, with names for its patches or frames.
+
+        Names and special tokens depend on the shapes of the inputs alone, and are kept for the next signals.
+        """
         shapes = tuple(tuple(value.shape) for value in inputs.values())
         if shapes not in self._templates:
             count, grid = self._count_and_grid(model, inputs)
@@ -243,7 +248,7 @@ class SignalTask(Classification):
             template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
             self._templates[shapes] = replace(template, signal=EncodedSignal(shapes, {}, grid))
         template = self._templates[shapes]
-        grid = template.signal.grid if template.signal is not None else (0, 1, 0)
+        grid = template.signal.grid if template.signal is not None else NO_GRID
         times = self._times(model, inputs, grid, len(template), seconds)
         return replace(template, signal=EncodedSignal(shapes, inputs, grid, times))
 
@@ -288,7 +293,7 @@ def _naming_reader(reader: str) -> Iterator[None]:
         raise
     except Exception as error:
         reraise_out_of_memory(error)
-        reason = first_line(error) or type(error).__name__
+        reason = reason_of(error)
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
 
@@ -320,8 +325,8 @@ def _processed(inputs: Any, model: ModelInterface) -> tuple[list[dict[str, Tenso
     if columns is None or name not in columns:
         return None
     values, masks = columns[name], columns.get("attention_mask")
-    axes = {"pixel_values": 3, "input_features": 2}.get(name, 2 if hasattr(model.config, "num_mel_bins") else 1)
-    single = np.ndim(next(iter(values), np.zeros([1] * axes))) < axes
+    axes_of_one = {"pixel_values": 3, "input_features": 2}.get(name, 2 if hasattr(model.config, "num_mel_bins") else 1)
+    single = np.ndim(next(iter(values), np.zeros([1] * axes_of_one))) < axes_of_one
     if single:
         values, masks = [values], None if masks is None else [masks]
     rows = [_as_tensor(row) for row in values]
@@ -350,9 +355,9 @@ def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int)
         patch_height, patch_width = (patch, patch) if isinstance(patch, int) else patch
         height, width = values.shape[1] // patch_height, values.shape[2] // patch_width
     else:
-        return 0, 1, 0
+        return NO_GRID
     tokens_before = count - height * width
-    return (height, width, tokens_before) if tokens_before >= 0 else (0, 1, 0)
+    return (height, width, tokens_before) if tokens_before >= 0 else NO_GRID
 
 
 def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:

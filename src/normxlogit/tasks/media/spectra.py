@@ -80,13 +80,13 @@ class Spectrum:
         Returns:
             The times of the parts; None if no axis of the layer's input is that of the frames.
         """
-        places = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
-        time = next((axis for axis in places if entry.input_shape[axis] == self.frames), None)
-        if time is None:
+        part_axes = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
+        time_axis = next((axis for axis in part_axes if entry.input_shape[axis] == self.frames), None)
+        if time_axis is None:
             return None
-        steps = entry.output_shape[time]
-        row, *indices = np.indices((self.rows, *(entry.output_shape[axis] for axis in places)))
-        step_of_part = (row * steps + indices[places.index(time)]).ravel()  # (N,)
+        steps = entry.output_shape[time_axis]
+        row, *indices = np.indices((self.rows, *(entry.output_shape[axis] for axis in part_axes)))
+        step_of_part = (row * steps + indices[part_axes.index(time_axis)]).ravel()  # (N,)
         spread = moments(sound, self.rows * steps, self.seconds)
         parts = np.flatnonzero(step_of_part < len(spread.where))
         return spread._replace(parts=parts, places=step_of_part[parts], shares=np.ones(len(parts)))
@@ -131,10 +131,14 @@ def spectrum_of(
             if samples is not None:
                 whole = _counts(processed, name, axis, token)
                 half = _counts(process(noise[: length // 2]), name, axis, token)
-                pairs = zip(whole.frames, half.frames, strict=True)
-                of_tokens = (f for f, of_half in pairs if abs(whole.tokens * of_half / f - half.tokens) <= MAX_ROUNDING)
-                rows, frames = values.shape[0], values.shape[axis]
-                return Spectrum(name, rows, frames, next(of_tokens, None), samples / rate, whole.tokens)
+                # The tokens belong to those frames whose number halves as theirs does.
+                frames_of_tokens = (
+                    frames
+                    for frames, frames_of_half in zip(whole.frames, half.frames, strict=True)
+                    if abs(whole.tokens * frames_of_half / frames - half.tokens) <= MAX_ROUNDING
+                )
+                rows, all_frames = values.shape[0], values.shape[axis]
+                return Spectrum(name, rows, all_frames, next(frames_of_tokens, None), samples / rate, whole.tokens)
         used_length //= 2
     raise _not_followed_error(length)
 
@@ -144,7 +148,7 @@ def _samples_of_frame(changes: Sequence[Tensor], starts: Sequence[int], axis: in
 
     Args:
         changes: Differences of spectra of sounds that are others from a sample on.
-        starts: From which.
+        starts: The samples from which they differ.
         axis: The axis.
         hop: As for `spectrum_of`.
     """
@@ -161,7 +165,9 @@ class _Counts(NamedTuple):
     """How many tokens and frames a processor makes of a sound.
 
     Attributes:
-        frames: Those that a mask leaves, where there is one, and all.
+        tokens: The placeholder tokens in the prompt.
+        frames: The numbers of frames that the tokens may belong to: the frames that the processor's mask keeps, if it
+            returns a mask, and all frames.
     """
 
     tokens: int
@@ -169,21 +175,22 @@ class _Counts(NamedTuple):
 
 
 def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | None) -> _Counts:
-    """Return the counts of a processor's output.
+    """Count the tokens and frames in a processor's output.
 
     Args:
         processed: The output.
-        name: Which of it is the spectrum.
-        axis: Its axis of frames.
-        token: The placeholder token of a sound.
+        name: The name of the spectrum in it.
+        axis: The axis of frames of the spectrum.
+        token: The id of the placeholder token of a sound.
     """
     shape = (processed[name].shape[0], processed[name].shape[axis])
     tensors = [
         value for input_name, value in processed.items() if input_name not in OF_TEXT and isinstance(value, Tensor)
     ]
     masks = [value for value in tensors if value.shape == shape and bool(((value == 0) | (value == 1)).all())]
+    kept_frames = [max(int(mask.sum()), 1) for mask in masks[:1]]
     tokens = int((np.asarray(processed["input_ids"]) == token).sum())
-    return _Counts(tokens, (*(max(int(mask.sum()), 1) for mask in masks[:1]), shape[0] * shape[1]))
+    return _Counts(tokens, (*kept_frames, shape[0] * shape[1]))
 
 
 def _first_changed(change: Tensor, axis: int) -> int:

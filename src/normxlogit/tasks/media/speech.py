@@ -13,8 +13,8 @@ from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...inputs.encoding import EncodedSignal, Encoding
-from ...inputs.media.sounds import Sound, feature_extractor_of
-from ..base import TaskName
+from ...inputs.media.sounds import Sound, feature_extractor_of, sampling_rate_of
+from ..base import Task, TaskName
 from ..interfaces import ModelInterface
 from ..seq2seq import Seq2Seq, encoder_output
 from ..targets import BatchTargets
@@ -24,30 +24,40 @@ MASK = "attention_mask"
 """What processors and encoders call the mask of a sound's frames."""
 
 
-class SpeechSeq2Seq(Seq2Seq):
-    """An encoder-decoder model whose source is a sound; the caller passes its processor as the tokenizer."""
+class SpeechTask(Task):
+    """The base of models that answer a sound with a text; the caller passes their processor as the tokenizer."""
+
+    processor_class: ClassVar[Any] = AutoProcessor
+    is_speech = True
+    generates = True
+
+    @property
+    def rate(self) -> int | None:
+        """Samples a second that the model reads."""
+        return sampling_rate_of(self.processor)
+
+    @classmethod
+    def check_reader(cls, reader: Any, name: str) -> None:
+        """Refuse a processor without a feature extractor or a tokenizer."""
+        if not hasattr(getattr(reader, "tokenizer", None), "pad_token_id") or not hasattr(reader, "feature_extractor"):
+            raise InputError(
+                f"{name} reads sounds and writes texts, and was given a {type(reader).__name__}; pass its processor, "
+                "as AutoProcessor.from_pretrained(...) loads it"
+            )
+
+    def check_explains_inputs(self, model: ModelInterface) -> None:
+        """Refuse to explain a sound by itself."""
+        raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+
+
+class SpeechSeq2Seq(SpeechTask, Seq2Seq):
+    """An encoder-decoder model whose source is a sound."""
 
     name: ClassVar[TaskName] = "speech-seq2seq"
     mapping = "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"
     ending = "ForSpeechSeq2Seq"
     auto_class = "AutoModelForSpeechSeq2Seq"
-    processor_class = AutoProcessor
     peft_type = ""
-    is_speech = True
-
-    @property
-    def rate(self) -> int | None:
-        """Samples a second that the model reads."""
-        return getattr(feature_extractor_of(self.processor), "sampling_rate", None)
-
-    @classmethod
-    def check_reader(cls, reader: Any, name: str) -> None:
-        """Refuse a feature extractor or a tokenizer alone."""
-        _check_processor(reader, name)
-
-    def check_explains_inputs(self, model: ModelInterface) -> None:
-        """Refuse to explain a sound by itself."""
-        raise _answers_with_text_error(model)
 
     def read_signal(self, model: ModelInterface, sound: Sound) -> EncodedSignal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
@@ -85,34 +95,22 @@ class SpeechSeq2Seq(Seq2Seq):
         return replace(batch, inputs=batch.inputs | source_inputs)
 
 
-class CTC(AudioClassification):
+class CTC(SpeechTask, AudioClassification):
     """A model that answers with a token or nothing (the blank) at every frame of a sound."""
 
     name: ClassVar[TaskName] = "ctc"
     mapping = "MODEL_FOR_CTC_MAPPING_NAMES"
     ending = "ForCTC"
     auto_class = "AutoModelForCTC"
-    processor_class: ClassVar[Any] = AutoProcessor
     outputs = "the tokens of the vocabulary"
     per_token = True
     labelled = False
-    generates = True
-    is_speech = True
     per_frame = True
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:
         """Return the whole processor, as its tokenizer is needed too."""
         return reader
-
-    @classmethod
-    def check_reader(cls, reader: Any, name: str) -> None:
-        """Refuse a feature extractor or a tokenizer alone."""
-        _check_processor(reader, name)
-
-    def check_explains_inputs(self, model: ModelInterface) -> None:
-        """Refuse to explain a sound by itself."""
-        raise _answers_with_text_error(model)
 
     def blank_id(self, model: ModelInterface) -> int:
         """Return the vocabulary index of the blank."""
@@ -174,20 +172,6 @@ class Emitted(BatchTargets):
         if self.contrast is not None:
             return target_logits - frame_logits[..., self.contrast.to(logits.device)][..., 0]
         return target_logits - mean_logit(frame_logits)[..., 0]
-
-
-def _check_processor(reader: Any, name: str) -> None:
-    """Refuse a processor without a feature extractor or a tokenizer; `name` is the model's class."""
-    if not hasattr(getattr(reader, "tokenizer", None), "pad_token_id") or not hasattr(reader, "feature_extractor"):
-        raise InputError(
-            f"{name} reads sounds and writes texts, and was given a {type(reader).__name__}; pass its processor, as "
-            "AutoProcessor.from_pretrained(...) loads it"
-        )
-
-
-def _answers_with_text_error(model: ModelInterface) -> UnsupportedModelError:
-    """Return the error for explaining a sound by itself."""
-    return UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
 
 
 def _signal_of(encoding: Encoding) -> EncodedSignal:

@@ -73,8 +73,12 @@ class TextTower(Task):
         encodings = self.encoder(list(items))
         if "siglip" not in str(model.config.model_type):
             return encodings
+        length, padding = int(model.config.max_position_embeddings), int(self.tokenizer.pad_token_id)
         return [
-            _with_padding(encoding, int(model.config.max_position_embeddings), self.tokenizer) for encoding in encodings
+            encoding.with_special_tokens(
+                after=[padding] * (length - len(encoding)), token=str(self.tokenizer.pad_token)
+            )
+            for encoding in encodings
         ]
 
 
@@ -178,21 +182,3 @@ def _column_compared(items: Any) -> Any:
         return items
     names = columns_of_media(items, columns, lambda value: not isinstance(value, str) and is_picture(value))
     return columns[names[0]] if len(names) == 1 else text_column(items)
-
-
-def _with_padding(encoding: Encoding, length: int, tokenizer: Any) -> Encoding:
-    """Return an encoding padded to a length, with padding tokens that the model attends to."""
-    missing = length - len(encoding)
-    padding, name = int(tokenizer.pad_token_id), str(tokenizer.pad_token)
-    end = max((span[1] for span in encoding.offsets or ()), default=0)
-    return replace(
-        encoding,
-        inputs={
-            key: [*values, *[padding if key == "input_ids" else 0] * missing] for key, values in encoding.inputs.items()
-        },
-        tokens=(*encoding.tokens, *[name] * missing),
-        offsets=encoding.offsets and (*encoding.offsets, *[(end, end)] * missing),
-        word_ids=encoding.word_ids and (*encoding.word_ids, *[None] * missing),
-        sequence_ids=(*encoding.sequence_ids, *[None] * missing),
-        special=(*encoding.special, *[True] * missing),
-    )
