@@ -78,8 +78,9 @@ def _bounded(message: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, "" if it has none."""
-    return (str(error).strip().splitlines() or [""])[0]
+    """Return the first line of an error's message, with the next one where it ends in a colon; without one its type."""
+    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
 
 
 def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:

@@ -62,7 +62,7 @@ def run_ray(
         try:
             ray.init(address=cluster.address, **options)
         except Exception as error:  # a node that takes too long to start raises nothing more special
-            reason = first_line(error) or type(error).__name__
+            reason = first_line(error)
             raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
     context = ray.data.DataContext.get_current()
     shared_explainer = ray.put(explainer)  # as long as an actor may be started anew

@@ -238,7 +238,7 @@ class File:
 
 def _reason(error: Exception) -> str:
     """Return the reason of an error in one line."""
-    return getattr(error, "strerror", None) or first_line(error) or type(error).__name__
+    return getattr(error, "strerror", None) or first_line(error)
 
 
 def _files(name: str, kind: str | None) -> list[File]:

@@ -132,7 +132,7 @@ class RunTables:
                 self.folder.check(path)
         except DataError as damaged:
             return damaged
-        reason = first_line(error) or type(error).__name__
+        reason = first_line(error)
         return DataError(f"{self.folder.location}: the results cannot be summarised: {reason}")
 
     def close(self) -> None:

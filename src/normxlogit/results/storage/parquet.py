@@ -81,6 +81,6 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
     except (*UNREADABLE, arrow_errors) as error:
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {name}: {error.strerror}") from None
-        reason = first_line(error) or type(error).__name__
+        reason = first_line(error)
         what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason})"
         raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None

@@ -293,7 +293,7 @@ def _naming_reader(reader: str) -> Iterator[None]:
         raise
     except Exception as error:
         reraise_out_of_memory(error)
-        reason = first_line(error) or type(error).__name__
+        reason = first_line(error)
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
 
