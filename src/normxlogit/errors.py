@@ -77,10 +77,9 @@ def _bounded(message: str) -> str:
     return f"{message[: LONGEST - end - 5]} ... {message[-end:]}"
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, with the next one where it ends in a colon; without one its type."""
-    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
-    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+def reason_of(error: BaseException) -> str:
+    """Return in one line what the system says of an error, or the first line of its message, or its kind."""
+    return getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:

@@ -27,6 +27,22 @@ def test_a_column_that_no_row_of_a_stream_has_is_refused_and_the_folder_is_free_
     assert results(tmp_path / "out")["id"].to_pylist() == list("01234")
 
 
+def test_a_table_on_standard_input_is_read_and_its_run_resumes(tmp_path, bert, monkeypatch):
+    lines = ["key,body", *(f'k{i},"{text}"' for i, text in enumerate(texts(5)))]
+
+    def piped(lines):
+        content = "\n".join(lines).encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        job = Predictions(text_column="body")
+        return attribute(bert, "-", tmp_path / "out", input_format="csv", id_column="key", job=job)
+
+    assert piped(lines).rows == 5
+    assert results(tmp_path / "out")["id"].to_pylist() == [f"k{i}" for i in range(5)]
+    assert piped(lines).fresh == 0
+    with pytest.raises(DataError, match="give another --output"):
+        piped(lines[:3])
+
+
 @pytest.mark.parametrize("kind", ["text", "jsonl"])
 @pytest.mark.parametrize(
     "named", [{"id_column": "nope"}, {"keep": ["nope"]}, {"job": Predictions(target_column="nope")}], ids=str

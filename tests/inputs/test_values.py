@@ -20,11 +20,18 @@ def first(kind: str, text: str):
         ("1000", "1000"),
         ("1,000", "1000"),
         ("1.000", "1000"),
-        ("1,000.50", "1000.5"),
+        ("1,000.50", "1000.50"),
         ("1.000,5", "1000.5"),
         ("12,345,678", "12345678"),
         ("3.5", "3.5"),
-        ("3,50", "3.5"),
+        ("3,50", "3.50"),
+        ("30.00", "30"),
+        ("30,0", "30"),
+        ("0.125", "0.125"),
+        ("1234.567", "1234.567"),
+        ("3.10", "3.10"),
+        ("1.2.3", "1.2.3"),
+        ("9.05.2024", "9.05.2024"),
         ("0.25", "0.25"),
         ("007", "7"),
         ("0", "0"),
@@ -98,6 +105,9 @@ def test_units_are_words_after_numbers_of_scripts_with_spaces_that_are_more_than
         "title\nThe pool",
         "end。The pool",
         "so… The pool",
+        "so (it was.) The pool",
+        "it was. - The pool",
+        "he said 'The pool'",
     ],
 )
 def test_what_begins_a_sentence_a_line_or_a_quotation_is_no_name_for_its_capital(text):
@@ -126,6 +136,7 @@ def test_a_name_is_found_between_characters_that_need_no_spaces():
         ("by Anna Berg", "by Anna Holm", False),
         ("by Anna Berg", "by Bergmann", False),
         ("the United Kingdom", "the US", False),
+        ("by Brown", "by B", False),
     ],
 )
 def test_a_name_is_the_same_as_a_part_of_it_and_as_its_initials(one, another, same):
@@ -144,4 +155,11 @@ def test_another_spelling_of_a_value_is_a_spelling_of_it_and_no_other_value():
     ):
         value = first(kind, sentence)
         assert spellings(value, values) == spelt
+        assert [other.text for other in other_values(value, values, sentence)] == others
+
+
+def test_of_a_number_in_digits_and_in_words_the_one_is_tested_that_is_written_like_the_value():
+    values = values_in("It takes ten days or 10 days, or 90 or ninety days.")
+    for sentence, others in (("It takes 60 days.", ["10", "90"]), ("It takes sixty days.", ["ten", "ninety"])):
+        value = first("number", sentence)
         assert [other.text for other in other_values(value, values, sentence)] == others

@@ -259,7 +259,12 @@ def test_regions_of_a_picture_and_its_rest_add_up_to_it(name):
     np.testing.assert_allclose(s.scores[:, :3].sum(1), g.images[0].total, rtol=1e-4, atol=1e-6)
     everything = g.sources({"all": (0, 0, width, height)})
     np.testing.assert_allclose(everything.scores[:, 0], whole["picture 1"], rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(everything.scores[:, 1], 0, atol=1e-4)
+    assert everything.units.name == ("all", *messages.units.name[-2:])  # nothing is outside
+    np.testing.assert_allclose(total(everything), total(messages), rtol=1e-4, atol=1e-5)
+    written = explainer(name).explain_completion(
+        vlm.question(picture), " the cat", sources={"all": (0, 0, width, height)}
+    )
+    assert written.units.name == everything.units.name
     assert "lower right" in str(s)
 
 

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+import transformers
+from torch.optim.swa_utils import AveragedModel
 
-from normxlogit import Explainer, TargetError, UnsupportedModelError
+from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.model.forward_pass import ForwardPass
@@ -165,9 +167,41 @@ def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs
     assert explainer("a cat", target=outputs - 1).target.name == f"kind {outputs - 1}"
 
 
+class Wrapper(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, input_ids):
+        return self.inner(input_ids)
+
+
 def test_what_wraps_a_model_is_refused_with_the_way_to_it():
-    wrapped = torch.nn.DataParallel(tiny.model("bert"))
-    with pytest.raises(UnsupportedModelError, match=r"DataParallel .*pass its \.module, BertForSequenceClassification"):
-        Explainer(wrapped, tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match=r"Wrapper .*pass its \.inner, BertForSequenceClassification"):
+        Explainer(Wrapper(tiny.model("bert")), tiny.tokenizer_for("bert"))
     with pytest.raises(UnsupportedModelError, match="what it is for must be said"):  # its head is elsewhere
-        Explainer(torch.nn.DataParallel(tiny.model("bert").bert), tiny.tokenizer_for("bert"))
+        Explainer(Wrapper(tiny.model("bert").bert), tiny.tokenizer_for("bert"))
+
+
+@pytest.mark.parametrize("wrap", [torch.nn.DataParallel, AveragedModel])
+def test_a_wrapper_whose_forward_pass_is_the_models_is_explained(wrap):
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    wrapped = wrap(model)
+    explainer = Explainer(wrapped, tokenizer)
+    assert explainer.model is wrapped.module
+    assert explainer("a cat") == Explainer(model, tokenizer)("a cat")
+    with torch.no_grad():
+        wrapped.module.classifier.bias.add_(torch.tensor([3.0, 0.0]))
+    logits = wrapped(**tokenizer("a cat", return_tensors="pt")).logits[0]
+    assert explainer("a cat", target=0).predictions[0].value == pytest.approx(logits.max().item(), abs=1e-5)
+
+
+def test_a_trainer_has_a_model_and_what_reads_its_inputs(tmp_path):
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    settings = transformers.TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[])
+    trainer = transformers.Trainer(model=model, args=settings, processing_class=tokenizer)
+    assert Explainer(trainer)("a cat") == Explainer(model, tokenizer)("a cat")
+    trainer = transformers.Trainer(model=model, args=settings)
+    assert Explainer(trainer, tokenizer).model is model
+    with pytest.raises(InputError, match="needs its tokenizer"):
+        Explainer(trainer)

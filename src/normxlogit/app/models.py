@@ -15,11 +15,11 @@ class LoadedModels:
         UnsupportedModelError: If it has no head of a supported kind.
     """
 
-    def __init__(self, first: str | None, most: int, load: Callable[[str | None], Explainer]) -> None:
-        self.name = first or ""
+    def __init__(self, first_name: str | None, max_kept: int, load: Callable[[str | None], Explainer]) -> None:
+        self.name = first_name or ""
         self._load = load
-        self._most = most
-        self._first = load(first)
+        self._max_kept = max_kept
+        self._first = load(first_name)
         self._kept: OrderedDict[str, Explainer] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: dict[str, threading.Lock] = {}
@@ -54,5 +54,5 @@ class LoadedModels:
     def _keep(self, name: str, explainer: Explainer) -> None:
         with self._lock:
             self._kept[name] = explainer
-            while len(self._kept) > self._most:
+            while len(self._kept) > self._max_kept:
                 self._kept.popitem(last=False)

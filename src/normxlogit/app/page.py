@@ -99,6 +99,7 @@ def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr
 
 
 def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[LocalModel]) -> None:
+    """Build the tab that explains a text: its fields, its result, and what happens when a field is changed."""
     labels = app.labels(None)
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
@@ -203,6 +204,7 @@ def _example(app: App, methods: Sequence[str]) -> str:
 
 
 def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
+    """Build the tab that generates text."""
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
@@ -216,6 +218,7 @@ def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
 
 
 def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
+    """Build the tab that answers a question from documents."""
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
             question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
@@ -249,6 +252,7 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
 
 
 def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
+    """Build the tab that reads a picture."""
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
             gr.HTML(PICTURE_FILE)
@@ -279,10 +283,10 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
 
 def _common_fields(app: App, models: Sequence[LocalModel], tab: str, tokens: int, *, generates: bool) -> dict[str, Any]:
     """Return the fields of model, method and length, by the names of the app's arguments."""
-    usual = DEFAULTS["completions" if generates else "media"].methods[0]
+    default_method = DEFAULTS["completions" if generates else "media"].methods[0]
     return {
         "model": _model_field(app, models, f"{tab}-model", "Language model" if generates else "Model for pictures"),
-        "method": gr.Textbox(label="Method", placeholder=usual, elem_id=f"{tab}-method"),
+        "method": gr.Textbox(label="Method", placeholder=default_method, elem_id=f"{tab}-method"),
         "new_tokens": gr.Slider(
             1, app.limits.new_tokens, tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
         ),

@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
 from typing import Any
 
-from ..errors import DataError, InputError
+from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
 from ..loading.local_models import local_models
 from ..methods.defaults import default_methods
@@ -195,7 +195,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError, UnicodeError) as error:
         if listener is not None:
             listener.close()
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = reason_of(error)
         raise InputError(f"cannot listen at {host}, port {port}: {reason}; choose another --port or --host") from None
     return listener
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ..corpus.rows.formats import Format
 from ..errors import InputError
+from ..results.units.spans import PartKind, SourceKind
 from . import options
 from .console import layers_of, quiet, write
 
@@ -102,13 +104,13 @@ def attribute(
         ),
     ] = None,
     sources: Annotated[
-        Literal["word", "sentence", "paragraph", "message"] | None,
+        SourceKind | None,
         typer.Option(
             rich_help_panel=COMPLETIONS, help="What of its prompt each completion rests on; sentences by default."
         ),
     ] = None,
     parts: Annotated[
-        Literal["token", "word", "sentence", "paragraph"] | None,
+        PartKind | None,
         typer.Option(
             rich_help_panel=COMPLETIONS,
             help="What a completion is divided into, each part explained; by default it is explained whole.",
@@ -166,8 +168,10 @@ def attribute(
         ),
     ] = None,
     input_format: Annotated[
-        Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"] | None,
-        typer.Option(rich_help_panel=RUN, help="Format, where names do not tell it."),
+        Format | None,
+        typer.Option(
+            rich_help_panel=RUN, help="Format, where names do not tell it; of standard input text by default."
+        ),
     ] = None,
     shard_rows: Annotated[
         int | None,

@@ -169,18 +169,6 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
     return texts
 
 
-def _as_json(results: "Attributions[Attribution]", words: bool | None, output: Path | None) -> str:
-    """Return results as JSON, with their words if these are asked for."""
-    from ..results.storage.files import json_text
-    from ..results.storage.schema import plain
-
-    state = results.to_dict()
-    if words:
-        for result, state_of_result in zip(results, state["attributions"], strict=True):
-            state_of_result["words"] = plain(result.words())
-    return json_text(state, ascii_only=ascii_only(output))
-
-
 def _lines(content: bytes, name: str) -> list[str]:
     """Return the lines that are not blank."""
     try:
@@ -250,7 +238,7 @@ def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool
         deliver(json_text(state, ascii_only=ascii_only(output)), output)
     elif kind == "terminal":
         several = len({a.method for a in results}) > 1
-        drawn = cards(results, words=words, costs=costs if several else ())
+        drawn = cards(results, words=words, costs=costs if several else ())  # to compare methods
         deliver_result(results, kind, output, [card.blocks for card in drawn if card.result])
     else:
         single = kind in ("figure", "latex") and len(results) == 1

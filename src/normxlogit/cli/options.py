@@ -8,6 +8,7 @@ import typer
 
 from ..errors import InputError, TargetError
 from ..results.units.characters import one_line
+from ..results.units.words import Merge
 from .console import Format, status
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ Protocol = Literal["default", "published"]
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text over the model's length."""
-
-Merge = Literal["sum", "max", "mean", "first"]
-"""How a word's score comes from its tokens'."""
 
 
 def check_method(value: Any) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from ..errors import NormXLogitError, UnsupportedModelError, first_line
+from ..errors import NormXLogitError, UnsupportedModelError, reason_of
 from .clone import override_forward
 from .memory import reraise_out_of_memory
 from .run import run
@@ -138,7 +138,7 @@ def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
         reraise_out_of_memory(error)
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: "
-            f"{first_line(error)}"
+            f"{reason_of(error)}"
         ) from error
     logits: Tensor = result.output["logits"]
     return (lookup_paths[0] if lookup_paths else None), logits

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import DataError
+from ..errors import DataError, reason_of
 from ..results.storage.columns import METADATA, UNREADABLE, metadata_of
 from ..results.storage.files import json_text, write_bytes
 from ..results.storage.identity import Identity
@@ -121,7 +121,7 @@ class Folder:
         except BlockingIOError:
             raise DataError(f"{self.location}: another run is writing there; wait for it or stop it") from None
         except (OSError, ValueError) as error:
-            raise DataError(f"cannot write {self.location}: {getattr(error, 'strerror', None) or error}") from None
+            raise DataError(f"cannot write {self.location}: {reason_of(error)}") from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -153,7 +153,7 @@ class Folder:
                 raise DataError(f"{self.location}: the manifest is of version {state['version']}, not {VERSION}")
             return _manifest(state)
         except OSError as error:
-            raise DataError(f"cannot read {self.location}: {error.strerror or error}") from None
+            raise DataError(f"cannot read {self.location}: {reason_of(error)}") from None
         except UNREADABLE as error:
             raise DataError(f"{self.location}: {MANIFEST} is not one of a corpus: {error!r}") from None
 

@@ -113,11 +113,21 @@ class CompletionJob(Job, Generic[Row]):
 
 
 class CitationJob(CompletionJob[Answered]):
-    """The base of jobs that cite each sentence of an answer."""
+    """The base of jobs that cite each sentence of an answer.
+
+    Attributes:
+        verify: How the citations are tested; None if they are not.
+    """
+
+    verify: Verify = None
 
     def result_kind(self, task_kind: str) -> str:
         """Return that the results are citations."""
         return Citations.kind
+
+    def absent_columns(self, *, keep_text: bool) -> list[str]:
+        """Return the columns of tests and texts that were not asked for."""
+        return [*([] if keep_text else TEXTS_OF_SOURCES), *(TESTED if self.verify is None else [])]
 
     def completed(self, row: Answered) -> Completed:
         """Return the prompt and the answer."""
@@ -358,8 +368,7 @@ class Answers(CitationJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of conversations, and of tests and texts that were not asked for."""
-        absent = [*CONVERSATION, *([] if keep_text else TEXTS_OF_SOURCES)]
-        return absent if self.verify is not None else [*absent, *TESTED]
+        return [*CONVERSATION, *super().absent_columns(keep_text=keep_text)]
 
     def read(self, model: TaskModel, cells: Mapping[str, Any]) -> Answered:
         """Return the answer with its question and documents."""
@@ -410,11 +419,6 @@ class Conversations(CitationJob):
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns of the conversations."""
         return InputColumns({"text": TextColumn(tuple(self.messages_column or ()), conversation_cell)})
-
-    def absent_columns(self, *, keep_text: bool) -> list[str]:
-        """Return the columns of tests and texts that were not asked for."""
-        absent = [] if keep_text else [*TEXTS_OF_SOURCES]
-        return absent if self.verify is not None else [*absent, *TESTED]
 
     def read(self, model: TaskModel, cells: Mapping[str, Any]) -> Answered:
         """Return the answer with the conversation before it."""

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import monotonic
 
+from .rows.shards import WrittenShard
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -73,22 +75,20 @@ class Clock:
             self.progress = replace(self.progress, started=fraction, fraction=fraction)
             self._start = monotonic()
 
-    def add_shard(self, rows: int, errors: int, tokens: int, fraction: float) -> Progress:
-        """Count a finished shard.
+    def add_shard(self, shard: WrittenShard, fraction: float) -> Progress:
+        """Count a written shard.
 
         Args:
-            rows: Its rows.
-            errors: How many of them have no result.
-            tokens: Its tokens.
+            shard: The shard.
             fraction: The share of the input read so far; shards may finish out of order.
         """
         earlier = self.progress
         self.progress = replace(
             earlier,
-            rows=earlier.rows + rows,
-            errors=earlier.errors + errors,
-            fresh=earlier.fresh + rows,
-            tokens=earlier.tokens + tokens,
+            rows=earlier.rows + shard.rows,
+            errors=earlier.errors + shard.errors,
+            fresh=earlier.fresh + shard.rows,
+            tokens=earlier.tokens + shard.tokens,
             seconds=monotonic() - self._start,
             fraction=max(fraction, earlier.fraction),
         )

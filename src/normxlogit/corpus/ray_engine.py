@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import DataError, NormXLogitError, first_line
+from ..errors import DataError, NormXLogitError, reason_of
 from ..explainer import Explainer
 from ..results.storage.tables import optional_module
 from .folder import Folder, Manifest
@@ -62,7 +62,7 @@ def run_ray(
         try:
             ray.init(address=cluster.address, **options)
         except Exception as error:  # a node that takes too long to start raises nothing more special
-            reason = first_line(error)
+            reason = reason_of(error)
             raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
     context = ray.data.DataContext.get_current()
     shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
@@ -135,6 +135,7 @@ class _Actor:
         self.worker = worker_for(explainer._model, settings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        """Explain and write the shards of a batch, and return what was written."""
         written = []
         for content in batch["shard"]:
             shard = pickle.loads(content)  # noqa: S301  # written by the read task above

@@ -12,7 +12,7 @@ from ..explainer import Explainer
 from ..methods import Method, method_named
 from ..methods.defaults import completion_methods, default_methods, first_working
 from ..model.identity import identity_of
-from ..pipeline.arguments import advised_arguments
+from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.columns import CORPUS
 from ..tasks.targets import Layers
@@ -44,7 +44,7 @@ def _settings_of_jobs() -> dict[str, str]:
     return {name: f"the job has it, the fourth argument: {' or '.join(jobs)}" for name, jobs in owners.items()}
 
 
-@advised_arguments(_settings_of_jobs())
+@checked_arguments(_settings_of_jobs())
 def attribute(
     explainer: Explainer,
     inputs: Any,
@@ -223,7 +223,7 @@ def _progress_of(
     with closing(results):  # type: ignore[type-var]
         for shard, fraction in results:
             manifest.written[shard.shard] = shard
-            progress = clock.add_shard(shard.rows, shard.errors, shard.tokens, fraction)
+            progress = clock.add_shard(shard, fraction)
             yield progress
             if max_errors is not None and progress.errors > max_errors:
                 raise DataError(

@@ -282,12 +282,14 @@ def _flat_by_text(scores: npt.NDArray[np.float32], bounds: npt.NDArray[Any]) -> 
 def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -> Any:
     """Return the names of token ids or outputs; each name is looked up once."""
     arrow = arrow_module()
-    distinct, places = np.unique(ids, return_inverse=True)
-    ids_listed = [int(i) for i in distinct]
+    distinct, index_of_name = np.unique(ids, return_inverse=True)
+    distinct_ids = [int(i) for i in distinct]
     names = (
-        readable_tokens(model.tokenizer, ids_listed) if readable else [model.task.output_name(i) for i in ids_listed]
+        readable_tokens(model.tokenizer, distinct_ids)
+        if readable
+        else [model.task.output_name(i) for i in distinct_ids]
     )
-    return arrow.array(list(names), arrow.string()).take(arrow.array(places.ravel()))
+    return arrow.array(list(names), arrow.string()).take(arrow.array(index_of_name.ravel()))
 
 
 def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..corpus.rows.reading import InputSource, open_source
-from ..errors import DataError, first_line
+from ..errors import DataError, reason_of
 from ..results.storage.tables import optional_module
 
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
@@ -151,7 +151,7 @@ def _open_source(
     try:
         dataset = datasets.load_dataset(*hub_name, split=split)
     except Exception as error:
-        reason = first_line(error)
+        reason = reason_of(error)
         raise DataError(f"{source_name}: could not be downloaded from the hub ({reason}); pass data_dir") from None
     return open_source(dataset), source_name
 

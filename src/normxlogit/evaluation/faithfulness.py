@@ -70,8 +70,8 @@ class Measurement:
         gold: Gold labels, (N,).
         regression: Whether the labels are values.
         whole: Predicted class or output on the whole texts, (N,).
-        flips: How many words are deleted until the prediction changes, (N,), see `flips`; None for regression.
-        falls: How much lower the probability or value is after a few deleted words, (N, 4), see `flips`.
+        flips: How many words are deleted until the prediction changes, (N,), see `Deletions`; None for regression.
+        falls: How much lower the probability or value is after a few deleted words, (N, 4), see `Deletions`.
         flippable: Whether deleting some single word changes the prediction, (N,); None for regression.
     """
 

@@ -3,7 +3,7 @@
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +26,6 @@ class Timing:
         """The median of the rounds, in seconds."""
         return statistics.median(self.seconds)
 
-    @property
-    def spread(self) -> tuple[float, float]:
-        """Fastest and slowest round, in seconds."""
-        return min(self.seconds), max(self.seconds)
-
 
 def in_turn(
     sides: Mapping[str, Callable[[], Any]],
@@ -43,11 +38,12 @@ def in_turn(
 
     The order is reversed from round to round, so that no function always follows the same other one.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    names = list(sides)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for round_index in range(warmup + rounds):
         if on_round is not None:
             on_round(round_index + 1, warmup + rounds)
-        for name in _order(list(sides), round_index):
+        for name in names if round_index % 2 == 0 else reversed(names):
             synchronise()
             start = time.perf_counter()
             sides[name]()
@@ -78,7 +74,3 @@ def environment(device: torch.device) -> dict[str, str | int]:
         "transformers": transformers.__version__,
         "normxlogit": __version__,
     }
-
-
-def _order(names: list[str], round_: int) -> Iterator[str]:
-    return iter(names) if round_ % 2 == 0 else reversed(names)

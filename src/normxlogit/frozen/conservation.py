@@ -106,6 +106,7 @@ class _ConstantLeaves(RecordedInputs):
         node: Any = result.grad_fn if isinstance(result, Tensor) else None
         if node is not None and holds_its_value(node):
             node.metadata[VALUE] = result.detach()
+        # Operations without a rule are named by their module in errors; a function may add several nodes at once.
         while node is not None and not has_rule(node) and MODULE_PATH not in node.metadata:
             node.metadata[MODULE_PATH] = self._path()
             node = node.next_functions[0][0] if node.next_functions else None

@@ -114,7 +114,10 @@ class _Checkpoint(Function):
 
 
 def _call_checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a module's forward with gradient checkpointing."""
+    """Call a module's forward with gradient checkpointing.
+
+    An autograd function takes and returns tensors alone, so the arguments and outputs are flattened around it.
+    """
     flat_arguments, structure = tree_flatten((args, kwargs))
     tensor_indices = [
         index for index, value in enumerate(flat_arguments) if isinstance(value, Tensor) and value.requires_grad
@@ -132,7 +135,7 @@ def _call_checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -
         output_structures[:] = [output_structure]
         return outputs
 
-    slots: list[Any] = []
+    slots: list[Any] = []  # the flat outputs, filled by `_Checkpoint`, with the class itself where a float tensor goes
     tensors = [flat_arguments[index] for index in tensor_indices]
     for index in tensor_indices:
         flat_arguments[index] = None  # kept by the graph

@@ -69,7 +69,10 @@ class Readout:
         yield
 
     def settings(self) -> BackwardSettings:
-        """Return the settings of the next backward pass at this state, see `BackwardSettings`."""
+        """Return the settings of the next backward pass, see `BackwardSettings`: the direction, and detached tokens.
+
+        The mask of detached tokens gets the axes of the hidden state, and False at positions behind the text's.
+        """
         if self.detached is None:
             return self.direction, None
         positions = self.leaf.shape[0 if self._time_first else 1]
@@ -170,9 +173,9 @@ def hold_sinks(readouts: Iterable[Readout], mask: Tensor, threshold: float) -> N
     """Hold the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
 
     Args:
-        readouts: Some of one side's.
-        mask: Its real tokens, (B, T).
-        threshold: How many times.
+        readouts: Readouts at layers of the text, or of a source.
+        mask: The real tokens of the text, or of the source, (B, T).
+        threshold: How many times the median.
     """
     measured = [(readout, readout.norms.to(mask.device)) for readout in readouts if readout.norms is not None]
     if not measured:

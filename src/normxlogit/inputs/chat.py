@@ -97,8 +97,10 @@ def _as_chat(value: Any) -> Any:
 
 def _messages_within(value: Any) -> Any:
     """Return the messages in an object, such as a prompt or a history of LangChain; anything else unchanged."""
-    if callable(to_messages := getattr(value, "to_messages", None)):
-        return list(to_messages())
+    to_messages: Any = getattr(value, "to_messages", None)
+    if callable(to_messages):
+        messages: Any = to_messages()
+        return list(messages)
     messages = getattr(value, "messages", None)
     return messages if isinstance(messages, list) else value
 

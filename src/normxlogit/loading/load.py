@@ -21,7 +21,7 @@ from transformers import (
 from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
-from ..errors import InputError, UnsupportedModelError, first_line, nearest
+from ..errors import InputError, UnsupportedModelError, nearest
 from ..tasks import TASKS, TaskName, head_error, is_bare, task_name
 from ..tasks.similarity.sentence_embedding import download_options, is_embedding_folder
 from .adapters import Adapter, read_adapter
@@ -210,7 +210,7 @@ def _one_line_error(source: str, part: str) -> Iterator[None]:
 
 def _cause(error: Exception, source: str, part: str) -> str:
     """Return the cause of an error, with advice if there is any."""
-    line = first_line(error)
+    line = _first_line(error)
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
     if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
@@ -381,6 +381,12 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
 def _looks_like_path(source: str) -> bool:
     """Return whether a name can only be a path: names on the hub have at most one slash."""
     return source.startswith((".", "/")) or source.count("/") > 1
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, with the next one where it ends in a colon."""
+    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
 
 
 AUTO = "auto"

@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
@@ -21,6 +22,9 @@ from ..tasks.classification import label_names
 from ..tasks.similarity.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from ..tasks.zero_shot import hypotheses_of
 from .pipeline_settings import pipeline_settings
+
+REPLICATING = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedModel)
+"""Modules whose forward pass is that of their `module`."""
 
 
 class SetFitForSequenceClassification(PreTrainedModel):
@@ -56,7 +60,12 @@ class SetFitForSequenceClassification(PreTrainedModel):
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and its tokenizer or processor, also from a pipeline, a `CrossEncoder` or a `SetFitModel`."""
+    """Return the module and its tokenizer or processor, also from what holds both.
+
+    That is a pipeline, a `Trainer`, a `CrossEncoder` or a `SetFitModel`; and a module of `REPLICATING` is its own one.
+    """
+    if isinstance(model, REPLICATING):
+        model = model.module
     if (unwrapped := _unwrap_classifier(model)) is not None:
         model, tokenizer = unwrapped[0], tokenizer or unwrapped[1]
     module = model
@@ -99,8 +108,8 @@ def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> d
 
 
 def _reader_of(pipeline: Any) -> Any:
-    """Return a pipeline's processor or tokenizer; several parts are combined to the model's processor."""
-    processor = getattr(pipeline, "processor", None)
+    """Return the processor or tokenizer of a pipeline or a `Trainer`; several parts are combined to a processor."""
+    processor = getattr(pipeline, "processor", None) or getattr(pipeline, "processing_class", None)
     names = ("tokenizer", "image_processor", "feature_extractor")
     parts = {name: part for name in names if (part := getattr(pipeline, name, None)) is not None}
     if processor is not None or len(parts) < 2:

@@ -166,7 +166,7 @@ class FrozenGradient(Method):
     def _caller_contributions(
         self, request: Request, frozen: FrozenModel, places: Sequence[int]
     ) -> list[Contributions]:
-        """Return the contributions from the graph of the caller's pass; None if it cannot be used."""
+        """Return the contributions from the graph of the caller's pass; an empty list if it cannot be used."""
         run = request.forward
         if run.outputs is None or not has_graph(run.outputs):
             return []

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..copies.plain_module import forward_arguments
-from ..errors import InputError, first_line
+from ..errors import InputError, reason_of
 from ..inputs.encoder import UNLIMITED
 from ..parts.embeddings import table_of
 
@@ -117,7 +117,7 @@ def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exce
         doing: What it was to do with the input, such as "read".
     """
     texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-    reason = first_line(error) + _length_hint(model, tokens)
+    reason = reason_of(error) + _length_hint(model, tokens)
     described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
     return InputError(f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason}")
 

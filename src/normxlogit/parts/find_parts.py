@@ -14,7 +14,7 @@ from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
 from ..copies.run import Form, embedded_of, states_of, tensor_of
 from ..copies.trace import Call, axes_of, path_of, trace
-from ..errors import HeadMismatchError, first_line
+from ..errors import HeadMismatchError, reason_of
 from .early_exit import chained_layers, find_early_exit
 from .embeddings import table_of
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path
@@ -51,20 +51,21 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     if not is_finite(logits):
         raise traced_non_finite_error(model, calls, inputs)
-    states, embedded = states_of(output), embedded_of(output)
     layers = chained_layers(calls) if is_plain_module else []
     layer_forms = {call.path: Form.of(call.returned) for call in layers}
-    if is_plain_module:
-        embedded = _input_of_layers(model, layers, ids.shape)
+    states, embedded = states_of(output), embedded_of(output)
     layer_input = first_layer_input(calls, states) if states else None
-    if states and layer_input is not None:
+    if states and layer_input is not None:  # the model's states begin after the first layer
         states, embedded = (layer_input, *states[:-1]), layer_input
+    elif is_plain_module:
+        embedded = _input_of_layers(model, layers, ids.shape)
     if is_plain_module:
         candidates = _plain_trunk_candidates(model, calls, layers, logits, ids.shape)
     else:
         candidates = _trunk_candidates(model, calls, states)
     pads_inside = _model_pads_inside(calls, ids)
     parts = Parts(states_lack_embeddings=layer_input is not None)
+    # The head and what depends on it. Without a head, the parts before it are still found.
     try:
         head, trunk, tokenwise = _find_head(pool, candidates, inputs, logits, filler, layer_forms)
         unverified = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not pads_inside)
@@ -275,7 +276,7 @@ def _find_head(
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
-            failures.append(f"{trunk.path}: {kind}{first_line(error)}")
+            failures.append(f"{trunk.path}: {kind}{reason_of(error)}")
             return None
         return head, trunk, tokenwise
 

@@ -71,53 +71,42 @@ NEVER_PASSED_ON = (
 """Arguments that functions with `**kwargs` refuse too, instead of passing them on to transformers."""
 
 
-def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Raise an error that names the right argument when a function is called with one that it does not take.
+def checked_arguments(advice: Mapping[str, str] = ADVICE) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator for an error that names the right argument if a function does not take one.
 
-    Raises:
-        InputError: If an argument is unknown or missing.
-        MethodError: If it is a setting of a method.
-    """
-    return advised_arguments(ADVICE)(function)
-
-
-def advised_arguments(advice: Mapping[str, str]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that checks arguments as `checked_arguments` does, with other advice.
+    The function raises `InputError` if an argument is unknown or missing, and `MethodError` if it is a setting of a
+    method. Its signature and docstring are those that `help` shows well.
 
     Args:
         advice: Advice by the name of an argument that the function does not take.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        return _checked(function, advice)
+        signature, description = _with_unpacked_options(function)
+        owner = function.__qualname__.partition(".")[0]
+        name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
+        keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+        keywords += [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        keywords = [name for name in keywords if name not in SELF_NAMES]
+        accepted = signature.parameters.keys() - SELF_NAMES
+        takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+
+        @wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            refused = NEVER_PASSED_ON if takes_any_keyword else kwargs
+            unknown = [key for key in kwargs if key in refused and key not in accepted]
+            if unknown:
+                raise _unknown_argument_error(name, unknown[0], keywords, kwargs, advice)
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise InputError(_missing_argument_message(name, signature, str(error))) from None
+            return function(*args, **kwargs)
+
+        vars(checked)["__signature__"], checked.__doc__ = _with_short_types(signature), description
+        return checked
 
     return decorate
-
-
-def _checked(function: Callable[P, R], advice: Mapping[str, str]) -> Callable[P, R]:
-    """Return the function wrapped so that its arguments are checked, with a signature that `help` shows well."""
-    signature, description = _with_unpacked_options(function)
-    owner = function.__qualname__.partition(".")[0]
-    name = {"__init__": owner, "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
-    keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    keywords += [p.name for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    keywords = [name for name in keywords if name not in SELF_NAMES]
-    accepted = signature.parameters.keys() - SELF_NAMES
-    takes_any_keyword = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-
-    @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        unknown = [key for key in kwargs if key not in accepted and (not takes_any_keyword or key in NEVER_PASSED_ON)]
-        if unknown:
-            raise _unknown_argument_error(name, unknown[0], keywords, kwargs, advice)
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise InputError(_missing_argument_message(name, signature, str(error))) from None
-        return function(*args, **kwargs)
-
-    vars(checked)["__signature__"], checked.__doc__ = _with_short_types(signature), description
-    return checked
 
 
 class _Type(str):
@@ -143,9 +132,9 @@ def checked_methods(kind: Class) -> Class:
     """Check the arguments of a class's public methods, its constructor and its call as `checked_arguments` does."""
     for name, member in list(vars(kind).items()):
         if isinstance(member, classmethod):
-            setattr(kind, name, classmethod(checked_arguments(member.__func__)))
+            setattr(kind, name, classmethod(checked_arguments()(member.__func__)))
         elif inspect.isfunction(member) and (name in ("__init__", "__call__") or not name.startswith("_")):
-            setattr(kind, name, checked_arguments(member))
+            setattr(kind, name, checked_arguments()(member))
     return kind
 
 

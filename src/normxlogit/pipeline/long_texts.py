@@ -137,6 +137,15 @@ def merge_windows(
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
+    """Return the result of a window as one of the whole text.
+
+    Args:
+        encoding: The whole text.
+        result: The result of a window, whose other fields hold for the whole text.
+        scores: The scores of all tokens.
+        note: A note on the windows.
+        **changes: Further fields that differ.
+    """
     return replace(
         result,
         scores=np.ascontiguousarray(scores, dtype=np.float32),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -42,30 +42,24 @@ class Side(NamedTuple):
     states: Tensor
 
 
-class Shares(NamedTuple):
-    """The scores of a method for one text and K vectors.
-
-    Attributes:
-        scores: (K, T).
-        bias: The bias, with the contribution of attention sinks, (K,); None if the method reports none.
-        sinks: Which tokens are attention sinks.
-    """
-
-    scores: Tensor
-    bias: Tensor | None
-    sinks: tuple[int, ...]
-
-    def with_bias(self) -> Tensor:
-        """Return the scores with the bias as a last column, (K, T + 1)."""
-        if self.bias is None:
-            raise ValueError("the method reports no bias")
-        return torch.cat([self.scores, self.bias[:, None]], 1)
-
-
 def explain_similarity(
-    model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool = False, verify: Verify = None
+    model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool, verify: Verify
 ) -> Attribution | Attributions[Attribution]:
-    """Explain the cosine of a text with another, or with each of several; see `_explain`.
+    """Explain the cosine of a text with another, or with each of several.
+
+    The cosine is <p, q> / (|p| |q|), with p and q the two vectors. With the frozen network p is a sum over tokens of
+    its text and a bias, p = sum_i u_i + u_0, and q = sum_j v_j + v_0; with the lengths held constant, the contributions
+    of one text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs of tokens are
+    <u_i, v_j> / (|p| |q|). Computing all u_i takes one backward pass for each of the C dimensions of the vector. The
+    pairs then take one backward pass through each second text for every token of the first text.
+
+    Args:
+        model: The model.
+        first: One text or picture, such as a query.
+        second: What it is compared with, one or several.
+        method: How tokens are scored.
+        matrix: Whether pairs of tokens are scored too.
+        verify: How many words are removed to test the explanation; None for none.
 
     Raises:
         InputError: If a text is empty, a pair, or none is given.
@@ -77,64 +71,41 @@ def explain_similarity(
     if not second_items:
         raise InputError("there is no text or picture to compare with")
     (item,), _ = model.task.items_compared([first])
-    results = _explain(model, item, second_items, method, matrix, verify)
-    return results[0] if single else Attributions(results)
-
-
-def _explain(
-    model: TaskModel, first: Any, second_items: Sequence[Any], method: Method, matrix: bool, verify: Verify
-) -> list[Attribution]:
-    """Explain the cosine of a text with each of several others.
-
-    The cosine is <p, q> / (|p| |q|), with p and q the two vectors. With the frozen network p is a sum over tokens of
-    its text and a bias, p = sum_i u_i + u_0, and q = sum_j v_j + v_0; with the lengths held constant, the contributions
-    of one text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs of tokens are
-    <u_i, v_j> / (|p| |q|). Computing all u_i takes one backward pass for each of the C dimensions of the vector. The
-    pairs then take one backward pass through each second text for every token of the first text.
-
-    Args:
-        model: The model.
-        first: One text, such as a query.
-        second_items: The texts that it is compared with.
-        method: How tokens are scored.
-        matrix: Whether pairs of tokens are scored too.
-        verify: How many words are removed to test the explanation; None for none.
-
-    Raises:
-        InputError: If a text is empty.
-        MethodError: If `matrix` is set and the method is not linear.
-    """
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
-    tower, *other_towers = (model.tower_for(item) for item in (first, *second_items))
+    tower, *other_towers = (model.tower_for(item) for item in (item, *second_items))
     other_tower = other_towers[0]
     if any(candidate is not other_tower for candidate in other_towers):
         raise InputError("compare with texts or with pictures, one kind at a time")
-    (query,) = _embed(tower, tower.task.encode_each(tower, [first]))
+    (query,) = _embed(tower, tower.task.encode_each(tower, [item]))
     encodings = other_tower.task.encode_each(other_tower, second_items)
     documents = _embed(other_tower, encodings)
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
-    (query_shares,) = _score(tower, [query], method, vectors)
+    (query_scores,) = _score(tower, [query], method, vectors)
     directions = query.vector[None]  # (1, C)
     rows: Tensor | None = None
     if matrix:
         eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
-        rows = _score(tower, [query], method, eye[None])[0].with_bias().T  # (T1 + 1, C), over the vector's length
+        rows = _with_bias(*_score(tower, [query], method, eye[None])).T  # (T1 + 1, C), over the vector's length
         directions = torch.cat([directions, rows.to(directions)])  # (1 + T1 + 1, C)
-    shares_of_documents: dict[int, Shares] = {}
+    document_scores: dict[int, Scores] = {}
     for attempt in batch_attempts(other_tower, [d.encoding for d in documents], method.memory):
         with attempt as places:
             expanded = directions.expand(len(places), -1, -1)
             scored = _score(other_tower, [documents[i] for i in places], method, expanded)
-            shares_of_documents.update(zip(places, scored, strict=True))
+            document_scores.update(zip(places, scored, strict=True))
     results = []
     for k, document in enumerate(documents):
-        shares_of_query = Shares(
-            query_shares.scores[k], None if query_shares.bias is None else query_shares.bias[k], query_shares.sinks
-        )
-        results.append(_result(model, (query, document), (shares_of_query, shares_of_documents[k]), method))
-    return results if verify is None else _verified((tower, other_tower), query, documents, results, verify)
+        halves = _half_result(query, query_scores, k, 0), _half_result(document, document_scores[k], 0, 1)
+        result = _result(model, (query, document), halves, method)
+        if matrix:  # the first row of the document is for the cosine, the others for each token of the query
+            pairs = _to_numpy(_with_bias(document_scores[k])[1:])
+            result = replace(result, pairs=pairs, state_cosines=_to_numpy(query.states @ document.states.T))
+        results.append(result)
+    if verify is not None:
+        results = _verified((tower, other_tower), query, documents, results, verify)
+    return results[0] if single else Attributions(results)
 
 
 def _verified(
@@ -192,7 +163,7 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
     return [Side(*side) for side in zip(encodings, vectors.clone(), text_states, strict=True)]
 
 
-def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Shares]:
+def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Scores]:
     """Score the tokens of B texts for K vectors each.
 
     Args:
@@ -200,6 +171,9 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
         sides: The texts.
         method: The method.
         vectors: (B, K, C).
+
+    Returns:
+        The scores of each text, (K, 1, T); what attention sinks contribute is in the bias.
     """
     encodings = [side.encoding for side in sides]
     batch = model.batch(encodings, list(range(len(encodings))))
@@ -207,38 +181,32 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
         run: ForwardPass = method.forward(model, batch)
     request = Request(model, run, Direction.of(model.task, vectors), ())
     scores = run_method(method, request)
-    text_shares = []
+    text_scores = []
     for row, mask in enumerate(batch.mask):
-        values = scores.values[row, :, 0].detach()[:, mask].float()  # (K, T)
-        check_finite(method, request, values[:, None].cpu().numpy())
-        bias = None if scores.bias is None else scores.bias[row, :, 0].detach().to(values)  # (K,)
+        values = scores.values[row].detach()[..., mask].float()  # (K, 1, T)
+        check_finite(method, request, values.cpu().numpy())
+        bias = None if scores.bias is None else scores.bias[row].detach().to(values)  # (K, 1)
         if bias is not None and scores.sink is not None:
-            bias = bias + scores.sink[row, :, 0].detach().to(values)  # (K,)
-        sinks = () if scores.sinks is None else tuple(scores.sinks[row][mask].nonzero()[:, 0].tolist())
-        text_shares.append(Shares(values, bias, sinks))
-    return text_shares
+            bias = bias + scores.sink[row].detach().to(values)  # (K, 1)
+        text_scores.append(Scores(values, bias=bias, sinks=None if scores.sinks is None else scores.sinks[row][mask]))
+    return text_scores
 
 
-def _result(
-    model: TaskModel,
-    sides: tuple[Side, Side],
-    shares: tuple[Shares, Shares],
-    method: Method,
-) -> Attribution:
-    (query, document), (query_shares, document_shares) = sides, shares
+def _with_bias(scores: Scores) -> Tensor:
+    """Return the scores of a text with the bias as a last column, (K, T + 1)."""
+    return torch.cat([scores.values[:, 0], cast(Tensor, scores.bias)], 1)
+
+
+def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "Half"], method: Method) -> Attribution:
+    (query, document), (left, right) = sides, halves
     cosine = float(query.vector.double() @ document.vector.double())
-    left, right = _half_result(query, query_shares, 0), _half_result(document, document_shares, 1)
     units = left.units + right.units
     scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
     units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
     states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
     of_texts = query.encoding.signal is None and document.encoding.signal is None and not bool(states.isnan().all())
     alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
-    pairs = state_cosines = None
-    if len(document_shares.scores) > 1:  # the first is for the cosine, the others for each token of the query
-        pairs, state_cosines = _to_numpy(document_shares.with_bias()[1:]), _to_numpy(query.states @ document.states.T)
-    sinks = [query.encoding.tokens[i] for i in query_shares.sinks]
-    sinks += [document.encoding.tokens[i] for i in document_shares.sinks]
+    sinks = [*left.sinks, *right.sinks]
     note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
     biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
     return Attribution(
@@ -255,8 +223,6 @@ def _result(
         merge=method.word_merge,
         quantity="cosine",
         bias=None if biases is None else _to_numpy(biases),
-        pairs=pairs,
-        state_cosines=state_cosines,
     )
 
 
@@ -268,20 +234,20 @@ class Half(NamedTuple):
         scores: float32, (U,).
         placed: Its picture with scores, if it has one.
         bias: The bias, (); None if the method reports none.
+        sinks: Its tokens that are attention sinks.
     """
 
     units: Units
     scores: FloatArray
     placed: list[Placed]
     bias: Tensor | None
+    sinks: list[str]
 
 
-def _half_result(side: Side, shares: Shares, sequence: int) -> Half:
-    """Return the scores of a text's tokens, or of a picture's patches."""
+def _half_result(side: Side, scores: Scores, k: int, sequence: int) -> Half:
+    """Return the scores of a text's tokens, or of a picture's patches, for the k-th of the vectors."""
     encoding = side.encoding
-    bias = None if shares.bias is None else shares.bias.reshape(-1)[:1, None].cpu()  # (1, 1)
-    scores = Scores(shares.scores.reshape(-1, 1, len(encoding))[:1].cpu(), bias=bias)  # (1, 1, T)
-    scores, placed = split_media_scores(encoding, scores)
+    scores, placed = split_media_scores(encoding, scores.map(lambda values: values[k : k + 1].cpu()))  # (1, 1, T)
     # Patches have no characters, and no vocabulary.
     units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
     units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine
@@ -291,6 +257,7 @@ def _half_result(side: Side, shares: Shares, sequence: int) -> Half:
         _to_numpy(scores.values[0, 0])[units_kept],
         [picture._replace(sequence=sequence) for picture in placed],
         None if scores.bias is None else scores.bias[0, 0],
+        [] if scores.sinks is None else [encoding.tokens[i] for i in scores.sinks.nonzero()[:, 0].tolist()],
     )
 
 

@@ -234,22 +234,23 @@ def search(removable_units: Removable, count: int, everything: bool) -> Search:
     """
     parts = removable_units.parts
     order = sorted(range(len(parts)), key=lambda i: -parts[i].score)  # stable: ties go to the earlier one
-    first, remaining = order[:count], order[count:]
-    original, together, *single = yield [(), _tokens(parts, first), *[_tokens(parts, [i]) for i in first]]
+    removed, others = order[:count], order[count:]
+    # Each yield sends lists of tokens to remove, and receives the model's answers without them.
+    original, together, *single = yield [(), _tokens(parts, removed), *[_tokens(parts, [i]) for i in removed]]
 
     def removal(members: Sequence[int], answer: Answer) -> Removal:
         names = tuple(parts[i].text for i in sorted(members))
         changed = answer.outcome != original.outcome
         return Removal(names, _tokens(parts, members), answer.prediction, answer.value, changed)
 
-    by_effect = sorted(zip(first, single, strict=True), key=lambda pair: pair[1].value)
+    by_effect = sorted(zip(removed, single, strict=True), key=lambda pair: pair[1].value)
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
     if not alone and original.outcome is not None:  # there is no outcome where predictions are values
-        ranked = [i for i, _ in by_effect] + (remaining if everything else [])
-        smallest = yield from _smallest(parts, ranked, original, (len(first), together))
-    size = len(first if smallest is None else smallest[0])
-    untouched = [i for i in remaining if smallest is None or i not in smallest[0]]
+        ranked = [i for i, _ in by_effect] + (others if everything else [])
+        smallest = yield from _smallest(parts, ranked, original, (len(removed), together))
+    size = len(removed if smallest is None else smallest[0])
+    untouched = [i for i in others if smallest is None or i not in smallest[0]]
     words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # punctuation is a weak control
     control = None
     if len(words) >= size:
@@ -262,8 +263,8 @@ def search(removable_units: Removable, count: int, everything: bool) -> Search:
         unit=removable_units.unit,
         removed_by=removable_units.removed_by,
         original=removal([], original),
-        single=tuple(removal([i], answer) for i, answer in zip(first, single, strict=True)),
-        together=removal(first, together),
+        single=tuple(removal([i], answer) for i, answer in zip(removed, single, strict=True)),
+        together=removal(removed, together),
         smallest=None if smallest is None else removal(*smallest),
         control=control,
     )
@@ -331,7 +332,7 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
         a: The explanation, with one score for each unit.
         fixed: A token that stays, unless there is nothing else.
     """
-    parts = with_spaces_before(_text_parts(a)) if a.has_text else []
+    parts = with_spaces_before(text_parts(a)) if a.has_text else []
     return with_media_parts(a, [part for part in parts if fixed not in part.tokens] or parts)
 
 
@@ -372,7 +373,8 @@ def _named(media: Sequence[Medium], parts_of: Callable[[Medium], list[UnitScore]
     ]
 
 
-def _text_parts(a: Attribution) -> list[UnitScore]:
+def text_parts(a: Attribution) -> list[UnitScore]:
+    """Return the words of a text, or its tokens where words are not known."""
     if a.has_words:
         return a.words()
     plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]

@@ -77,10 +77,10 @@ def model_text(name: str) -> str:
 def method_of(a: Attribution) -> str:
     """Return a result's method with the settings that differ from its defaults in brackets."""
     try:  # the defaults in the form of stored settings; a method that is not installed has none
-        usual = {key: check(Any)(default) for key, default in describe(a.method).defaults.items()}
+        defaults = {key: check(Any)(default) for key, default in describe(a.method).defaults.items()}
     except MethodError:
-        usual = {}
-    changed = {key: value for key, value in a.settings.items() if key not in usual or usual[key] != value}
+        defaults = {}
+    changed = {key: value for key, value in a.settings.items() if key not in defaults or defaults[key] != value}
     settings = ", ".join(f"{key}={setting_text(value)}" for key, value in changed.items())
     return f"{a.method} ({settings})" if settings else a.method
 

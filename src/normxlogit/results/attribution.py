@@ -409,8 +409,8 @@ class Attribution(Record):
             raise DataError("words need the original text and a tokenizer that reports character offsets")
         texts = [self.text, *([] if self.text_pair is None else [self.text_pair])]
         sequences = [
-            None if special or (sequence is not None and of != sequence) else of
-            for special, of in zip(self.special_tokens_mask, self.units.sequence, strict=False)
+            None if special or (sequence is not None and text_index != sequence) else text_index
+            for special, text_index in zip(self.special_tokens_mask, self.units.sequence, strict=False)
         ]
         scores, merge = self.scores[..., : self.text_units], merge or self.merge
         words = merge_words(scores, texts, self.offsets, sequences, merge, self.prompt_tokens)

@@ -409,7 +409,7 @@ class Citations(Record):
         return [sentence.citations for sentence in self._support_with(LEAST_SHARE)]
 
     def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
-        """Return the answer with marks after each sentence; `written` formats each piece of text."""
+        """Return the answer with marks after each sentence; `format_text` formats each piece of text."""
         text, position = "", len(self.text) - len(self.answer)
         for target, numbers in zip(self.attribution.targets, self.marks, strict=True):
             start, end = target.span or (position, position)

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Literal
 
 from ...errors import DataError
 from ...inputs.text_files import UTF16, dialect_of, encoding_of
@@ -41,7 +41,7 @@ NO_TEXT = "UTF-16, or no text at all; save it as UTF-8"
 SHOWN = 40
 """Characters of a cell that an error shows."""
 
-FORMATS = ("parquet", "jsonl", "csv", "tsv", "arrow", "text")
+Format = Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"]
 
 InputRow = Mapping[str, Any] | str
 """The values of a row, or the reason why it cannot be read."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import DataError, InputError
+from ...errors import DataError, InputError, reason_of
 from ...inputs.media.items import SUFFIXES, is_opened_picture
 from ...inputs.media.pictures import opened_picture
 
@@ -142,7 +142,7 @@ def _stamp(path: str) -> str:
         hint = "" if os.path.isabs(path) else "; relative paths start at the working directory"
         raise ValueError(f"no such file{hint}") from None
     except OSError as error:
-        raise ValueError(f"the file cannot be read: {error.strerror or error}") from None
+        raise ValueError(f"the file cannot be read: {reason_of(error)}") from None
     except ValueError:
         raise ValueError("not a path: it holds a character that no path can hold") from None
     if not stat.S_ISREG(state.st_mode):  # a pipe would be waited for, and a device never ends

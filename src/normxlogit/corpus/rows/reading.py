@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 from urllib.parse import unquote
 
-from ...errors import DataError, first_line
+from ...errors import DataError, reason_of
 from ...inputs.media.items import SUFFIXES as MEDIA_SUFFIXES
 from ...inputs.texts import collected, is_column
 from ...results.storage.tables import optional_module
 from .formats import (
     BLOCK,
-    FORMATS,
+    Format,
     InputRow,
     Reader,
     RowBlock,
@@ -83,8 +83,8 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
         files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
     arrow_module()  # raises DataError if it is missing
-    if kind is not None and kind not in FORMATS:
-        raise DataError(f"no format {kind!r}; there are {', '.join(FORMATS)}")
+    if kind is not None and kind not in get_args(Format):
+        raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
     if isinstance(inputs, str | Path):
         inputs = [inputs]
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
@@ -138,7 +138,7 @@ def _table_source(table: Any) -> "TableSource | RowSource":
             rows = (dict(zip(names, row, strict=True)) for row in values.itertuples(index=False, name=None))
             return RowSource(rows, {"name": "rows in memory"})
         raise DataError(
-            f"cannot read this {type(table).__name__} as an Arrow table: {_reason(error)}; give its rows as "
+            f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}; give its rows as "
             'mappings such as {"text": "..."}'
         ) from None
 
@@ -149,14 +149,19 @@ def _mapping(row: Any) -> Mapping[str, Any]:
     return row
 
 
-def _standard_input(kind: str) -> "RowSource":
-    """Return the source of the lines of standard input."""
+def _standard_input(kind: str) -> InputSource:
+    """Return the source of standard input: its lines as they come, or a table, which is read whole."""
+    name = "standard input"
     if kind not in ("text", "jsonl"):
-        raise DataError("standard input is read as text or jsonl; save other formats to a file")
+        from fsspec.implementations.memory import MemoryFileSystem
+
+        system, content = MemoryFileSystem(), sys.stdin.buffer.read()
+        system.pipe_file(name, content)
+        return FileSource([File(system, name, name, kind, len(content), {})])
     try:
-        return RowSource(rows_of_lines(sys.stdin.buffer, kind), {"name": "standard input", "format": kind})
+        return RowSource(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
     except ValueError as error:
-        raise DataError(f"standard input: not {kind}: {error}") from None
+        raise DataError(f"{name}: not {kind}: {error}") from None
 
 
 def _dataset(name: str) -> Any:
@@ -206,9 +211,9 @@ class File:
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise DataError(f"cannot read {self.name}: {_reason(error)}") from None
+            raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
         except (ValueError, arrow_module().ArrowException) as error:
-            raise DataError(f"{self.name}: not {self.kind}: {_reason(error)}") from None
+            raise DataError(f"{self.name}: not {self.kind}: {reason_of(error)}") from None
 
     def names(self) -> list[str]:
         """Return the names of the columns that the file holds."""
@@ -232,13 +237,8 @@ class File:
                     file.seek(self.size - ENDS)
                 digest.update(file.read(ENDS))
         except OSError as error:
-            raise DataError(f"cannot read {self.name}: {_reason(error)}") from None
+            raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
         return digest.hexdigest()
-
-
-def _reason(error: Exception) -> str:
-    """Return the reason of an error in one line."""
-    return getattr(error, "strerror", None) or first_line(error)
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -257,7 +257,7 @@ def _files(name: str, kind: str | None) -> list[File]:
             return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0), {})]
         files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0), _partitions(p, path)) for p in paths]
     except (OSError, ImportError, ValueError) as error:
-        raise DataError(f"cannot read {name}: {_reason(error)}") from None
+        raise DataError(f"cannot read {name}: {reason_of(error)}") from None
     if not files:
         raise DataError(f"{name}: {NOT_READ if kind is None and media_files([name]) else 'no such file'}")
     return files
@@ -276,7 +276,7 @@ def _kind(path: str) -> str:
         return "jsonl"
     if suffix not in SUFFIXES:
         raise DataError(
-            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(FORMATS)}"
+            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(get_args(Format))}"
         )
     return SUFFIXES[suffix]
 

@@ -18,7 +18,7 @@ from ...render.blocks import (
     Table,
     cell,
 )
-from ...render.charts import number
+from ...render.charts import Legend, number
 from ...render.describe import model_text
 from ...render.html import page as drawn_page
 from ...results.citations import LEAST_LOSS
@@ -134,16 +134,14 @@ def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card:
             [Line(answer_texts) for answer_texts in lines],
         )
         return _card(section, {})
-    note = (
-        "Red speaks for the prediction, blue against it; each text by its own largest score. The surest come first, "
-        "each with its id, or its row from 0 on."
-    )
+    note = "The surest come first, each with its id, or its row from 0 on."
+    legend = Legend("for the prediction", "against it", ["each text by its own largest score"])
     sentences = []
     for answer in answers:
         largest = max((abs(score) for text in answer.pieces for _, score in text if score), default=1.0)
         texts = [[_piece(*scored, largest) for scored in text] for text in answer.pieces]
         sentences.append(Sentence(caption(answer), texts))
-    return Card([Paragraph(note), Sentences(sentences, small=True)], "Wrong answers", result=False)
+    return Card([Paragraph(note), Sentences(sentences, small=True), legend], "Wrong answers", result=False)
 
 
 def _piece(text: str, score: float | None, largest: float) -> Piece:

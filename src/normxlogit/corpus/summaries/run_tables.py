@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, first_line
+from ...errors import DataError, reason_of
 from ...results.citations import Citations
 from ...results.storage.columns import CORPUS
 from ...results.storage.tables import optional_module
@@ -132,7 +132,7 @@ class RunTables:
                 self.folder.check(path)
         except DataError as damaged:
             return damaged
-        reason = first_line(error)
+        reason = reason_of(error)
         return DataError(f"{self.folder.location}: the results cannot be summarised: {reason}")
 
     def close(self) -> None:

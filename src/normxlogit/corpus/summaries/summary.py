@@ -104,7 +104,7 @@ class Summary:
         return state
 
 
-@checked_arguments
+@checked_arguments()
 def summarize(
     folder: str | Path,
     *,
@@ -333,15 +333,15 @@ class _Run(RunTables):
         )
         return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
 
-    def _failures(self, most: int) -> list[RowNote]:
+    def _failures(self, top: int) -> list[RowNote]:
         """Return the reasons for rows without a result, the most frequent first."""
         ids: dict[str, list[str]] = {}
         for _, name, reason in self.folder.failures(self.written):
             ids.setdefault(reason, []).append(name)
         failures = [RowNote(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
-        return sorted(failures, key=lambda failure: -failure.rows)[:most]
+        return sorted(failures, key=lambda failure: -failure.rows)[:top]
 
-    def _notes(self, most: int) -> list[RowNote]:
+    def _notes(self, top: int) -> list[RowNote]:
         """Return the notes on results, the most frequent first."""
         rows = self.ask(
             f"""
@@ -349,7 +349,7 @@ class _Run(RunTables):
             FROM (SELECT row, id, unnest(notes) AS note FROM shards)
             GROUP BY regexp_replace(note, '\\d+', '0', 'g') ORDER BY 2 DESC, 1 LIMIT ?
             """,  # noqa: S608  # no user's words
-            most,
+            top,
         )
         return [RowNote(*row) for row in rows]
 

@@ -21,7 +21,7 @@ from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.sources import explain_sources, sources_and_parts
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
-from ...results.storage.schema import Number
+from ...results.storage.schema import FloatArray, Number
 from ...results.units.units import APART
 from .cases import Case
 
@@ -114,7 +114,7 @@ class SignalReader:
             tuple(heads.round(6).tolist()),
         )
 
-    def _contributions(self, scores: Attribution) -> Array:
+    def _contributions(self, scores: Attribution) -> FloatArray:
         """Return what documents, rest of the prompt, answer, sinks and bias contribute to each sentence, (K, 5)."""
         if scores.bias is None:
             raise InputError(

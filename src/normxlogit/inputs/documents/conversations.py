@@ -268,7 +268,7 @@ class _Reader:
             self.notes += [UNREAD.format(self._number, part["type"]) for part in unread]
             content = "\n".join(text for text in texts if isinstance(text, str))
         text = _as_text(content).strip()
-        if not (call_id and self._join("tool result", text, call_id)):
+        if not (call_id and text and self._join("tool result", text, call_id)):
             self._add_message("tool result", text, self._tools.get(call_id, "") or name, call_id)
         for part in media:
             self._read_medium(part, "user")

@@ -111,7 +111,8 @@ def message_of(value: Any) -> Any:
     has_content = any(hasattr(value, key) for key in ("content", "_content", "parts"))
     if isinstance(value, Mapping) or not isinstance(role, str) or not has_content:
         return value
-    content = {"content": to_plain_data(value.content)} if hasattr(value, "content") else {}
+    own_content: Any = getattr(value, "content", None)
+    content = {} if own_content is None else {"content": to_plain_data(own_content)}
     message = _as_message({**content, **to_plain_data(value), "role": to_plain_data(role)})
     return {key: field for key, field in message.items() if field is not None or key == "content"}
 

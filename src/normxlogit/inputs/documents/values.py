@@ -103,6 +103,8 @@ def _is_name(word: str, tokenizer: PreTrainedTokenizerBase) -> bool:
 def other_values(value: Value, values: Iterable[Value], sentence: str) -> list[Value]:
     """Return the other values that could stand in a value's place, each once, in their order.
 
+    Of a number that the documents write in digits and in words, it is the one that is written as the value is.
+
     Args:
         value: A value of a sentence.
         values: The values of the documents.
@@ -114,7 +116,9 @@ def other_values(value: Value, values: Iterable[Value], sentence: str) -> list[V
         if other.kind != value.kind or is_same(other, value) or (value.kind == "opposite" and other.key != opposite):
             continue
         if not (_is_form(other.text.lower(), value.text.lower()) or occurs_in(other.text, sentence)):
-            by_key.setdefault(other.key, other)
+            known = by_key.setdefault(other.key, other)
+            if _in_digits(known) != _in_digits(value) == _in_digits(other):
+                by_key[other.key] = other
     return list(by_key.values())
 
 
@@ -125,7 +129,7 @@ def spellings(value: Value, values: Iterable[Value]) -> list[str]:
         value: A value of a sentence.
         values: The values of the documents.
     """
-    in_digits = [value.key] if value.kind == "number" and not value.text[0].isdigit() else []
+    in_digits = [value.key] if value.kind == "number" and not _in_digits(value) else []
     in_documents = [other.text for other in values if other.kind == value.kind and is_same(other, value)]
     return list(dict.fromkeys([value.text, *in_digits, *in_documents]))
 
@@ -137,7 +141,11 @@ def is_same(first: Value, second: Value) -> bool:
     if first.kind != "name":
         return False
     shorter, longer = sorted((_name_words(first.text), _name_words(second.text)), key=len)
-    return set(shorter) <= set(longer) or (len(shorter) == 1 and shorter[0] == "".join(word[0] for word in longer))
+    return set(shorter) <= set(longer) or (len(longer) > 1 and shorter == ["".join(word[0] for word in longer)])
+
+
+def _in_digits(value: Value) -> bool:
+    return value.text[0].isdigit()
 
 
 def _is_form(text: str, word: str) -> bool:
@@ -153,20 +161,16 @@ def occurs_in(text: str, sentence: str) -> bool:
 
 
 def _plain_number(text: str) -> str:
-    """Return a number in digits without marks of thousands, leading zeros and final zeros of a fraction.
+    """Return a number in digits without marks of thousands, leading zeros and a fraction of zeros.
 
-    Of several marks of one kind, and of a single one before three digits, it takes that they mark thousands.
+    A mark before three digits marks thousands where it could: "1.125" is 1125, and "0.125" a fraction.
     """
     digits = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in text)
-    if "-" in digits or ":" in digits or "/" in digits:
-        return re.sub(r"(?<!\d)0+(?=\d)", "", digits)
-    marks = [c for c in digits if c in ".,"]
-    whole, fraction = digits, ""
-    if marks and (len(set(marks)) > 1 or (len(marks) == 1 and len(digits.rpartition(marks[0])[2]) != 3)):
-        whole, _, fraction = digits.rpartition(marks[-1])
-    whole = re.sub(r"[.,]", "", whole).lstrip("0") or "0"
-    fraction = fraction.rstrip("0")
-    return f"{whole}.{fraction}" if fraction else whole
+    if grouped := _THOUSANDS.fullmatch(digits):
+        digits = digits.replace(grouped.group(1), "").replace(",", ".")
+    elif _FRACTION.fullmatch(digits):
+        digits = digits.replace(",", ".")
+    return re.sub(r"^(\d+)\.0+$", r"\1", re.sub(r"(?<![\d.])0+(?=\d)", "", digits))
 
 
 def _name_words(text: str) -> list[str]:
@@ -201,6 +205,8 @@ _WITHOUT_SPACES = (
 
 _LETTER = rf"[^\W\d_{_WITHOUT_SPACES}]"
 _NUMBER = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)|\d+(?:[.,:/]\d+)*")
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*(?:(?!\1)[.,]\d+)?")
+_FRACTION = re.compile(r"\d+[.,]\d+")
 _NUMBER_IN_WORDS = re.compile(
     rf"(?<![\w-])(?:{'|'.join(sorted(NUMBERS, key=len, reverse=True)).replace('-', '[- ]')})(?![\w-])",
     re.IGNORECASE,
@@ -216,7 +222,9 @@ _NO_UNITS = frozenset(_AFTER_NUMBERS.split())
 _WORD = re.compile(rf"{_LETTER}+(?:['’]{_LETTER}+)*")
 _JOINTS = (" ", "-", "\N{NO-BREAK SPACE}")
 _BEFORE_SENTENCE = re.compile(
-    r"(?:[.!?:…\"“”„«‹(¿¡。！？：「『（|*_\n]|(?:^|\n)[ \t]*(?:[-–—+•#>]+|\(?\w{1,3}[.)]))[^\S\n]*$"
+    r"(?:[.!?:…。！？][\"'“”‘’„«»()\[\]{}*_—–\s-]*"  # the end of another one
+    r"|[\"'“”‘„«‹(\[¿¡「『（|*_\n]\s*"  # a quotation, a cell of a table, a line
+    r"|(?:^|\n)[ \t]*(?:[-–—+•#>]+|\(?\w{1,3}[.)])\s*)$"  # an entry of a list
 )
 _LOOK_BEHIND = 16
 

@@ -147,15 +147,12 @@ def cite_answered(
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
     values = values_of(completed)
     cited = explain(values)
-    if options.verify is None:
-        return _with_note(cited, UNTESTED_MEDIA) if completed.encoding.media else cited
-    test = _tested(model, values, cited, options.verify, parts)
-    return replace(cited, attribution=replace(cited.attribution, verified=test))
-
-
-def _with_note(cited: Citations, note: str) -> Citations:
     attribution = cited.attribution
-    return replace(cited, attribution=replace(attribution, notes=(*attribution.notes, note)))
+    if options.verify is not None:
+        attribution = replace(attribution, verified=_tested(model, values, cited, options.verify, parts))
+    elif completed.encoding.media:
+        attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
+    return replace(cited, attribution=attribution)
 
 
 def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:

@@ -104,11 +104,16 @@ class SwappedValues:
 
     def holders(self, value: Value) -> list[int]:
         """Return the places of the sources that hold a value."""
-        return [
-            place
-            for place, of_source in enumerate(self.source_values.values())
-            if any((other.kind, other.key) == (value.kind, value.key) for other in of_source)
-        ]
+        return self._places_by_key.get((value.kind, value.key), [])
+
+    @cached_property
+    def _places_by_key(self) -> dict[tuple[str, str], list[int]]:
+        """The places of the sources that hold each value, by its kind and key."""
+        places: dict[tuple[str, str], list[int]] = {}
+        for place, of_source in enumerate(self.source_values.values()):
+            for key in dict.fromkeys((value.kind, value.key) for value in of_source):
+                places.setdefault(key, []).append(place)
+        return places
 
     def with_most_likely_sources(self, question: ReplaceableValue, scores: Array) -> ReplaceableValue:
         """Return a value with only `MOST` replacements: those of the sources with the highest scores for its sentence.
@@ -232,7 +237,8 @@ def value_contrasts(values: SwappedValues) -> Contrasts | None:
     """
     completed, parts = values.completed, values.parts
     answer_tokens = len(completed.encoding) - completed.prompt_tokens
-    differences: dict[int, list[tuple[int, int, float]]] = {}  # of a sentence: places, other tokens and weights
+    # By sentence: a token of the answer, another token that could be there, and the weight of this difference.
+    differences: dict[int, list[tuple[int, int, float]]] = {}
     for question in values.questions:
         if values.is_outside_sources(question.value):
             continue

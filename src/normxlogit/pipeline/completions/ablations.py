@@ -1,7 +1,7 @@
 """Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -84,12 +84,13 @@ class SourceScores(NamedTuple):
 
     Attributes:
         table: Scores, (K, S).
+        quantity: What they add up in.
         passes: What it costs: "forward_passes", and those of a prior.
         r2: How much of the answers the fit explains, (K,); None if it is not measured.
     """
 
     table: Array
-    unit: str
+    quantity: Literal["nats", "log odds"]
     passes: dict[str, float]
     r2: Array | None = None
 
@@ -108,13 +109,15 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
     prior_scores, prior_cost = (None, {}) if method.prior is None else prior(method.prior)
     present = method.subsets(len(ablations.sources))  # (N, S)
     answers = ablations(present) @ weights.T  # (N, K)
-    unit, scale = "nats", np.ones(len(weights))  # (K,)
+    quantity: Literal["nats", "log odds"] = "nats"
+    scale = np.ones(len(weights))  # (K,)
     if method.log_odds:  # fitted for each token of a part, and reported for the part
-        unit, scale = "log odds", weights.sum(1)
+        quantity, scale = "log odds", weights.sum(1)
         answers = log_odds(answers) / scale
     fit = method.fit(present, answers, prior_scores)
     forward_passes = len(np.unique(present, axis=0)) + prior_cost.get("forward_passes", 0.0)
-    return SourceScores(fit.weights * scale[:, None], unit, {**prior_cost, "forward_passes": forward_passes}, fit.r2)
+    passes = {**prior_cost, "forward_passes": forward_passes}
+    return SourceScores(fit.weights * scale[:, None], quantity, passes, fit.r2)
 
 
 def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -111,9 +111,8 @@ def explain_sources(
         units = units_of(source_pieces, [completed.sequenced().text])
         result = _of_parts(model, completed, method, part_pieces, scored.table.astype(np.float32), units)
         measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
-        quantity: Literal["nats", "log odds"] = "nats" if scored.unit == "nats" else "log odds"
         settings = {**result.settings, **({"merge": merge} if merge != "sum" else {})}
-        return replace(result, quantity=quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
+        return replace(result, quantity=scored.quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
     if (by_token := _token_scores(model, completed, options, part_pieces, weights, contrasts)) is not None:
         result = by_token if sources is None else by_token.group(sources, merge=merge)
         passes |= {"backward_passes": float(len(by_token.targets))}
@@ -184,8 +183,8 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
             boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
             for name, box in boxes.items():
                 named_places.append((name, "region", [box]))
-            rest_name = f"the rest of {medium.name}" if boxes else medium.name
-            named_places.append((rest_name, "medium", boxes_outside(boxes.values(), sizes[index])))
+            if rest := boxes_outside(boxes.values(), sizes[index]):
+                named_places.append((f"the rest of {medium.name}" if boxes else medium.name, "medium", rest))
         else:
             named_places.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
         start, end = completed.encoding.characters_of(medium)

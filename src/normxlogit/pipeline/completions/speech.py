@@ -79,17 +79,19 @@ def explain_speech(
         )
     if settings.get("num_return_sequences", 1) != 1:
         raise InputError("a sound is transcribed once: num_return_sequences must be 1")
-    explain = _explain_one if task.per_frame else partial(_explain_whole, settings=settings)
-    results = [explain(model, sound, options) for sound in every]
+    results = [_explain_sound(model, sound, options, settings) for sound in every]
     return results[0] if single else Attributions(results)
 
 
-def _explain_whole(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
-    """Transcribe and explain a sound, in windows if it exceeds the model's length."""
+def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
+    """Transcribe, explain and verify a sound, in windows if it exceeds the model's length."""
+    if cast(Any, model.task).per_frame:
+        return with_speech_verification(model, sound, _explain_frames(model, sound, options), options.verify)
     chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
     windows = windows_of(sound, None if chunk is None else float(chunk))
     if len(windows) == 1:
-        return _explain_one(model, sound, options, settings)
+        result = _explain_decoder(model, sound, options, settings)
+        return with_speech_verification(model, sound, result, options.verify)
     results: list[tuple[float, Attribution]] = []
     silent: InputError | None = None
     for start, window in windows:
@@ -102,17 +104,6 @@ def _explain_whole(model: TaskModel, sound: Sound, options: Options, settings: M
     ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
     transcript = joined(sound, results, ends if isinstance(ends, int) else None)
     return transcript if options.verify is None else replace(transcript, notes=(*transcript.notes, NOT_VERIFIED))
-
-
-def _explain_one(
-    model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any] | None = None
-) -> Attribution:
-    """Transcribe, explain and verify a sound within the model's length."""
-    if settings is None:
-        result = _explain_frames(model, sound, options)
-    else:
-        result = _explain_decoder(model, sound, options, settings)
-    return with_speech_verification(model, sound, result, options.verify)
 
 
 class NothingHeardError(InputError):

@@ -14,7 +14,6 @@ from ...inputs.media.removed_signals import sound_without
 from ...inputs.media.sounds import Sound
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.storage.schema import FloatArray
 from ...results.units.media import Medium
 from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
@@ -26,6 +25,7 @@ from ..verification import (
     Tokens,
     removable_moments,
     run_searches,
+    text_parts,
     with_media_parts,
     with_spaces_before,
 )
@@ -63,7 +63,8 @@ def _verified(
     model: TaskModel, completed: Completed, g: Attribution, verify: int | Literal["auto"], division: SourceSpec | None
 ) -> Attribution:
     of_tokens = g.units.kind[0] == "token"
-    removable, pieces = _removable(g, completed) if of_tokens else _sources(g, completed, division)
+    whole = (g if g.layers is None else g.layer(g.layers[-1])).whole()
+    removable, pieces = _removable(whole, completed) if of_tokens else _sources(whole, completed, division)
     ablations = Ablations(model, completed, pieces)
 
     def nats_without(removed: list[Tokens]) -> Iterable[float]:
@@ -99,14 +100,13 @@ def _with_losses(
     return verified
 
 
-def _removable(g: Attribution, completed: Completed) -> tuple[Removable, list[NamedSpan]]:
+def _removable(whole: Attribution, completed: Completed) -> tuple[Removable, list[NamedSpan]]:
     """Return the words of a prompt and the parts of its pictures and sounds, and where in the prompt each is."""
-    words = _words(g) if g.text_units == len(completed.joined().encoding) else []
-    g = g if g.layers is None else g.layer(g.layers[-1])
-    removable = with_media_parts(g, words)
+    words = _words(whole) if whole.text_units == len(completed.joined().encoding) else []
+    removable = with_media_parts(whole, words)
     pieces = []
     for part in removable.parts:
-        place = _place_of(g.media, part.tokens)
+        place = _place_of(whole.media, part.tokens)
         tokens = part.tokens if place is None else ()
         pieces.append(NamedSpan(part.text, 0, 0, tokens, places=() if place is None else (place,)))
     return removable, pieces
@@ -123,45 +123,31 @@ def _place_of(media: Sequence[Medium], units: Sequence[int]) -> tuple[int, tuple
     return None
 
 
-def _sources(g: Attribution, completed: Completed, division: SourceSpec | None) -> tuple[Removable, list[NamedSpan]]:
+def _sources(
+    whole: Attribution, completed: Completed, division: SourceSpec | None
+) -> tuple[Removable, list[NamedSpan]]:
     """Return the sources of a prompt by their places among the units, and where in the prompt each is."""
-    sequence, totals = completed.sequenced(), _totals(g)
+    sequence = completed.sequenced()
     of_media = iter(media_sources(completed, division))
     parts, pieces = [], []
-    for i in g.units.sources:
-        name = g.units.names[i]
-        if g.units.kind[i] in ("medium", "region"):
+    for i in whole.units.sources:
+        name = whole.units.names[i]
+        if whole.units.kind[i] in ("medium", "region"):
             piece = next(of_media)
         else:
-            start, end = (g.units.spans or ())[i]
+            start, end = (whole.units.spans or ())[i]
             piece = NamedSpan(name, start, end, sequence.tokens_in(start, end, of_answer=False))
         if piece.tokens or piece.places:
-            parts.append(UnitScore(name, (i,), float(totals[i])))
+            parts.append(UnitScore(name, (i,), float(whole.scores[i])))
             pieces.append(piece)
     return Removable(parts, "source", "deleted"), pieces
 
 
-def _words(g: Attribution) -> list[UnitScore]:
+def _words(whole: Attribution) -> list[UnitScore]:
     """Return the words of the prompt with their scores."""
-    prompt_tokens, totals = g.prompt_tokens or 0, _totals(g)
-    if g.has_words:
-        units = [(word.text, tuple(i for i in word.tokens if i < prompt_tokens)) for word in g.words()]
-    else:
-        units = [(g.tokens[i], (i,)) for i in range(prompt_tokens) if not g.special_tokens_mask[i]]
-    media = {token for medium in g.media for token in medium.tokens}
-    words = [
-        UnitScore(text, tokens, float(totals[list(tokens)].sum()))
-        for text, tokens in units
-        if tokens and media.isdisjoint(tokens)
-    ]
-    return with_spaces_before(words)
-
-
-def _totals(g: Attribution) -> FloatArray:
-    """Return the scores summed over the completion, (U,), at the last layer if there are several."""
-    g = g if g.layers is None else g.layer(g.layers[-1])
-    totals: FloatArray = g.scores.sum(0)
-    return totals
+    media = {token for medium in whole.media for token in medium.tokens}
+    words = [part for part in text_parts(whole) if part.tokens[-1] < (whole.prompt_tokens or 0)]
+    return with_spaces_before([part for part in words if media.isdisjoint(part.tokens)])
 
 
 # --- transcripts -----------------------------------------------------------------------------------------------------

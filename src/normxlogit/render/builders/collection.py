@@ -36,18 +36,18 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
     Raises:
         DataError: If words are asked for and a result has none.
     """
-    groups, paid, drawn = results.drawn_together(), iter(costs or [""] * len(results)), []
+    groups, remaining_costs, result_cards = results.drawn_together(), iter(costs or [""] * len(results)), []
     for group in groups:
-        prices = [next(paid) for _ in group]
+        costs_of_group = [next(remaining_costs) for _ in group]
         if len(group) > 1:
-            blocks = comparison_blocks(group, words=words, costs=prices)
+            blocks = comparison_blocks(group, words=words, costs=costs_of_group)
         else:
-            blocks = blocks_of(group[0], words=words, cost=prices[0])
+            blocks = blocks_of(group[0], words=words, cost=costs_of_group[0])
         heading = shortened(group[0]._heading()) if len(groups) > 1 else ""
-        drawn.append(Card(blocks, heading, opened=len(groups) <= OPEN))
+        result_cards.append(Card(blocks, heading, opened=len(groups) <= OPEN))
     if len(groups) == 1 or not all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results):
-        return drawn
-    return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *drawn] if groups else []
+        return result_cards
+    return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards] if groups else []
 
 
 def blocks_of(result: Record, *, words: bool | None = None, cost: str = "") -> list[Block]:

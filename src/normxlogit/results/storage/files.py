@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError
+from ...errors import DataError, reason_of
 
 
 @contextmanager
@@ -46,8 +46,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.replace(target)
         temporary = None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DataError(f"cannot write {path}: {reason}") from None
+        raise DataError(f"cannot write {path}: {reason_of(error)}") from None
     finally:
         if temporary is not None:
             with suppress(OSError):

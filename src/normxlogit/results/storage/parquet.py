@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import DataError, first_line
+from ...errors import DataError, reason_of
 from .columns import UNREADABLE, metadata_of, result_states, result_table
 from .files import replacing
 from .schema import FORMAT_VERSION
@@ -81,6 +81,6 @@ def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "
     except (*UNREADABLE, arrow_errors) as error:
         if isinstance(error, OSError) and error.strerror:
             raise DataError(f"cannot read {name}: {error.strerror}") from None
-        reason = first_line(error)
+        reason = reason_of(error)
         what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason})"
         raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None

@@ -50,22 +50,16 @@ class Shap(NamedTuple):
     names: str | tuple[str, ...]
 
 
-def text_pieces(
-    tokens: Sequence[str],
-    texts: Sequence[str | None],
-    offsets: Sequence[tuple[int, int]] | None,
-    sequences: Sequence[int | None],
-) -> list[str]:
+def text_pieces(a: "Attribution") -> list[str]:
     """Cut texts into one piece for each token, with the white space after it; special tokens get empty pieces."""
-    if offsets is None or texts[0] is None:
-        return [f"{token} " for token in tokens]
-    pieces = [""] * len(tokens)
-    for sequence, text in enumerate(texts):
-        indices = [i for i, s in enumerate(sequences) if s == sequence]
-        starts = [offsets[i][0] for i in indices]
-        starts = list(accumulate(starts, max))  # tokens that share characters may go back
-        for index, start, end in zip(indices, [0, *starts[1:]], [*starts[1:], len(text or "")], strict=False):
-            pieces[index] = (text or "")[start:end]
+    if a.offsets is None or a.text is None:
+        return [f"{token} " for token in a.tokens]
+    pieces = [""] * len(a.tokens)
+    for sequence, text in enumerate((a.text, a.text_pair or "")):
+        indices = [i for i, s in enumerate(a.units.sequence) if s == sequence]
+        starts = list(accumulate((a.offsets[i][0] for i in indices), max))  # tokens that share characters may go back
+        for index, start, end in zip(indices, [0, *starts[1:]], [*starts[1:], len(text)], strict=False):
+            pieces[index] = text[start:end]
     return pieces
 
 
@@ -148,7 +142,7 @@ def shap_text(result: "Record") -> Shap:
     if len(a.units) > a.text_units or a.units.kind[0] != "token":
         pieces = [f"{name or text} " for name, text in zip(a.units.names, a.units.text, strict=True)]
     else:
-        pieces = text_pieces(a.tokens, (a.text, a.text_pair), a.offsets, a.units.sequence)
+        pieces = text_pieces(a)
     names = tuple(t.name for t in a.targets) if a.has_target_axis else a.targets[0].name
     base = np.zeros(() if a.quantity == "cosine" else a.scores.shape[:-1], np.float32)
     parts = [] if a.quantity == "cosine" else [part for part in (a.bias, a.sink) if part is not None]

@@ -11,7 +11,17 @@ from ...errors import DataError, InputError
 from ..attribution import Attribution
 from ..storage.schema import FloatArray
 from ..targets import Target
-from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources, regions_of, share_inside
+from .spans import (
+    NamedSpan,
+    PartSpec,
+    Sequenced,
+    SourceSpec,
+    answer_parts,
+    boxes_outside,
+    prompt_sources,
+    regions_of,
+    share_inside,
+)
 from .units import APART, UnitKind, Units
 from .words import merge_scores
 
@@ -142,8 +152,8 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
     if a.offsets is None or text is None:
         raise DataError("sources need a tokenizer that reports character offsets")
     masked = [
-        special or of not in (None, sequence)
-        for special, of in zip(a.special_tokens_mask, a.units.sequence, strict=False)
+        special or text_index not in (None, sequence)
+        for special, text_index in zip(a.special_tokens_mask, a.units.sequence, strict=False)
     ]
     completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
     prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
@@ -166,7 +176,8 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
     """Return the groups of media units: each picture and sound, or the regions of a picture and its rest."""
     groups = []
     pictures = [medium for medium in a.media if medium.kind == "picture"]
-    regions = regions_of(by, [(picture.width, picture.height) for picture in pictures])
+    sizes = [(picture.width, picture.height) for picture in pictures]
+    regions = regions_of(by, sizes)
     for medium in a.media:
         spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
@@ -177,7 +188,9 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
                 inside = share_inside(medium, box)  # (h, w)
                 outside -= inside
                 named_groups.append(("region", name, inside))
-        named_groups.append(("medium", f"the rest of {medium.name}" if named_groups else medium.name, outside))
+        boxes = [box for picture, box in regions.values() if pictures[picture] is medium]
+        if not boxes or boxes_outside(boxes, sizes[pictures.index(medium)]):
+            named_groups.append(("medium", f"the rest of {medium.name}" if boxes else medium.name, outside))
         for kind, name, shares in named_groups:
             parts = np.flatnonzero(shares)
             tokens, weights = tuple((medium.first + parts).tolist()), tuple(shares.ravel()[parts].tolist())

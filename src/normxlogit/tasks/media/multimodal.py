@@ -418,7 +418,7 @@ def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, s
     """Return the layout of a picture's tokens in it, if each token is a square block of patches.
 
     Returns:
-        None if they are no blocks of a number of patches.
+        None if the patches do not form one square block for each token.
     """
     if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
         return None
@@ -427,7 +427,7 @@ def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, s
         return None
     merged = merged_boxes(boxes, (height, width), side)
     if grid is None and np.nanmax(_areas(merged)) > 1.5 * side**2 * np.nanmedian(_areas(boxes)):
-        return None  # not one behind the other
+        return None  # the patches of a token do not follow each other: their boxes span more than a block
     return grid_layout(merged, size)
 
 

@@ -16,7 +16,7 @@ from ...copies.clone import override_forward
 from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run, tensor_of
-from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, first_line
+from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
 from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
 from ...inputs.encoding import EncodedSignal, Encoding
@@ -293,7 +293,7 @@ def _naming_reader(reader: str) -> Iterator[None]:
         raise
     except Exception as error:
         reraise_out_of_memory(error)
-        reason = first_line(error)
+        reason = reason_of(error)
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
 
