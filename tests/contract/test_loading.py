@@ -269,10 +269,10 @@ def test_an_adapter_of_a_language_model(tmp_path):
     base, tokenizer = tiny.save(tmp_path / "base", "gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
     model = adapted(base, "CAUSAL_LM", targets=["c_attn"])
     model.save_pretrained(tmp_path / "adapter")
-    result = Explainer.from_pretrained(tmp_path / "adapter")("the cat is on")
-    assert result.prediction.value == pytest.approx(
-        float(logits(model, tokenizer, "the cat is on")[-1].max()), abs=1e-4
-    )
+    wanted = float(logits(model, tokenizer, "the cat is on")[-1].max())
+    for folder, options in ((tmp_path / "adapter", {}), (tmp_path, {"subfolder": "adapter"})):
+        result = Explainer.from_pretrained(folder, **options)("the cat is on")
+        assert result.prediction.value == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_base_of_an_adapter_may_be_beside_it(tmp_path):

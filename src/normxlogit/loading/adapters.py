@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import InputError
 from ..tasks import TASKS, TaskName, task_name
-from ..tasks.similarity.sentence_embedding import find_file, read_model_json
+from ..tasks.similarity.sentence_embedding import download_options, find_file, read_model_json
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
@@ -58,10 +58,9 @@ class Adapter:
     def add_to(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
         """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""
         peft = _import_peft(self.source)
-        download_options = {name: options[name] for name in ("revision", "subfolder", "token") if name in options}
         with warnings.catch_warnings(record=True) as warnings_given:
             warnings.simplefilter("always")
-            adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options)
+            adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))
         missing = [str(warning.message) for warning in warnings_given if "missing adapter keys" in str(warning.message)]
         if missing:
             raise InputError(f"{self.source} lacks weights of its adapter on {self.base}: {missing[0].splitlines()[0]}")

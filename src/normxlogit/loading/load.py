@@ -23,7 +23,7 @@ from transformers.models.auto import modeling_auto as auto
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, nearest
 from ..tasks import TASKS, TaskName, head_error, is_bare, task_name
-from ..tasks.similarity.sentence_embedding import is_embedding_folder
+from ..tasks.similarity.sentence_embedding import download_options, is_embedding_folder
 from .adapters import Adapter, read_adapter
 from .gguf_cache import converted_folder, save_converted
 
@@ -69,11 +69,9 @@ def load(
     with _naming_adapter(adapter):
         base = source if adapter is None else _source(adapter.base)
         base_options = options if adapter is None else adapter.base_options(options)
-        download_options = {
-            key: base_options[key] for key in ("revision", "gguf_file", "subfolder", "token") if key in base_options
-        }
+        location = download_options(base_options, "gguf_file")
         with _one_line_error(base, "its configuration"):
-            config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **download_options)
+            config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
         is_placed = (
             "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
         )
@@ -106,13 +104,10 @@ def load(
         with _one_line_error(source, "the adapter"):
             model = adapter.add_to(model, options)
         if adapter.has_tokenizer:
-            base, download_options = (
-                source,
-                {key: options[key] for key in ("revision", "subfolder", "token") if key in options},
-            )
+            base, location = source, download_options(options)
     with _one_line_error(base, TOKENIZER):
         processor = TASKS[task_of_head].processor_class
-        tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **download_options)
+        tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
     if TASKS[task_of_head].reads_tokens:
         _check_tokenizer(base, TASKS[task_of_head].tokenizer_of(tokenizer))
     save_converted(model, tokenizer, converted)
@@ -131,9 +126,8 @@ def _converted_folder(source: str, task: TaskName | None, options: Mapping[str, 
 def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
     """Return the adapter in a folder or of a hub name without a configuration of a model, None if there is none."""
     if not Path(source).is_dir():
-        download_options = {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
         try:
-            PretrainedConfig.get_config_dict(source, **download_options)
+            PretrainedConfig.get_config_dict(source, **download_options(options))
         except OSError as error:
             if NO_FILE not in str(error):
                 raise InputError(f"cannot load {source}: {_cause(error, source, 'its configuration')}") from error

@@ -272,7 +272,7 @@ class IntegratedGradients(_Gradient):
         """Attribute by Captum."""
         integrated, error = self.captum.IntegratedGradients(answer).attribute(
             answer.vectors[texts],  # (N, T, H)
-            self._baseline_vectors(answer)[texts],  # (N, T, H)
+            baseline_vectors(answer.request, answer.vectors, self.baseline)[texts],  # (N, T, H)
             additional_forward_args=(texts, k),
             n_steps=self.steps,
             internal_batch_size=self._texts_at_once(answer.model, answer),
@@ -281,10 +281,6 @@ class IntegratedGradients(_Gradient):
         errors[texts.cpu(), k] = error.float().cpu()
         attributions: Tensor = integrated
         return attributions
-
-    def _baseline_vectors(self, answer: _AnswerToEmbeddings) -> Tensor:
-        """Return the start of the path, (B, T, H)."""
-        return baseline_vectors(answer.request, answer.vectors, self.baseline)
 
 
 @contextmanager

@@ -110,9 +110,11 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
     """Return the forward pass of each encoding, with the outputs of all layers if `layers`."""
     passes: dict[int, ForwardPass] = {}
     for attempt in batch_attempts(model, encodings):
-        with attempt as places, torch.inference_mode():
-            run = model.run(model.batch([encodings[place] for place in places], places), layers=layers)
-            passes.update((place, run.row(row)) for row, place in enumerate(places))
+        with attempt as places:
+            batch = model.batch([encodings[place] for place in places], places)  # of which methods take gradients
+            with torch.inference_mode():
+                run = model.run(batch, layers=layers)
+                passes.update((place, run.row(row)) for row, place in enumerate(places))
     return [passes[place] for place in range(len(encodings))]
 
 

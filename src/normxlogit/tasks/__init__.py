@@ -106,7 +106,7 @@ def task_of(
         InputError: If there is no such task, the model's class is for another, or the labels are not as many as the
             outputs or the outputs have no labels.
     """
-    task_with_labels = choose_task(model, task).of(model, None if hypotheses is not None else labels, tokenizer)
+    task_with_labels = choose_task(model, task, labels).of(model, None if hypotheses is not None else labels, tokenizer)
     if not isinstance(task_with_labels, Classification):
         return task_with_labels
     task_with_labels = (

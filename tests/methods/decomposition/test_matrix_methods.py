@@ -136,3 +136,11 @@ def test_value_zeroing_refuses_layers_that_cannot_be_run_by_themselves(words, me
     text = " ".join(["the"] * (words - 2))
     with pytest.raises(UnsupportedModelError, match=message):
         Explainer(model, tokenizer)(text, method="value-zeroing")
+
+
+def test_choices_of_a_model_whose_head_looks_words_up():
+    """BigBird's trunk is its encoder, so its head runs the embeddings again, whose gradients need ordinary ids."""
+    explainer = Explainer(tiny.model("big_bird", "MultipleChoice"), tiny.tokenizer_for("big_bird"))
+    result = explainer(("the cat is", ["red", "on the mat"]), method="value-zeroing")
+    assert np.isfinite(result.scores).all()
+    assert result.scores.max() > 0

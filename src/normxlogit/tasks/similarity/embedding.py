@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ...errors import InputError, UnsupportedModelError
+from ...errors import UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ..base import Task
 from ..interfaces import ModelInterface
@@ -30,8 +30,6 @@ class Embedding(Task):
     @classmethod
     def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "Embedding":
         """Return the task of an embedding model."""
-        if labels is not None:
-            raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
         return cls(cast(SentenceEmbedding, model), tokenizer)
 
     @classmethod

@@ -316,13 +316,17 @@ def read_model_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
         raise InputError(f"{source}: {name} cannot be read as JSON") from None
 
 
+def download_options(options: Mapping[str, Any], *more: str) -> dict[str, Any]:
+    """Return those of the options of `from_pretrained` that say where the files of a model are, and some more."""
+    return {name: options[name] for name in ("revision", "subfolder", "token", *more) if name in options}
+
+
 def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
     """Return the local path of a file of a model, None if there is no such file."""
     if not source:
         return None
-    download_options = {key: options[key] for key in ("revision", "token") if key in options}
     try:
-        path: str | None = cached_file(source, name, **download_options)
+        path: str | None = cached_file(source, name, **download_options(options))
     except OSError:  # no such file or model, or an invalid name
         return None
     return path
