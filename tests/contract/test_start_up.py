@@ -29,6 +29,12 @@ def command(*arguments):
     return without_torch("from normxlogit.cli import main; main()", *arguments)
 
 
+def test_the_module_is_the_command():
+    run = subprocess.run([sys.executable, "-m", "normxlogit", "--version"], capture_output=True, env=ENVIRONMENT)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert run.stdout.startswith(b"normxlogit ")
+
+
 def test_the_methods_are_listed():
     code, out, err = command("methods")
     assert (code, err) == (0, "")
