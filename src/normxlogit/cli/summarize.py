@@ -1,13 +1,12 @@
 """The command that summarises a corpus run."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import InputError
 from . import options
-from .console import check_output, deliver, deliver_result, format_for, quiet
+from .console import check_run_output, deliver, deliver_result, format_for, quiet
 
 
 def summarize(
@@ -34,12 +33,12 @@ def summarize(
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
-    from ..corpus.folder import MANIFEST, Folder
+    check_run_output(output, folder)
+    from ..corpus.folder import Folder
     from ..corpus.summaries.page import summary_cards, summary_page
     from ..corpus.summaries.summary import summarize as run
     from ..render.blocks import Paragraph
 
-    check_output(output, Path(folder, MANIFEST))
     explainer = None
     if verify is not None:
         manifest = Folder(folder).read_manifest()
