@@ -105,8 +105,8 @@ def _messages_within(value: Any) -> Any:
     return messages if isinstance(messages, list) else value
 
 
-def _is_message(value: Any) -> bool:
-    """Return whether a value is a message of a chat."""
+def _has_role_and_content(value: Any) -> bool:
+    """Return whether a message has what chat templates read of every message."""
     return isinstance(value, Mapping) and {"role", "content"} <= value.keys()
 
 
@@ -119,7 +119,7 @@ def is_chat(value: Any) -> bool:
     """Return whether a value is one chat."""
     messages = messages_of(value)
     messages = messages if isinstance(messages, list | tuple) else ()
-    return bool(messages) and all(map(_is_message, messages))
+    return bool(messages) and all(map(_has_role_and_content, messages))
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
