@@ -16,7 +16,7 @@ from ..pipeline.arguments import checked_methods
 from ..pipeline.citations.cite import Answered, ask, ask_in, cite_answered
 from ..pipeline.completions.completed_prompts import Completed, encode_prompt, read_completion
 from ..pipeline.completions.sources import explain_sources
-from ..pipeline.options import Options, Verify, checked_verify
+from ..pipeline.options import Options, VerifyCount, checked_count
 from ..results.attribution import Attribution
 from ..results.citations import Citations
 from ..results.storage.columns import CONVERSATION, TESTED
@@ -119,7 +119,7 @@ class CitationJob(CompletionJob[Answered]):
         verify: How the citations are tested; None if they are not.
     """
 
-    verify: Verify = None
+    verify: VerifyCount = None
 
     def result_kind(self, task_kind: str) -> str:
         """Return that the results are citations."""
@@ -341,11 +341,11 @@ class Answers(CitationJob):
     answer_column: str | None = None
     documents_column: str | None = None
     _: KW_ONLY
-    verify: Verify = None
+    verify: VerifyCount = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
-        object.__setattr__(self, "verify", checked_verify(self.verify))
+        object.__setattr__(self, "verify", checked_count(self.verify))
 
     def with_columns(self, names: Sequence[str], *, media: bool) -> "Answers":
         """Return the job with the columns of the questions, the answers and their documents."""
@@ -396,7 +396,7 @@ class Conversations(CitationJob):
     messages_column: str | Sequence[str] | None = None
     _: KW_ONLY
     turn: int | None = None
-    verify: Verify = None
+    verify: VerifyCount = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -407,7 +407,7 @@ class Conversations(CitationJob):
             object.__setattr__(self, "messages_column", tuple(dict.fromkeys(names)))
         if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
             raise InputError(f"turn is a number, not {self.turn!r}")
-        object.__setattr__(self, "verify", checked_verify(self.verify))
+        object.__setattr__(self, "verify", checked_count(self.verify))
 
     def with_columns(self, names: Sequence[str], *, media: bool) -> "Conversations":
         """Return the job with the columns of the conversations."""

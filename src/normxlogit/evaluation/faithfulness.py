@@ -13,11 +13,11 @@ import numpy.typing as npt
 from ..errors import DataError, InputError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
+from ..leave_out.answers import TextAnswers
+from ..leave_out.outcomes import Outcomes, in_batches
+from ..leave_out.removal import TextRemoval, tokens_removed
 from ..methods import Method, method_named
-from ..methods.perturbation import PerturbedAnswers
-from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
-from ..pipeline.verification import AnswersWithout
 from ..results.attribution import Attribution
 from ..results.gold import read_gold
 from ..results.storage.schema import Number
@@ -254,7 +254,7 @@ def _with_flips(
     return replace(measured, falls=deletions.falls, flips=deletions.flips, flippable=flippable)
 
 
-class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
+class PredictionsWithout(Outcomes[TextRemoval, Floats]):
     """A model's answers to texts without some of their tokens, each distinct text run once.
 
     Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or
@@ -274,18 +274,18 @@ class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
             rows: Floats = (logits if probabilities is None else probabilities).double().cpu().numpy()  # (B, C)
             return rows
 
-        super().__init__(model, lambda key: remove_tokens(model, encodings[key[0]], key[1]), read)
-        self._encodings = encodings
-        self._without_words: AnswersWithout | None = None
+        super().__init__(in_batches(model, tokens_removed(model, encodings), read))
+        self.model, self._encodings = model, encodings
+        self._without_words: TextAnswers | None = None
 
-    def without_words(self, attributions: Sequence[Attribution]) -> AnswersWithout:
+    def without_words(self, attributions: Sequence[Attribution]) -> TextAnswers:
         """Return the answers to the same texts without deleted words; all methods explain the same predictions.
 
         Args:
             attributions: Explanations of the texts.
         """
         if self._without_words is None:
-            self._without_words = AnswersWithout(self.model, self._encodings, attributions)
+            self._without_words = TextAnswers(self.model, self._encodings, attributions)
         return self._without_words
 
 

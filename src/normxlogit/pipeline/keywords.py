@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 from ..inputs.encoder import LongText
+from ..leave_out.units import Verify
 from ..methods import Method
 from ..results.units.grouping import Merging
 from ..results.units.spans import PartSpec, SourceKind
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, Layers, TargetSpec
-from .options import Verify
 
 Contrast = Annotated[Choice | None, "A label or token whose logit is subtracted."]
 OfLayers = Annotated[

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +17,8 @@ from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
+from ..inputs.windows import windows
+from ..leave_out.search import with_verifications
 from ..methods import Request, check_finite, method_named, run_method
 from ..methods.base import sink_note
 from ..methods.defaults import DEFAULTS, first_working
@@ -31,10 +34,9 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
-from .long_texts import merge_windows, spread, window_around, windows
+from .long_texts import merge_windows, spread
 from .options import Options, provenance
 from .progress import progress_bar
-from .verification import with_verifications
 
 
 def explain_by_default(
@@ -80,7 +82,8 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
     if options.verify is not None:
-        results = with_verifications(model, encodings, results, options.verify)
+        progress = partial(progress_bar, show=options.progress, description="verifying")
+        results = with_verifications(model, encodings, results, options.verify, progress)
     return results[0] if single else Attributions(results)
 
 
@@ -303,8 +306,7 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
         InputError: If the shorter text of a pair leaves no room for the longer.
     """
     limit = model.encoder.limit or len(encoding)
-    position = model.task.known_position(encoding)
-    kept_windows = windows(encoding, limit) if position is None else [window_around(encoding, limit, position)]
+    kept_windows = windows(encoding, limit, model.task.known_position(encoding))
     parts = [encoding.take(places) for places in kept_windows]
     runs = forward_passes(model, parts, layers=options.layers is not None)
     if model.task.per_token:

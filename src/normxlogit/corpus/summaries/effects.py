@@ -9,9 +9,9 @@ import numpy as np
 from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...inputs.encoding import Encoding
-from ...methods.perturbation import PerturbedAnswers
+from ...leave_out.outcomes import Outcomes, in_batches
+from ...leave_out.removal import TextRemoval, tokens_removed
 from ...model.identity import identity_of
-from ...model.masking import remove_tokens
 from ...model.task_model import TaskModel
 from ...results.units.words import merge_words
 from ..rows.formats import arrow_module
@@ -20,9 +20,6 @@ from .units import Effect, Unit, Z
 
 UnitPlace = tuple[int, int, str]
 """A row, the index of a word (or token) in it, and how the word is written there."""
-
-RowRemoval = tuple[int, tuple[int, ...]]
-"""A row, and the tokens that are deleted from it."""
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
@@ -61,7 +58,7 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
     encodings, words = _encoded_texts(
         run, model, {row for unit_places in places_of_unit.values() for row, *_ in unit_places}
     )
-    removals_of_unit: dict[tuple[str, str], list[RowRemoval]] = {}
+    removals_of_unit: dict[tuple[str, str], list[TextRemoval]] = {}
     for (label, text), unit_places in places_of_unit.items():
         for row, place, written_word in unit_places:
             name, tokens = words[row][place] if place < len(words[row]) else ("", ())
@@ -69,19 +66,18 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
                 raise DataError(f"{model.name} reads other words in row {row} than the run has")
             removals_of_unit.setdefault((label, text), []).append((row, tokens))
 
-    def logits_of(inputs: list[Encoding], _: list[RowRemoval]) -> Iterable[np.ndarray]:
+    def logits_of(inputs: list[Encoding], _: list[TextRemoval]) -> Iterable[np.ndarray]:
         run_pass = model.run(model.batch(inputs, list(range(len(inputs)))))
         logits: Iterable[np.ndarray] = run_pass.logits.double().cpu().numpy()  # (B, C)
         return logits
 
-    def without(key: RowRemoval) -> Encoding:
-        row, tokens = key
-        return remove_tokens(model, encodings[row], tokens, masked=False) if tokens else encodings[row]
-
-    answers: PerturbedAnswers[RowRemoval, np.ndarray] = PerturbedAnswers(model, without, logits_of)
-    all_removals = dict.fromkeys(key for removals in removals_of_unit.values() for key in removals)
-    distinct_removals = [*dict.fromkeys((row, ()) for row, _ in all_removals), *all_removals]
-    logits = dict(zip(distinct_removals, answers(distinct_removals), strict=True))
+    answers: Outcomes[TextRemoval, np.ndarray] = Outcomes(
+        in_batches(model, tokens_removed(model, encodings, masked=False), logits_of)
+    )
+    removals = [
+        (row, removed) for rows in removals_of_unit.values() for row, tokens in rows for removed in ((), tokens)
+    ]
+    logits = dict(zip(removals, answers(removals), strict=True))
     changes_labels = model.task.outcomes == "exclusive"
     effects = {}
     for (label, text), removals in removals_of_unit.items():

@@ -29,11 +29,12 @@ from ...tasks.media.signals import naming_input
 from ...tasks.media.speech import Emitted
 from ..media import appended, split_media_scores
 from ..options import Options, provenance
-from ..verification import NOT_VERIFIED
 from .completed_prompts import Completed, generation_config, most_new_tokens
 from .completion import explain_completion
 from .long_sounds import joined, windows_of
 from .verification import with_speech_verification
+
+NOT_VERIFIED = "not verified: it was read in several windows"
 
 DECODER_PROMPT = 4
 """Most prompt tokens of Whisper's decoder: start, language, task, no timestamps."""
