@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import InputError, nearest
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.layers import representative_layer
-from ..results.units.grouping import sequenced
+from ..results.units.grouping import groups_of
 from ..results.units.media import Medium
-from ..results.units.spans import NamedSpan, is_box, prompt_sources
 from ..results.units.words import UnitScore
 from ..results.verification import Quantity, RemovedBy, RemovedUnit
 
@@ -63,134 +60,104 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
     """Return the removable parts of an input, those to be removed first.
 
     The token whose label or prediction is explained is kept, and so is the one at which an answer is read, unless there
-    is nothing else to remove.
+    is nothing else to remove, or a caller names it as the last one of a text that is continued.
 
     Args:
         model: The model.
         a: The explanation.
         verify: Which parts are removed.
     """
-    a = ranked_scores(a)
-    fixed = a.target.position if model.task.answers_at_token else None
-    found = removable(a, fixed)._replace(target=a.target.name, quantity=model.task.measured)
-    chosen = picked(found, verify, partial(units_named, a))
-    if fixed is None or model.task.left_to_right or isinstance(verify, int) or verify in (None, "auto"):
-        return chosen
-    units, rest = chosen.parts[: chosen.singles], chosen.parts[chosen.singles :]
-    left = [part for part in units if fixed not in part.tokens]
-    if len(left) < len(units) and (not isinstance(verify, str) or not left):
-        raise InputError(f"{a.tokens[fixed]!r} cannot be left out: it is where the prediction is read")
-    return chosen._replace(parts=[*left, *rest], singles=len(left))
+    a, task = ranked_scores(a), model.task
+    fixed = a.target.position if task.answers_at_token else None
+    found = removable(a, fixed)._replace(target=a.target.name, quantity=task.measured)
+    return picked(a, found, verify, None if task.left_to_right else fixed)
 
 
-def picked(found: Removable, verify: Verify, named: Callable[[Named], list[UnitScore]]) -> Removable:
+def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None = None) -> Removable:
     """Return removable parts, those to be removed one at a time first: of the highest scores, or the caller's.
 
     Args:
+        a: The explanation, with one score for each unit.
         found: All parts.
         verify: Which are removed.
-        named: Returns the parts that a caller names.
+        fixed: A token that no caller may name.
+
+    Raises:
+        InputError: If there is no such part.
     """
     ranked = sorted(found.parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
-    if verify == "auto" or isinstance(verify, int):
-        count = SHOWN if verify == "auto" else verify
+    if verify is None or verify == "auto" or isinstance(verify, int):
+        count = SHOWN if verify == "auto" else verify or 0
         return found._replace(parts=ranked, singles=min(count, len(ranked)), among_all=verify == "auto")
-    if verify is None or verify == found.unit:
-        return found._replace(parts=ranked, singles=0 if verify is None else len(ranked))
-    chosen = named(verify)
     if isinstance(verify, str):
-        return found._replace(parts=sorted(chosen, key=lambda part: -part.score), singles=len(chosen), unit=verify)
+        if not a.has_text or a.units.kind[0] not in ("token", verify):
+            raise InputError(f"there are no {verify}s to leave out: the units are {found.unit}s")
+        units = [_unit(a, group.name, group.tokens) for group in groups_of(a, verify)]
+        free = sorted((part for part in units if fixed not in part.tokens), key=lambda part: -part.score)
+        return found._replace(parts=free, singles=len(free), unit=verify)
+    chosen = units_named(a, found.parts, verify)
+    if any(fixed in part.tokens for part in chosen):
+        raise InputError(f"{a.tokens[fixed or 0]!r} cannot be left out: the prediction is read there")
     tokens = {token for part in chosen for token in part.tokens}
     others = [part for part in ranked if tokens.isdisjoint(part.tokens)]
-    unit: RemovedUnit = found.unit if all(isinstance(item, str) for item in verify) else "part"
+    unit = found.unit if all(isinstance(item, str) for item in verify) else "part"
     return found._replace(parts=[*chosen, *others], singles=len(chosen), unit=unit)
 
 
-def units_named(a: Attribution, named: Named) -> list[UnitScore]:
+def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
     """Return the units of an input that a caller names.
 
     Args:
-        a: The explanation, with one score for each token.
-        named: A kind, each of whose units is one; or a list of words (or several in a row) wherever they stand, spans
-            (start, end) of characters of the text (of a pair (0 or 1, start, end)), boxes of a picture (left, top,
-            right, bottom), of several pictures with its number first, and spans of a sound in seconds, as floats; or
-            such spans and boxes by names.
+        a: The explanation.
+        parts: Its removable parts.
+        named: Words (or several in a row, wherever they stand) and names of parts; spans of characters and boxes of
+            pictures as in `Attribution.group`, in a list or by names.
 
     Raises:
         InputError: If there is no such unit.
     """
-    texts = [text for text in (a.text, a.text_pair) if text is not None] if a.has_text else []
-    if isinstance(named, str):
-        kinds = [(sequenced(a, place), place) for place in range(len(texts))]
-        pieces = [piece._replace(sequence=place) for s, place in kinds for piece in prompt_sources(s, named)]
-        return [_unit(a, piece.name, [piece]) for piece in pieces]
-    items = named.items() if isinstance(named, Mapping) else [("", item) for item in named]
-    return [_unit(a, str(name), _pieces(a, item, len(texts))) for name, item in items]
+    items = dict(named) if isinstance(named, Mapping) else {_name(a, item): item for item in named}
+    places = {name: item for name, item in items.items() if not isinstance(item, str)}
+    groups = {group.name: group.tokens for group in groups_of(a, places)} if places else {}
+    return [
+        _unit(a, str(name), _tokens_of_words(a, parts, item) if isinstance(item, str) else groups[str(name)])
+        for name, item in items.items()
+    ]
 
 
-def _pieces(a: Attribution, item: Any, texts: int) -> list[NamedSpan]:
-    """Return the parts of the input that a caller names by a word or a place."""
-    if isinstance(item, str):
-        return [piece for place in range(texts) for piece in _occurrences(a, item, place)] or _no_word(a, item)
-    numbers = tuple(item) if isinstance(item, Sequence) else ()
-    if is_box(item) and a.images:
-        return [_inside(a.images[0 if len(numbers) == 4 else numbers[0]], np.array(numbers[-4:], float))]
-    if len(numbers) == 2 and a.audio and isinstance(numbers[0], float):
-        return [_inside(a.audio[0], np.array(numbers, float))]
-    place = numbers[0] if len(numbers) == 3 else 0
-    if len(numbers) not in (2, 3) or not texts or place not in range(texts):
-        raise InputError(f"{item!r} is no word of the input, and no span (start, end) of its characters")
-    start, end = numbers[-2:]
-    (piece,) = prompt_sources(sequenced(a, place), {f"{start} to {end}": (start, end)})
-    return [piece._replace(sequence=place)]
+def _name(a: Attribution, item: Any) -> str:
+    """Return the name of what a caller names without one: the words themselves, or those of a span."""
+    is_span = isinstance(item, tuple) and len(item) == 2 and a.text and all(isinstance(i, int) for i in item)
+    return (a.text or "")[slice(*item)].strip() or str(item) if is_span else str(item)
 
 
-def _occurrences(a: Attribution, words: str, place: int) -> list[NamedSpan]:
-    """Return where words stand in one of the texts, from the beginning of a word to the end of one."""
-    if not a.has_words:
-        return [NamedSpan(words, 0, 0, part.tokens) for part in text_parts(a) if part.text.strip() == words.strip()]
-    sequence = sequenced(a, place)
-    edges = a.words(sequence=place)
-    starts, ends = {word.start for word in edges}, {word.end for word in edges}
-    text = sequence.text[: sequence.prompt_characters]
-    found = [match.span() for match in re.finditer(re.escape(words.strip()), text) if words.strip()]
-    spans = [(start, end) for start, end in found if start in starts and end in ends]
-    pieces = [NamedSpan(words, *span, sequence.tokens_in(*span, of_answer=False), sequence=place) for span in spans]
-    return [piece for piece in pieces if piece.tokens]
+def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
+    """Return the tokens of words wherever they stand, from the beginning of a word to the end of one."""
+    body, found = words.strip(), []
+    for place, text in enumerate((a.text, a.text_pair)):
+        if text is None or not body or not a.has_words or a.units.kind[0] != "token":
+            continue
+        units = [w for w in a.words(sequence=place) if a.prompt_tokens is None or w.tokens[-1] < a.prompt_tokens]
+        starts, ends = {unit.start for unit in units}, {unit.end for unit in units}
+        for match in re.finditer(re.escape(body), text):
+            if match.start() in starts and match.end() in ends:
+                found += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
+    found = found or [token for part in parts if part.text.strip() == body for token in part.tokens]
+    if not found:
+        near = nearest(body, {part.text.strip() for part in parts})
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise InputError(f"there is no {words!r} to leave out{hint}")
+    return found
 
 
-def _no_word(a: Attribution, words: str) -> NoReturn:
-    """Raise the error for words that are not in the input."""
-    near = nearest(words, {part.text.strip() for part in text_parts(a)}) if a.has_text else []
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-    raise InputError(f"the input holds no {words!r} as whole words{hint}")
-
-
-def _inside(medium: Medium, where: npt.NDArray[np.float64]) -> NamedSpan:
-    """Return the patches of a picture, or the frames of a sound, whose centres lie in a box or a span."""
-    half = len(where) // 2
-    places = medium.places.reshape(-1, 2 * half)  # (n, 4) or (n, 2)
-    centres = (places[:, :half] + places[:, half:]) / 2  # (n, 2) or (n, 1)
-    inside = np.flatnonzero(((where[:half] <= centres) & (centres < where[half:])).all(-1))
-    if not len(inside):
-        raise InputError(f"no part of {medium.name} has its centre in {tuple(where.tolist())}")
-    name = ",".join(f"{number:g}" for number in where)
-    return NamedSpan(name, 0, 0, tuple((medium.first + inside).tolist()), "region" if half == 2 else "moment", None)
-
-
-def _unit(a: Attribution, name: str, pieces: Sequence[NamedSpan]) -> UnitScore:
-    """Return pieces of the input as one unit, with the space before each of them if that is a token by itself."""
-    tokens = {token for piece in pieces for token in piece.tokens}
-    if a.has_words:
-        spaces = with_spaces_before(a.words())
-        tokens |= {token for word in spaces if word.tokens[-1] in tokens for token in word.tokens}
-    ordered = tuple(sorted(tokens))
-    text = name or pieces[0].name
-    if not name and pieces[0].sequence is not None and a.has_words:  # what is removed, which may be more than was named
-        spans, body = a.units.spans or (), (a.text, a.text_pair)[pieces[0].sequence] or ""
-        text = body[min(spans[t][0] for t in pieces[0].tokens) : max(spans[t][1] for t in pieces[0].tokens)].strip()
-    scores = a.scores.reshape(-1, a.scores.shape[-1])[:, list(ordered)]  # (answers, n)
-    return UnitScore(text, ordered, float(scores.sum()), pieces[0].start, pieces[0].end, pieces[0].sequence)
+def _unit(a: Attribution, name: str, tokens: Sequence[int]) -> UnitScore:
+    """Return tokens as one unit, with the space before each word of them if that is a token by itself."""
+    members = set(tokens)
+    if a.has_words and a.units.kind[0] == "token":
+        words = with_spaces_before(a.words())
+        members |= {token for word in words if word.tokens[-1] in members for token in word.tokens}
+    ordered = tuple(sorted(members))
+    return UnitScore(name, ordered, float(a.scores.reshape(-1, a.scores.shape[-1])[:, list(ordered)].sum()))
 
 
 def ranked_scores(a: Attribution) -> Attribution:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..leave_out.answers import Answer
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, tokens_removed
 from ..leave_out.search import run_searches
-from ..leave_out.units import Verify, picked, removable, units_named
+from ..leave_out.units import Verify, picked, removable
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts
@@ -133,10 +132,7 @@ def _verified(
         others = vectors[1]((place, removed) for (place, _), (_, removed) in zip(removals, tokens, strict=True))
         return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, others, strict=True)]
 
-    removables = [
-        picked(removable(a)._replace(target="the cosine", quantity="cosine"), verify, partial(units_named, a))
-        for a in results
-    ]
+    removables = [picked(a, removable(a)._replace(target="the cosine", quantity="cosine"), verify) for a in results]
     return run_searches(results, removables, cosines_without)
 
 

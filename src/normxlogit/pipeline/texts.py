@@ -17,7 +17,7 @@ from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
-from ..inputs.windows import windows
+from ..inputs.windows import Places, windows
 from ..leave_out.search import with_verifications
 from ..methods import Request, check_finite, method_named, run_method
 from ..methods.base import sink_note
@@ -81,19 +81,17 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
-    if options.verify is not None:
-        progress = partial(progress_bar, show=options.progress, description="verifying")
-        results = with_verifications(model, encodings, results, options.verify, progress)
     return results[0] if single else Attributions(results)
 
 
 def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain encodings in batches, and those beyond the model's length in windows.
+    """Explain encodings in batches, and those beyond the model's length in windows; verify them if requested.
 
     Raises:
         InputError: If one is too long.
     """
     results: dict[int, Attribution] = {}
+    windows_read = [[list(range(len(encoding)))] for encoding in encodings]
     limit = model.encoder.limit
     groups: dict[Any, list[int]] = {}  # signals of one shape are read together; texts are padded
     for index, encoding in enumerate(encodings):
@@ -105,7 +103,7 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
                 f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' reads "
                 "encoded input in windows"
             )
-        results[index] = explain_long(model, encoding, options.only(index))
+        results[index], windows_read[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for indices in groups.values():
             for attempt in batch_attempts(model, [encodings[i] for i in indices], options.method.memory):
@@ -115,7 +113,11 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
                     explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
                     results.update(zip(group, explained, strict=True))
                     advance(len(group))
-    return [results[i] for i in range(len(encodings))]
+    ordered = [results[i] for i in range(len(encodings))]
+    if options.verify is None:
+        return ordered
+    progress = partial(progress_bar, show=options.progress, description="verifying")
+    return with_verifications(model, encodings, ordered, options.verify, windows_read, progress)
 
 
 # --- one forward pass --------------------------------------------------------------------------------------------
@@ -293,7 +295,7 @@ def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | Non
 
 
 @enough_memory("explain this text in windows")
-def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
+def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tuple[Attribution, list[Places]]:
     """Explain a text beyond the model's length.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
@@ -301,6 +303,9 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     answers at a token has answered from one window, and that one is explained: the window around the chosen token, the
     last one of a causal language model, the one with the best answer or the first entity. Tokens that had no part in
     the answer score zero.
+
+    Returns:
+        The result, and the tokens of each window that the answer comes from.
 
     Raises:
         InputError: If the shorter text of a pair leaves no room for the longer.
@@ -314,13 +319,14 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
         result = explain_batch(model, runs[window], options)[0]
         answer = model.task.in_whole_text(result.predictions[0], kept_windows[window])
         result = replace(result, predictions=(answer,))
-        return spread(encoding, kept_windows[window], result, limit)
+        return spread(encoding, kept_windows[window], result, limit), [kept_windows[window]]
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
     if options.target is None:
         options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
-    return replace(merge_windows(encoding, kept_windows, results, limit), predictions=(prediction,))
+    merged = merge_windows(encoding, kept_windows, results, limit)
+    return replace(merged, predictions=(prediction,)), kept_windows
 
 
 # --- several texts for an input ----------------------------------------------------------------------------------

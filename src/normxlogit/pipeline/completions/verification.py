@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...copies.pool import private_clone
-from ...errors import InputError, nearest
 from ...inputs.media.sounds import Sound
 from ...leave_out.answers import Answer
 from ...leave_out.outcomes import Outcomes
@@ -25,7 +24,6 @@ from ...leave_out.units import (
     picked,
     removable_moments,
     text_parts,
-    units_named,
     with_media_parts,
     with_spaces_before,
 )
@@ -82,12 +80,11 @@ def _losses(
     """Return what of a prompt is removed, and a function that measures its completion without it."""
     whole = (g if g.layers is None else g.layer(g.layers[-1])).whole()
     if whole.units.kind[0] == "token":
-        found, pieces = _removable(whole, completed), []
-        units = picked(found, verify, lambda named: units_named(whole, _in_characters(completed, named)))
+        units = picked(whole, _removable(whole, completed), _in_characters(completed, verify))
         pieces = [_piece(whole, part) for part in units.parts]
     else:
         found, of_part = _sources(whole, completed, division)
-        units = picked(found, verify, partial(_named_sources, found))
+        units = picked(whole, found, verify)
         pieces = [of_part[part.tokens] for part in units.parts]
     ablations = Ablations(model, completed, pieces, partial(progress_bar, show=None, description="verifying"))
     parts = [set(part.tokens) for part in units.parts]
@@ -111,7 +108,7 @@ def _with_losses(g: Attribution, units: Removable, answers: Answers) -> Attribut
 
 def _in_characters(completed: Completed, named: Any) -> Any:
     """Return what a caller names, with spans of messages as spans of the whole prompt."""
-    if completed.prompt.contents is None or isinstance(named, str):
+    if completed.prompt.contents is None or not isinstance(named, Mapping | list | tuple):
         return named
 
     def placed(item: Any) -> Any:
@@ -121,17 +118,6 @@ def _in_characters(completed: Completed, named: Any) -> Any:
     if isinstance(named, Mapping):
         return {name: placed(item) for name, item in named.items()}
     return [placed(item) for item in named]
-
-
-def _named_sources(found: Removable, named: Named) -> list[UnitScore]:
-    """Return the sources of some names."""
-    names = [part.text for part in found.parts]
-    requested = [named] if isinstance(named, str) else list(named)
-    for name in requested:
-        if name not in names:
-            near = nearest(str(name), names)
-            raise InputError(f"there is no source {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    return [part for name in requested for part in found.parts if part.text == name]
 
 
 def _removable(whole: Attribution, completed: Completed) -> Removable:
@@ -210,7 +196,7 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
             yield removal, Answer(None, measure(silenced), None)
 
     found = Removable(parts, "moment", "silenced", "the transcript")
-    units = picked(found, verify, partial(units_named, g.whole()))
+    units = picked(g.whole(), found, verify)
     return _with_losses(g, units, Outcomes(ask, partial(progress_bar, show=None, description="verifying")))
 
 

@@ -47,7 +47,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     check_merging(merge)
     if a.media and merge != "sum":
         raise DataError("pictures and sounds are units with the sum of their scores: merge='sum'")
-    groups = [*_groups_of_text(a, by), *_groups_of_media(a, by)]
+    groups = groups_of(a, by)
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
     _check_coarser(a, groups)
@@ -160,6 +160,11 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
     return Sequenced(
         text, a.offsets, masked, prompt_tokens, len(text) - completion_length, None if sequence else a.messages
     )
+
+
+def groups_of(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
+    """Return the groups of the units of a result: spans of its texts, then its pictures and sounds."""
+    return [*_groups_of_text(a, by), *_groups_of_media(a, by)]
 
 
 def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
