@@ -10,6 +10,7 @@ from torch import nn
 from typing_extensions import Unpack
 
 from .copies.clone import unwrapped, without_recording_hooks
+from .errors import InputError
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
 from .inputs.documents.answers import question_text
@@ -32,6 +33,7 @@ from .pipeline.texts import balance_of, explain_by_default, explain_inputs, expl
 from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
+from .results.verification import Removal
 from .tasks import TaskName, is_bare
 from .tasks.choice import Question
 from .tasks.similarity.sentence_embedding import Pooling
@@ -203,6 +205,35 @@ class Explainer:
         if isinstance(results[0], Attribution):
             return Attributions(results)
         return [Attributions(input_results) for input_results in zip(*results, strict=True)]
+
+    def without(
+        self, inputs: Any, units: Any, *, completion: str | Sequence[int] | None = None, **options: Any
+    ) -> Removal:
+        """Answer what the model would without some of what it reads: without these words, spans, sources or regions.
+
+        Args:
+            inputs: A text, a pair, a picture..., as in a call; with `completion` a prompt.
+            units: Words or spans, or a list of them, as `verify` takes them.
+            completion: The completion whose log-probability is measured, in nats.
+            **options: Of a call, such as `target`, or of `explain_completion`, such as `sources`.
+
+        Returns:
+            The answer without all of them: `prediction`, `value` (the probability or value of the target, or nats),
+            and whether the prediction `changed`.
+
+        Raises:
+            InputError: If there is no such unit, or there are several inputs.
+
+        Example:
+            >>> Explainer.from_pretrained().without("It is mediocre, maybe even bad.", ["mediocre", "bad"]).changed
+            True
+        """
+        is_span = isinstance(units, tuple) and all(isinstance(edge, int) for edge in units)
+        options |= {"method": "random", "verify": [units] if is_span or isinstance(units, str) else units}
+        a = self(inputs, **options) if completion is None else self.explain_completion(inputs, completion, **options)
+        if not isinstance(a, Attribution) or a.verified is None:
+            raise InputError(a.notes[-1] if isinstance(a, Attribution) else "without() takes one input, not a list")
+        return a.verified.together
 
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain the encodings with several methods.

@@ -5,7 +5,7 @@ See NormXLogit, EMNLP 2025, section 4.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,7 @@ from ..errors import DataError, InputError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import TextAnswers
-from ..leave_out.outcomes import Outcomes, in_batches
-from ..leave_out.removal import TextRemoval, tokens_removed
+from ..leave_out.removal import TextRemoval, masks
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -27,7 +26,7 @@ from .statistics import mean_interval
 
 __all__ = [
     "LEVELS",
-    "PredictionsWithout",
+    "AnswersWithout",
     "Faithfulness",
     "Measurement",
     "Protocol",
@@ -158,7 +157,7 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
-    answers: "PredictionsWithout | None" = None,
+    answers: "AnswersWithout | None" = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
@@ -182,7 +181,7 @@ def evaluate(
     examples = list(examples)
     labels = checked_labels(explainer._model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = answers or PredictionsWithout(explainer, encodings)
+    answers = answers or AnswersWithout.of(explainer, encodings)
     results = []
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         attributions: list[Attribution] = []
@@ -237,60 +236,42 @@ def measure_attributions(
     for index, a in enumerate(attributions):
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
-    scores, answers = [a.scores for a in attributions], PredictionsWithout(explainer, encodings)
+    scores, answers = [a.scores for a in attributions], AnswersWithout.of(explainer, encodings)
     measured = measure(answers, encodings, scores, labels, protocol=protocol)
     return _with_flips(measured, answers, attributions)
 
 
-def _with_flips(
-    measured: Measurement, answers: "PredictionsWithout", attributions: Sequence[Attribution]
-) -> Measurement:
+def _with_flips(measured: Measurement, answers: "AnswersWithout", attributions: Sequence[Attribution]) -> Measurement:
     """Return the measurement with the outputs without deleted words."""
-    without_words = answers.without_words(attributions)
-    deletions = delete_words(without_words, attributions)
+    deletions = delete_words(answers.deleted, attributions)
     if measured.regression:
         return replace(measured, falls=deletions.falls)
-    flippable = flips_by_some_word(without_words, attributions)
+    flippable = flips_by_some_word(answers.deleted, attributions)
     return replace(measured, falls=deletions.falls, flips=deletions.flips, flippable=flippable)
 
 
-class PredictionsWithout(Outcomes[TextRemoval, Floats]):
+class AnswersWithout(NamedTuple):
     """A model's answers to texts without some of their tokens, each distinct text run once.
 
-    Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or
-    the output of a regression model, (C,) each.
-
-    Args:
-        explainer: The model.
-        encodings: The texts.
+    Attributes:
+        perturbed: The answers where tokens are masked, or deleted from the texts of an autoregressive model.
+        deleted: The answers where they are deleted.
     """
 
-    def __init__(self, explainer: Explainer, encodings: Sequence[Encoding]) -> None:
+    perturbed: TextAnswers
+    deleted: TextAnswers
+
+    @classmethod
+    def of(cls, explainer: Explainer, encodings: Sequence[Encoding]) -> "AnswersWithout":
+        """Return the answers to encodings, which measure what the model predicts for the whole texts."""
         model = explainer._model
-
-        def read(perturbed: list[Encoding], _: object) -> Floats:
-            logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)
-            probabilities = model.task.probabilities(logits)  # (B, C)
-            rows: Floats = (logits if probabilities is None else probabilities).double().cpu().numpy()  # (B, C)
-            return rows
-
-        super().__init__(in_batches(model, tokens_removed(model, encodings), read))
-        self.model, self._encodings = model, encodings
-        self._without_words: TextAnswers | None = None
-
-    def without_words(self, attributions: Sequence[Attribution]) -> TextAnswers:
-        """Return the answers to the same texts without deleted words; all methods explain the same predictions.
-
-        Args:
-            attributions: Explanations of the texts.
-        """
-        if self._without_words is None:
-            self._without_words = TextAnswers(self.model, self._encodings, attributions)
-        return self._without_words
+        predicted = explainer(encodings, method="random", token_predictions=False)
+        deleted = TextAnswers(model, encodings, predicted)
+        return cls(TextAnswers(model, encodings, predicted, masked=True) if masks(model) else deleted, deleted)
 
 
 def measure(
-    answers: PredictionsWithout,
+    answers: AnswersWithout,
     encodings: Sequence[Encoding],
     scores: TokenScores,
     labels: Sequence[float],
@@ -306,11 +287,16 @@ def measure(
         labels: Gold labels.
         protocol: As in `evaluate`.
     """
-    regression = answers.model.task.target_kind == "value"
-    full_answers = np.stack(answers([(text, ()) for text in range(len(encodings))]))  # (N, C)
-    labels_before = full_answers.argmax(1)  # (N,)
-    rows = np.arange(len(encodings))
-    original_values = full_answers[rows, labels_before]  # (N,)
+    regression = answers.perturbed.model.task.target_kind == "value"
+
+    def answered(removals: list[TextRemoval]) -> tuple[Floats, Floats]:
+        """Return the probability of the label that is predicted for the whole text, (N,), and the outputs, (N,)."""
+        found = answers.perturbed(removals)
+        values = np.array([answer.value for answer in found])
+        ids = [np.nan if answer.prediction is None else answer.prediction.id for answer in found]
+        return values, values if regression else np.array(ids, dtype=np.float64)
+
+    original_values, outputs = answered([(text, ()) for text in range(len(encodings))])  # (N,) each
     columns: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}  # (N,) for each level
     for level in LEVELS:
         top_removed, rest_removed = [], []
@@ -318,16 +304,14 @@ def measure(
             top, rest = split(encoding, token_scores, level, protocol)
             top_removed.append((text, tuple(sorted(top))))
             rest_removed.append((text, tuple(sorted(rest))))
-        answers_without_top = np.stack(answers(top_removed))  # (N, C)
-        drop = original_values - answers_without_top[rows, labels_before]  # (N,)
-        drop_without_rest = original_values - np.stack(answers(rest_removed))[rows, labels_before]  # (N,)
+        values_without_top, outputs_without_top = answered(top_removed)
+        drop = original_values - values_without_top  # (N,)
+        drop_without_rest = original_values - answered(rest_removed)[0]  # (N,)
         columns["drop"].append(np.abs(drop) if regression else drop)
         columns["kept"].append(np.abs(drop_without_rest) if regression else drop_without_rest)
-        outputs_without_top = answers_without_top.ravel() if regression else answers_without_top.argmax(1)
-        columns["outputs"].append(outputs_without_top.astype(np.float64))
+        columns["outputs"].append(outputs_without_top)
     stacked = {name: np.stack(values, 1) for name, values in columns.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)
-    outputs = full_answers.ravel() if regression else labels_before.astype(np.float64)  # (N,)
     return Measurement(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, outputs)
 
 

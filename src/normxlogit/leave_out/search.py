@@ -54,13 +54,6 @@ def with_verifications(
     return run_searches(results, removables, TextAnswers(model, encodings, results, windows=windows, progress=progress))
 
 
-def removed_together(parts: Sequence[UnitScore], answers: Callable[[list[TextRemoval]], Iterable[Answer]]) -> Removal:
-    """Return the answer to an input without all of some parts."""
-    everything = range(len(parts))
-    original, answer = answers([(0, ()), (0, _tokens(parts, everything))])
-    return _removal(parts, everything, answer, original)
-
-
 def run_searches(
     results: Sequence[Attribution],
     removables: Sequence[Removable],
@@ -126,6 +119,7 @@ def search(units: Removable) -> Search:
         together=_removal(parts, removed, together, original),
         smallest=None if smallest is None else _removal(parts, *smallest, original),
         control=control,
+        named=units.named,
     )
 
 

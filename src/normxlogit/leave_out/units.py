@@ -44,6 +44,7 @@ class Removable(NamedTuple):
         target: The name of what is explained.
         quantity: The measured quantity.
         singles: How many of the parts are removed one at a time, the first ones.
+        named: Whether a caller named these.
         among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
     """
 
@@ -54,6 +55,7 @@ class Removable(NamedTuple):
     quantity: Quantity = "log-probability"
     singles: int = 0
     among_all: bool = False
+    named: bool = False
 
 
 def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:
@@ -85,6 +87,8 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
     Raises:
         InputError: If there is no such part.
     """
+    if not found.parts:
+        return found
     ranked = sorted(found.parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
     if verify is None or verify == "auto" or isinstance(verify, int):
         count = SHOWN if verify == "auto" else verify or 0
@@ -100,8 +104,9 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
         raise InputError(f"{a.tokens[fixed or 0]!r} cannot be left out: the prediction is read there")
     tokens = {token for part in chosen for token in part.tokens}
     others = [part for part in ranked if tokens.isdisjoint(part.tokens)]
-    unit = found.unit if all(isinstance(item, str) for item in verify) else "part"
-    return found._replace(parts=[*chosen, *others], singles=len(chosen), unit=unit)
+    items = verify.values() if isinstance(verify, Mapping) else verify
+    unit = found.unit if all(isinstance(item, str) for item in items) else "part"
+    return found._replace(parts=[*chosen, *others], singles=len(chosen), unit=unit, named=True)
 
 
 def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
@@ -172,23 +177,17 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
     """Return the removable parts of an input: words, or tokens if words are not known; regions; moments.
 
     Args:
-        a: The explanation, with one score for each unit.
+        a: The explanation, with one score for each unit; of a completion the words of its prompt are removable.
         fixed: A token that stays, unless there is nothing else.
     """
-    parts = with_spaces_before(text_parts(a)) if a.has_text else []
-    return with_media_parts(a, [part for part in parts if fixed not in part.tokens] or parts)
-
-
-def with_media_parts(a: Attribution, words: Sequence[UnitScore]) -> Removable:
-    """Return words and the parts of the pictures and sounds beside them as what can be removed.
-
-    Args:
-        a: The explanation; of several targets or answers the sum of the scores counts.
-        words: The words of its text, or tokens where words are not known.
-    """
+    media = {token for medium in a.media for token in medium.tokens}
+    end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    parts = [p for p in (text_parts(a) if a.has_text else []) if p.tokens[-1] < end and media.isdisjoint(p.tokens)]
+    parts = with_spaces_before(parts)
+    words = [part for part in parts if fixed not in part.tokens] or parts
     kinds: list[Removable] = []
     if words:
-        kinds.append(Removable(list(words), "word" if a.has_words else "token", "deleted"))
+        kinds.append(Removable(words, "word" if a.has_words else "token", "deleted"))
     if a.images:
         kinds.append(Removable(_named(a.images, _regions), "region", "replaced"))
     if a.audio:

@@ -37,9 +37,11 @@ OfLongText = Annotated[
 
 OfVerify = Annotated[
     Verify,
-    "Run the model again without this many of the words (regions of pictures, moments of sounds) of the highest "
-    'scores, one at a time and together, and without as many others: the result is in `verified`. "auto" removes five, '
-    "and looks among all for a set whose removal changes the prediction. None, the default, runs nothing.",
+    "Run the model again without some of what it read, one at a time and together, and without as many others: the "
+    "result is in `verified`. A number removes the words (regions of pictures, moments of sounds) of the highest "
+    'scores; "auto" five of them, and looks among all for a set whose removal changes the prediction; "sentence", '
+    '"paragraph" or "message" each of these; a list what it names: words, spans (start, end) of characters, boxes of '
+    "pictures (left, top, right, bottom), sources; a mapping such spans by name. None, the default, runs nothing.",
 ]
 
 

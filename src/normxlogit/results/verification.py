@@ -76,7 +76,7 @@ class Swap(NamedTuple):
 
 @dataclass(frozen=True)
 class Verification:
-    """The answers of the model without the units of the highest scores: one at a time, and together.
+    """The answers of the model without some units: one at a time, and together.
 
     Attributes:
         target: The explained target, whose probability (or value) is measured.
@@ -94,6 +94,7 @@ class Verification:
             restoring it; None if no set was found, and for predictions that are values.
         control: The answer without as many other units as `smallest` has (or `together`, without one), drawn at
             random; None if there are no others.
+        named: Whether the caller named the n units; otherwise they are those of the highest scores.
         swaps: The values of a cited answer that have another of their kind in the documents.
     """
 
@@ -106,6 +107,7 @@ class Verification:
     together: Removal
     smallest: Removal | None = None
     control: Removal | None = None
+    named: bool = False
     swaps: tuple[Swap, ...] = ()
 
     def without(self, token: int) -> Removal | None:

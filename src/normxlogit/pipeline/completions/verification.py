@@ -15,24 +15,20 @@ from ...inputs.media.sounds import Sound
 from ...leave_out.answers import Answer
 from ...leave_out.outcomes import Outcomes
 from ...leave_out.removal import TextRemoval
-from ...leave_out.search import removed_together, run_searches
+from ...leave_out.search import run_searches
 from ...leave_out.signals import sound_without
 from ...leave_out.units import (
-    Named,
     Removable,
     Verify,
     picked,
+    removable,
     removable_moments,
-    text_parts,
-    with_media_parts,
-    with_spaces_before,
 )
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.units.media import Medium
 from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
-from ...results.verification import Removal
 from ..progress import progress_bar
 from .ablations import Ablations
 from .completed_prompts import Completed
@@ -66,21 +62,16 @@ def with_completion_verifications(
     ]
 
 
-def completion_without(
-    model: TaskModel, completed: Completed, g: Attribution, named: Named, division: SourceSpec | None = None
-) -> Removal:
-    """Return the log-probability of a completion without units or sources of its prompt, all at once."""
-    units, answers = _losses(model, completed, g, named, division)
-    return removed_together(units.parts[: units.singles], answers)
-
-
 def _losses(
     model: TaskModel, completed: Completed, g: Attribution, verify: Verify, division: SourceSpec | None
 ) -> tuple[Removable, Answers]:
     """Return what of a prompt is removed, and a function that measures its completion without it."""
     whole = (g if g.layers is None else g.layer(g.layers[-1])).whole()
     if whole.units.kind[0] == "token":
-        units = picked(whole, _removable(whole, completed), _in_characters(completed, verify))
+        found = removable(whole)
+        if whole.text_units != len(completed.joined().encoding):  # an encoder's input has no scores
+            found = found._replace(parts=[part for part in found.parts if part.tokens[0] >= whole.text_units])
+        units = picked(whole, found, _in_characters(completed, verify))
         pieces = [_piece(whole, part) for part in units.parts]
     else:
         found, of_part = _sources(whole, completed, division)
@@ -120,11 +111,6 @@ def _in_characters(completed: Completed, named: Any) -> Any:
     return [placed(item) for item in named]
 
 
-def _removable(whole: Attribution, completed: Completed) -> Removable:
-    """Return the words of a prompt and the parts of its pictures and sounds."""
-    return with_media_parts(whole, _words(whole) if whole.text_units == len(completed.joined().encoding) else [])
-
-
 def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
     """Return where in the prompt a word, or a part of a picture or a sound, is."""
     place = _place_of(whole.media, part.tokens)
@@ -162,13 +148,6 @@ def _sources(
             parts.append(UnitScore(name, (i,), float(whole.scores[i])))
             pieces[i,] = piece
     return Removable(parts, "source", "deleted"), pieces
-
-
-def _words(whole: Attribution) -> list[UnitScore]:
-    """Return the words of the prompt with their scores."""
-    media = {token for medium in whole.media for token in medium.tokens}
-    words = [part for part in text_parts(whole) if part.tokens[-1] < (whole.prompt_tokens or 0)]
-    return with_spaces_before([part for part in words if media.isdisjoint(part.tokens)])
 
 
 # --- transcripts -----------------------------------------------------------------------------------------------------
