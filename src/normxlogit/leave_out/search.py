@@ -88,10 +88,10 @@ def search(units: Removable) -> Search:
     Args:
         units: The removable parts.
     """
-    parts, count = units.parts, units.singles
+    parts, count, most = units.parts, units.singles, units.most
     removed, others = list(range(count)), list(range(count, len(parts)))
     # Each yield sends lists of tokens to remove, and receives the model's answers without them.
-    original, together, *single = yield [(), _tokens(parts, removed), *[_tokens(parts, [i]) for i in removed]]
+    original, together, *single = yield [(), _tokens(parts, removed[:most]), *[_tokens(parts, [i]) for i in removed]]
     by_effect = sorted(zip(removed, single, strict=True), key=lambda pair: pair[1].value)
     alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
     smallest = alone[0] if alone else None
@@ -116,7 +116,7 @@ def search(units: Removable) -> Search:
         removed_by=units.removed_by,
         original=_removal(parts, [], original, original),
         single=tuple(_removal(parts, [i], answer, original) for i, answer in zip(removed, single, strict=True)),
-        together=_removal(parts, removed, together, original),
+        together=_removal(parts, removed[:most], together, original),
         smallest=None if smallest is None else _removal(parts, *smallest, original),
         control=control,
         named=units.named,

@@ -44,6 +44,7 @@ class Removable(NamedTuple):
         target: The name of what is explained.
         quantity: The measured quantity.
         singles: How many of the parts are removed one at a time, the first ones.
+        most: Most parts that are removed together, the first ones; None for all.
         named: Whether a caller named these.
         among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
     """
@@ -54,6 +55,7 @@ class Removable(NamedTuple):
     target: str = "the completion"
     quantity: Quantity = "log-probability"
     singles: int = 0
+    most: int | None = None
     among_all: bool = False
     named: bool = False
 
@@ -121,19 +123,18 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
     Raises:
         InputError: If there is no such unit.
     """
-    items = dict(named) if isinstance(named, Mapping) else {_name(a, item): item for item in named}
+    items = {str(k): v for k, v in (named.items() if isinstance(named, Mapping) else zip(named, named, strict=True))}
     places = {name: item for name, item in items.items() if not isinstance(item, str)}
-    groups = {group.name: group.tokens for group in groups_of(a, places)} if places else {}
-    return [
-        _unit(a, str(name), _tokens_of_words(a, parts, item) if isinstance(item, str) else groups[str(name)])
-        for name, item in items.items()
-    ]
-
-
-def _name(a: Attribution, item: Any) -> str:
-    """Return the name of what a caller names without one: the words themselves, or those of a span."""
-    is_span = isinstance(item, tuple) and len(item) == 2 and a.text and all(isinstance(i, int) for i in item)
-    return (a.text or "")[slice(*item)].strip() or str(item) if is_span else str(item)
+    groups = {group.name: group for group in groups_of(a, places)} if places else {}
+    units = []
+    for name, item in items.items():
+        if isinstance(item, str):
+            units.append(_unit(a, name, _tokens_of_words(a, parts, item)))
+            continue
+        group = groups[name]
+        words = "" if isinstance(named, Mapping) or group.kind == "region" else (a.text or "")[group.start : group.end]
+        units.append(_unit(a, words.strip() or name, group.tokens))
+    return units
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
@@ -147,7 +148,8 @@ def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> 
         for match in re.finditer(re.escape(body), text):
             if match.start() in starts and match.end() in ends:
                 found += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
-    found = found or [token for part in parts if part.text.strip() == body for token in part.tokens]
+    texts = a.units.text
+    found = found or [t for p in parts if body in (p.text.strip(), texts[p.tokens[0]].strip()) for t in p.tokens]
     if not found:
         near = nearest(body, {part.text.strip() for part in parts})
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

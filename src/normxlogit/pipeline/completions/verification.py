@@ -92,8 +92,8 @@ def _with_losses(g: Attribution, units: Removable, answers: Answers) -> Attribut
     if len(units.parts) < 2:
         note = f"not verified: the prompt has no two {units.unit}s that could be {units.removed_by}"
         return replace(g, notes=(*g.notes, note))
-    singles = min(units.singles, len(units.parts) - 1)  # a completion of nothing is none
-    (verified,) = run_searches([g], [units._replace(singles=singles)], answers)
+    most = len(units.parts) - 1  # a completion of nothing is none
+    (verified,) = run_searches([g], [units._replace(most=most)], answers)
     return verified
 
 
