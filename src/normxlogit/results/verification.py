@@ -27,6 +27,7 @@ CITATION_TEST: Mapping[str, Any] = {
     "quantity": "log-probability",
     "unit": "source",
     "removed_by": "deleted",
+    "named": False,
 }
 """The fields of a verification of a cited answer."""
 
