@@ -253,12 +253,13 @@ class Attribution(Record):
         if not self.has_target_axis:
             return self
         name, of_completion = self.targets[index].name, self.completion is not None
+        shown = [p for p in self.predictions if self.targets[index].kind != "value" or p.id == self.targets[index].id]
         values = self.diagnostics.items()
         result = self._transformed(
             lambda scores: scores[index],
             targets=(self.targets[index],),
             diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
-            predictions=(self.predictions[index],) if of_completion and self.predictions else self.predictions,
+            predictions=(self.predictions[index],) if of_completion and self.predictions else tuple(shown),
             generated=(self.generated[index],) if self.generated else (),
             verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )

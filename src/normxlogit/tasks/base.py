@@ -419,6 +419,10 @@ class Task:
         """Return the default target, (B, 1), for logits (B, C)."""
         return logits.argmax(-1, keepdim=True)
 
+    def predicted(self, explained: Tensor) -> Tensor | None:
+        """Return which output a prediction shows, (B, 1), if the explained ones, (B, K), decide it: those of values."""
+        return explained[:, :1] if self.target_kind == "value" else None
+
     def output_index(self, name: str) -> int:
         """Return the index of the output with a name.
 
