@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from typing_extensions import Unpack
 
+from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
@@ -26,6 +27,7 @@ from .pipeline.arguments import checked_methods
 from .pipeline.citations.cite import cite, cite_each, cite_stream
 from .pipeline.completions.given_completion import explain_generation
 from .pipeline.completions.prompts import explain_generated, explain_written
+from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.similarity import explain_similarity
 from .pipeline.texts import balance_of, explain_by_default, explain_inputs, explain_outputs
@@ -59,6 +61,12 @@ class Explainer:
         pooling: How an embedding model pools its hidden states: "mean", "first" or "last"; by default as its files say.
         name: The name of the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
+        outputs: What a module of yours returns: "logits", "probabilities", "log-probabilities" or "values"; by default
+            found out by a few short inputs.
+        output_field: The name or index of its answer among several that it returns.
+        input_names: Its names for the tokenizer's outputs, as {"input_ids": "sent_id", "attention_mask": "mask"}.
+        extra_inputs: What it needs beside the text, by name: the values of a text that is given none of its own. They
+            stay as they are when words are removed.
 
     Raises:
         UnsupportedModelError: If the model has no head of a supported kind, or `task` does not fit it.
@@ -78,8 +86,13 @@ class Explainer:
         pooling: Pooling | None = None,
         name: str | None = None,
         batch_tokens: int = 8192,
+        outputs: Outputs | None = None,
+        output_field: str | int | None = None,
+        input_names: Mapping[str, str] | None = None,
+        extra_inputs: Mapping[str, Any] | None = None,
     ) -> None:
         settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
+        settings["forward"] = forward_settings(outputs, output_field, input_names, extra_inputs)
         self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
 
     def __repr__(self) -> str:

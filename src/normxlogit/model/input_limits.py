@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..copies.answers import ForwardSettings
 from ..copies.plain_module import forward_arguments
 from ..errors import InputError, reason_of
 from ..inputs.encoder import UNLIMITED
@@ -179,7 +180,9 @@ def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
     )
 
 
-def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:
+def input_names(
+    tokenizer: PreTrainedTokenizerBase | None, model: nn.Module, settings: ForwardSettings
+) -> frozenset[str] | None:
     """Return the names of a model's inputs, None if its signature does not list them.
 
     A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
@@ -187,7 +190,7 @@ def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> 
     """
     names, takes_any = forward_arguments(model)
     if not takes_any:
-        return frozenset((*names, "input_ids"))
+        return frozenset((*names, *settings.input_names, "input_ids"))
     if not isinstance(model, PreTrainedModel):
         return None
     parts = [

@@ -39,6 +39,7 @@ class Options:
     progress: bool | None = None
     media_method: Method | None = None
     verify: Verify = None
+    extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""

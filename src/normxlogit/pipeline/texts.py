@@ -31,6 +31,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from .extra_inputs import with_extra_inputs
 from .long_texts import merge_windows, spread, window_around, windows
 from .options import Options, provenance
 from .progress import progress_bar
@@ -75,6 +76,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     if model.task.compares:
         return explain_choices(model, inputs, options)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
+    encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
@@ -129,7 +131,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
     target = columns.target
     batch_targets = describe_targets(target, columns.ids, columns.contrast, columns.places)
-    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified)
+    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.copy.form.note, *model.parts.unverified)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))

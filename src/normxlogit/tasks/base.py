@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
+from ..copies.answers import AnswerForm
 from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError, nearest
 from ..inputs.batching import Batch
@@ -236,7 +238,14 @@ class Task:
 
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
         """Return a batch with the inputs that are not tokens; see `TaskModel.batch`."""
-        return batch
+        if not model.extra_inputs:
+            return batch
+        own = [getattr(encoding, "extra_inputs", {}) for encoding in batch.encodings]
+        extra = {
+            name: torch.cat([given.get(name, default) for given in own]).to(batch.mask.device)
+            for name, default in model.extra_inputs.items()
+        }
+        return replace(batch, inputs={**batch.inputs, **extra}, beside_text=tuple(extra))
 
     # Inputs
 
@@ -394,12 +403,13 @@ class Task:
                 f"{expected}"
             )
 
-    def sized_by_answer(self, logits: Tensor, name: str) -> "Task":
+    def sized_by_answer(self, logits: Tensor, name: str, form: AnswerForm | None = None) -> "Task":
         """Return the task with as many outputs as a plain module returned.
 
         Args:
             logits: Its answer to one text.
             name: Its name in errors.
+            form: What the module returns.
 
         Raises:
             UnsupportedModelError: If this is not an answer for the task.
