@@ -17,7 +17,7 @@ from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding
 from .inputs.media.sounds import Recording
 from .inputs.texts import Text, repeatable
-from .loading.load import load
+from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
 from .methods.defaults import completion_methods, named_or_default
@@ -34,7 +34,7 @@ from .pipeline.texts import balance_of, explain_by_default, explain_inputs, expl
 from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
-from .tasks import TaskName, is_bare
+from .tasks import TaskName
 from .tasks.choice import Question
 from .tasks.similarity.sentence_embedding import Pooling
 from .tasks.targets import Choice
@@ -92,8 +92,8 @@ class Explainer:
         extra_inputs: Mapping[str, Any] | None = None,
     ) -> None:
         settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        settings["forward"] = forward_settings(outputs, output_field, input_names, extra_inputs)
-        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
+        forward = {"forward": forward_settings(outputs, output_field, input_names, extra_inputs)}
+        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)
 
     def __repr__(self) -> str:
         return f"Explainer({self._model!r})"
@@ -142,7 +142,7 @@ class Explainer:
         options |= {"trust_remote_code": trust_remote_code, "allow_missing_weights": allow_missing_weights}
         model, reader = load(name, task=task, dtype=dtype, device=device, allow_pickle=allow_pickle, **options)
         settings: dict[str, Any] = {"labels": labels, "pooling": pooling, "batch_tokens": batch_tokens}
-        kind: TaskName | None = "embedding" if is_bare(unwrapped(model)) else None  # which no class of its own says
+        kind = task_of_loaded(unwrapped(model), task)
         return cls(model, reader, task=kind, name=str(name or "normxlogit/default"), **settings)
 
     @overload

@@ -1,13 +1,15 @@
 """Modules as people write them: what they return, what their forward is called with, and which answer is meant."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from transformers import BertForSequenceClassification
 
-from normxlogit import ALL, Explainer, InputError, UnsupportedModelError
-from tests import plain, tiny
+from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, cli
+from tests import commands, plain, tiny
 
 TEXT = tiny.TEXTS[2]
 METHODS = ["frozen-gradient", "normxlogit", "integrated-gradients", "occlusion"]
@@ -362,3 +364,46 @@ def test_a_subclass_of_several_answers_is_read_by_the_field_that_is_named():
     with torch.no_grad():
         own = module(ids)["topic_logits"]
     assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-5)
+
+
+# --- code of a repository's own ----------------------------------------------------------------------------------
+
+OWN_CODE = """
+import torch
+from transformers import BertConfig, BertModel, PreTrainedModel
+
+
+class Settings(BertConfig):
+    model_type = "of-its-own"
+
+
+class Moods(PreTrainedModel):
+    config_class = Settings
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert, self.classifier = BertModel(config), torch.nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None):
+        return (self.classifier(self.bert(input_ids, attention_mask, token_type_ids).pooler_output).softmax(-1),)
+"""
+
+
+def test_a_repository_with_code_of_its_own_is_explained_on_the_command_line(tmp_path, capsys):
+    tiny.save(tmp_path, "bert", num_labels=2)
+    (tmp_path / "own.py").write_text(OWN_CODE)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    names = {"AutoConfig": "own.Settings", "AutoModelForSequenceClassification": "own.Moods"}
+    settings |= {"auto_map": names, "model_type": "of-its-own", "architectures": ["Moods"]}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    arguments = ("explain", TEXT, "--model", tmp_path, "--format", "json")
+    code, _, err = commands.run(capsys, *arguments, program=cli)
+    assert code == 2
+    assert "--trust-remote-code" in err
+    code, out, _ = commands.run(capsys, *arguments, "--trust-remote-code", program=cli)
+    shown = json.loads(out)["attributions"][0]["predictions"][0]
+    e = Explainer.from_pretrained(tmp_path, trust_remote_code=True)
+    own = answer(e.model, e(TEXT))[0].flatten()
+    assert (code, shown["id"]) == (0, int(own.argmax()))
+    assert shown["probability"] == pytest.approx(own.max().item(), abs=1e-5)

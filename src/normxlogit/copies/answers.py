@@ -41,7 +41,7 @@ class _LogitsOfProbabilities(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, probabilities: Tensor, independent: bool) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, probabilities: Tensor, independent: bool) -> Tensor:
         tiny = torch.finfo(probabilities.dtype).tiny
         positive = probabilities.clamp(min=tiny)
         complements = (1 - probabilities).clamp(min=tiny)
@@ -49,7 +49,7 @@ class _LogitsOfProbabilities(torch.autograd.Function):
         return positive.log() - complements.log() if independent else positive.log()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (slope,) = ctx.saved_tensors
         return gradient / slope, None
 
