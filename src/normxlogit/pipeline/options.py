@@ -126,12 +126,13 @@ def _listed(targets: object) -> list[Choice]:
         raise TargetError(f"targets= takes a list with one for each input, not {type(targets).__name__}") from None
 
 
-def provenance(model: TaskModel, method: Method) -> dict[str, Any]:
-    """Return the fields of a result on the model and the method that it comes from."""
+def provenance(model: TaskModel, method: Method, *, contrasted: bool = False) -> dict[str, Any]:
+    """Return the fields of a result on the model and the method that it comes from, and what was explained."""
     return {
         "method": method.info.name,
         "settings": method.settings,
         "model": model.name,
         "signed": method.signed_on(model.task),
         "version": __version__,
+        "quantity": method.quantity_on(model.task, contrasted=contrasted),
     }

@@ -158,10 +158,9 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 notes=notes,
                 predictions=(predictions[row],),  # type: ignore[index]
                 targets=targets,
-                quantity=model.task.quantity,
                 layers=columns.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
-                **provenance(model, method),
+                **provenance(model, method, contrasted=target.contrast is not None),
                 diagnostics=_diagnostics(columns.diagnostics, row, target.labelled),
                 bias=bias,
                 sink=sink,

@@ -79,7 +79,6 @@ class Task:
         labelled: Whether the outputs are classes with names.
         purpose: The purpose of the model, for errors.
         target_kind: The kind of target: a label, a token or a value.
-        quantity: The quantity that scores add up to: the logit of a label or token, or a value.
         measured: What the answers to shortened inputs are compared by.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
         classifies_texts: Whether the answer to a text is one label of several, or a value.
@@ -128,7 +127,6 @@ class Task:
 
     encoder: Encoder
     target_kind: Literal["label", "token", "value"] = "label"
-    quantity: Literal["logit", "value"] = "logit"
     measured: Literal["probability", "value"] = "probability"
     outcomes: Literal["exclusive", "independent"] | None = "exclusive"
     classifies_texts: bool = False

@@ -37,7 +37,7 @@ class Classification(Task):
         self.problem: Problem = problem
         self.classifies_texts = self.reads_tokens and not self.per_token and problem != "multi-label"
         if problem == "regression":
-            self.target_kind = self.quantity = self.measured = "value"
+            self.target_kind = self.measured = "value"
             self.outcomes = None
         elif problem == "multi-label":
             self.outcomes = "independent"
