@@ -91,7 +91,7 @@ def read_version(
     config = getattr(copy.module, "config", None)
     config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
     task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
-    limit = task.limit(unwrapped_model, position_limit(None, unwrapped_model))
+    limit = task.limit(unwrapped_model, position_limit(unwrapped_model))
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
     task.encoder = Encoder(
