@@ -70,7 +70,7 @@ class RowBlock:
     def cells(self, name: str) -> list[Any]:
         """Return the cells of a column as Python values."""
         column = self.columns[name]
-        return column if isinstance(column, list) else list(column.to_pylist())
+        return column if isinstance(column, list) else list(column.to_pylist(maps_as_pydicts="strict"))
 
 
 @dataclass(frozen=True)

@@ -369,42 +369,45 @@ class _Run(RunTables):
         return [Mass(*row) for row in rows]
 
     def _with_gold(self, gold: str) -> tuple[str, str]:
-        """Return the shards joined with the gold label of each row, and whether the answer is right.
+        """Return the shards joined with the gold labels of each row, and whether the answer is right.
 
         The first is a FROM clause, the second an expression, NULL where a row has no right label.
         """
         self._check_gold(gold)
         column = f"shards.{self.with_kept(gold)}"
-        values = self.ask(f"SELECT CAST({column} AS VARCHAR), any_value({column}) FROM shards GROUP BY 1")  # noqa: S608
-        labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards WHERE prediction IS NOT NULL")
-        label_names = self.common.get("labels")
-        labels += enumerate(map(str, label_names)) if isinstance(label_names, list) else ()
+        key = f"CAST({column} AS VARCHAR)"
+        values = dict(self.ask(f"SELECT {key}, any_value({column}) FROM shards GROUP BY 1"))  # noqa: S608
+        answers = self.ask(f"SELECT DISTINCT {key}, prediction, prediction_id FROM shards")  # noqa: S608
+        label_names = self.common.get("labels")  # not a list of a vocabulary
+        labels = list(enumerate(map(str, label_names))) if isinstance(label_names, list) else []
+        labels += [(index, name) for _, name, index in answers if name is not None and index is not None]
         try:
-            gold_labels = read_gold(
-                [value for _, value in values], labels, tokens=self.common["target"]["kind"] == "token"
-            )
+            read = read_gold([*values.values()], set(labels), tokens=self.common["target"]["kind"] == "token")
         except InputError as error:
             raise DataError(f"column {gold!r}: {error}") from None
-        if isinstance(label_names, list) and (
-            outside := [g.id for g in gold_labels if g.id is not None and g.id >= len(label_names)]
-        ):
+        outside = [of.id for gold_labels in read for of in gold_labels if (of.id or 0) >= len(label_names or ())]
+        if isinstance(label_names, list) and outside:
             raise DataError(
                 f"column {gold!r} holds {min(outside)}, and the model has {len(label_names)} labels, counted from 0: "
                 f"{', '.join(map(str, label_names[:LISTED]))}{', ...' if len(label_names) > LISTED else ''}"
             )
+        names, gold_of = dict(labels), dict(zip(values, read, strict=True))
+        rows = [
+            {
+                "value": value,
+                "answer": name,
+                "answer_id": index,
+                "correct": gold_of[value].agrees(name, index),
+                "shown": [names.get(of.id, str(of.id)) if of.name is None else of.name for of in gold_of[value]],
+            }
+            for value, name, index in answers
+        ]
         arrow = arrow_module()
-        names = dict(labels)
-        gold_names = [label.name if label.name is not None else names.get(label.id, label.id) for label in gold_labels]
-        table = {
-            "value": arrow.array([text for text, _ in values], arrow.string()),
-            "name": arrow.array([label.name for label in gold_labels], arrow.string()),
-            "id": arrow.array([label.id for label in gold_labels], arrow.int64()),
-            "shown": arrow.array([None if name is None else str(name) for name in gold_names], arrow.string()),
-        }
-        self.register("right_labels", arrow.table(table))
-        same_name, same_index = "prediction = right_labels.name", "prediction_id = right_labels.id"
-        is_right = f"CASE WHEN right_labels.name IS NULL THEN {same_index} ELSE {same_name} END"
-        return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", is_right
+        kinds = (arrow.string(), arrow.string(), arrow.int64(), arrow.bool_(), arrow.list_(arrow.string()))
+        table = arrow.Table.from_pylist(rows, arrow.schema([*zip(rows[0], kinds, strict=True)]))
+        self.register("right_labels", table)
+        same = "right_labels.answer = prediction AND right_labels.answer_id IS NOT DISTINCT FROM prediction_id"
+        return f"shards LEFT JOIN right_labels ON right_labels.value = {key} AND {same}", "right_labels.correct"
 
     def _check_gold(self, gold: str) -> None:
         """Refuse a column that cannot hold gold labels."""
@@ -413,8 +416,9 @@ class _Run(RunTables):
             raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
         if gold in CORPUS["text"]:
             raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
-        if arrow.types.is_nested(self.kinds[gold]):
-            raise DataError(f"column {gold!r} holds {self.kinds[gold]}; right labels are names or numbers")
+        kind = self.kinds[gold]
+        if arrow.types.is_nested(getattr(kind, "value_type", kind)):
+            raise DataError(f"column {gold!r} holds {kind}; right labels are names or numbers, or lists of them")
         if self.common["target"]["kind"] == "value":
             raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
@@ -429,8 +433,7 @@ class _Run(RunTables):
         if not isinstance(labels, list):  # a vocabulary
             return {}
         counts = self.ask(
-            f"SELECT right_labels.shown, count(*) FROM {rows} "  # noqa: S608  # quoted names
-            "WHERE right_labels.shown IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"
+            f"SELECT unnest(right_labels.shown) AS label, count(*) FROM {rows} GROUP BY label ORDER BY 2 DESC, 1"  # noqa: S608  # quoted names
         )
         label_texts = set(map(str, labels))
         return {label: n for label, n in counts if label not in label_texts}
@@ -445,7 +448,7 @@ class _Run(RunTables):
             top: Most answers.
         """
         answers = self.ask(
-            f"SELECT row, prediction, probability, right_labels.shown FROM {from_rows} WHERE NOT ({is_right}) "  # noqa: S608
+            f"SELECT row, prediction, probability, array_to_string(right_labels.shown, ', ') FROM {from_rows} WHERE NOT ({is_right}) "  # noqa: S608
             "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
             top,
         )
