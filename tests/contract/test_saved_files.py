@@ -132,9 +132,7 @@ def test_what_a_command_writes_is_loaded(words, kind, to, models, capsys, monkey
 
 def test_what_a_corpus_run_writes_is_loaded(models, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(models)
-    code, _, err = run(
-        capsys, "attribute", "texts.jsonl", "--output", tmp_path / "out", "--model", "bert"
-    )
+    code, _, err = run(capsys, "attribute", "texts.jsonl", "--output", tmp_path / "out", "--model", "bert")
     assert code == 0, err
     (shard,) = (tmp_path / "out/shards").glob("*.parquet")
     loaded = normxlogit.load(shard)

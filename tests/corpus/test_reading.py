@@ -40,7 +40,7 @@ def write(folder, kind):
 
 
 def read(source, size=4, **columns):
-    job = Predictions().with_columns(source.names(), media=False)
+    job = Predictions().with_columns(source.names(), list, media=False)
     return list(read_shards(source, replace(job.columns(media=False), **columns), size))
 
 

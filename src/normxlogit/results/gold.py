@@ -65,9 +65,7 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
     return [Gold(map(read, row)) for row in rows]
 
 
-def _reader(
-    entries: Iterable[Any], labels: Sequence[tuple[int, str]], tokens: bool
-) -> Callable[[Any], Label]:
+def _reader(entries: Iterable[Any], labels: Sequence[tuple[int, str]], tokens: bool) -> Callable[[Any], Label]:
     """Return a function that reads one gold label; the arguments are those of `read_gold`, lists flattened."""
     index_of = {name: index for index, name in labels}
     name_of_number = {number: name for name in index_of if (number := _number(name)) is not None}

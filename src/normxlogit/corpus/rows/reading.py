@@ -6,11 +6,11 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, cast, get_args
 from urllib.parse import unquote
 
 from ...errors import DataError, reason_of
@@ -54,6 +54,11 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 ENDS = 1 << 20
 """Bytes at each end of a file that its fingerprint reads; shards have digests of their rows too."""
+
+_SEVERAL_WORDS = re.compile(
+    r"[^\W\d_]\W*\s\W*[^\W\d_]|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+)
+"""Two words, or a letter of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
 
 
 class InputSource(Protocol):
@@ -177,6 +182,21 @@ def _dataset(name: str) -> Any:
     if (Path(name) / "state.json").is_file():
         return optional_module("datasets", missing).load_from_disk(name)
     return None
+
+
+def columns_of_text(source: InputSource, names: Sequence[str], id_column: str | None) -> list[str]:
+    """Return the columns whose cells are mostly texts: several words, or writing that has no spaces between words."""
+    if not names:
+        return []
+    with closing(cast(Any, source.blocks(names))) as blocks:
+        block = next(blocks, None)
+    found = []
+    for name in names if block is not None and len(set(names)) == len(names) else ():
+        cells = [cell for cell in block.cells(name) if cell is not None and cell != ""]
+        texts = [cell for cell in cells if isinstance(cell, str) and _SEVERAL_WORDS.search(cell)]
+        if name != id_column and cells and 2 * len(texts) >= len(cells):
+            found.append(name)
+    return found
 
 
 @dataclass(frozen=True)

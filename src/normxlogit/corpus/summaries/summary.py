@@ -448,8 +448,8 @@ class _Run(RunTables):
             top: Most answers.
         """
         answers = self.ask(
-            f"SELECT row, prediction, probability, array_to_string(right_labels.shown, ', ') FROM {from_rows} WHERE NOT ({is_right}) "  # noqa: S608
-            "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
+            f"SELECT row, prediction, probability, array_to_string(right_labels.shown, ', ') FROM {from_rows} "  # noqa: S608
+            f"WHERE NOT ({is_right}) ORDER BY probability DESC NULLS LAST, row LIMIT ?",
             top,
         )
         wrong_rows = [row for row, *_ in answers]
