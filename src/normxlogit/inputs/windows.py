@@ -26,7 +26,7 @@ def windows(encoding: Encoding, limit: int | None, position: int | None = None) 
     """
     if limit is None or len(encoding) <= limit:
         return [list(range(len(encoding)))]
-    content, room = _content(encoding, limit)
+    content, room = text_to_cut(encoding, limit)
     if position is not None:  # in the middle, unless it is near an end of the text
         middle = sum(i < position for i in content)
         return [_window_places(encoding, content, min(max(0, middle - room // 2), len(content) - room), room)]
@@ -35,7 +35,7 @@ def windows(encoding: Encoding, limit: int | None, position: int | None = None) 
     return [_window_places(encoding, content, start, room) for start in starts]
 
 
-def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
+def text_to_cut(encoding: Encoding, limit: int) -> tuple[Places, int]:
     """Return the indices of the tokens of the text to cut, and how many of them fit into a window."""
     sequences = [
         [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]

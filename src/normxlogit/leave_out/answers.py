@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Encoding
-from ..inputs.windows import Places
+from ..inputs.windows import Places, text_to_cut
 from ..model.forward_pass import ForwardPass, to_host
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -94,9 +94,7 @@ class TextAnswers:
         keys = [(w, tuple(i for i, token in enumerate(self._windows[w][1]) if token in removed)) for w in places]
         if len(places) == 1:
             return keys
-        (_, first), (_, last) = self._windows[places[0]], self._windows[places[-1]]
-        cut = encoding.sequence_ids[next(token for token in first if token not in set(last))]  # of two the longer text
-        content = {i for i, sequence in enumerate(encoding.sequence_ids) if sequence == cut and not encoding.special[i]}
+        content = set(text_to_cut(encoding, self.model.encoder.limit or len(encoding))[0])
         return [key for key in keys if not content.intersection(self._windows[key[0]][1]) <= removed] or keys[:1]
 
     def _mean(self, text: int, answers: list[Answer]) -> Answer:
