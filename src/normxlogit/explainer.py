@@ -146,8 +146,8 @@ class Explainer:
         Args:
             inputs: A text, a pair (tuple of two), or several in a list, a column or a row, frame or data set with one
                 column of texts; what `encode` returned, a tokenizer's output or its token ids; for question answering
-                (question, context), for multiple choice (prompt, list of choices), both tuples; for a causal language
-                model also chat messages; for image and audio classification a picture or samples, or a list of them.
+                (question, context), for multiple choice (prompt, list of choices), both tuples; chat messages, of one
+                chat or of several in a list; for image and audio classification a picture or samples, or a list of them.
             **options: What is explained and how, see `keywords.Explain`.
 
         Returns:

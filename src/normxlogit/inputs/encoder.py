@@ -117,6 +117,10 @@ class Encoder:
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text, None), single
 
+    def encode_rendered(self, texts: list[Text], *, long_text: LongText | None) -> list[Encoding]:
+        """Encode texts that a chat template has written, with all special tokens that they get."""
+        return self._encode(texts, long_text, None, add_special_tokens=False)
+
     def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
         """Return what was tokenised before as `encode_input` does, None for anything else."""
         if isinstance(inputs, Encoding):
@@ -264,7 +268,9 @@ class Encoder:
         doubled = doubled_special_tokens(encoded["input_ids"], list(map(bool, encoded["special_tokens_mask"])))
         return [int(index) for i, index in enumerate(encoded["input_ids"]) if i not in doubled]
 
-    def _encode(self, texts: list[Text], long_text: LongText | None, max_length: int | None) -> list[Encoding]:
+    def _encode(
+        self, texts: list[Text], long_text: LongText | None, max_length: int | None, **options: bool
+    ) -> list[Encoding]:
         """Encode texts and pairs, checked and truncated to the model's length."""
         if long_text not in (None, *get_args(LongText)):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
@@ -276,7 +282,7 @@ class Encoder:
             places = [index for index, text in enumerate(texts) if isinstance(text, tuple) == pairs]
             if not places:
                 continue
-            encoded = self._tokenize([texts[index] for index in places], **self._token_details)
+            encoded = self._tokenize([texts[index] for index in places], **self._token_details, **options)
             for row, index in enumerate(places):
                 encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
                 self._check_encoding(encoding, index)

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from .chat import Content
     from .media.sounds import Sound
 
 
@@ -113,6 +114,7 @@ class Encoding:
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
         media: The pictures and sounds beside the words.
         extra_inputs: The model's inputs that hold them, with their batch axis.
+        contents: Where the contents of chat messages are in the text; None for a text that was one from the start.
     """
 
     inputs: Mapping[str, list[int]]
@@ -129,6 +131,7 @@ class Encoding:
     signal: EncodedSignal | None = None
     media: tuple[EncodedMedium, ...] = ()
     extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
+    contents: "tuple[Content, ...] | None" = None
 
     @property
     def ids(self) -> list[int]:
