@@ -43,6 +43,12 @@ OfVerify = Annotated[
 ]
 
 
+OTHER_ANSWER = (
+    "Another answer, which the whole one is explained against: the prompt's scores add up, with sink and bias, to the "
+    "difference of what is explained of both. With a target, or as an index, a token that is subtracted at every place."
+)
+
+
 class Generate(TypedDict, total=False):
     """Keywords of `Explainer.generate`."""
 
@@ -51,7 +57,7 @@ class Generate(TypedDict, total=False):
         "A token (without a leading space it starts a word) or its index, explained at every position; None for each "
         "generated token itself.",
     ]
-    contrast: Contrast
+    contrast: Annotated[Choice | None, OTHER_ANSWER]
     layers: OfLayers
     method: ByMethod
     verify: OfVerify
@@ -59,6 +65,10 @@ class Generate(TypedDict, total=False):
 
 class ExplainCompletion(Generate, total=False):
     """Keywords of `Explainer.explain_completion`."""
+
+    contrast: Annotated[  # type: ignore[misc]  # wider
+        Choice | Sequence[int] | Sequence[str] | None, OTHER_ANSWER + " Of several prompts one for each."
+    ]
 
     targets: Annotated[
         Sequence[Choice] | Sequence[Sequence[Choice]] | None,

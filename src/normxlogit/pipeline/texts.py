@@ -31,6 +31,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from .completions.sequences import explain_next_words, names_sequences
 from .long_texts import merge_windows, spread, window_around, windows
 from .options import Options, provenance
 from .progress import progress_bar
@@ -76,6 +77,10 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
         return explain_choices(model, inputs, options)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     options.check_count(len(encodings))
+    if names_sequences(model, options):
+        encodings = model.task.locate(encodings, options.position)
+        results = explain_next_words(model, encodings, options)
+        return results[0] if single else Attributions(results)
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)

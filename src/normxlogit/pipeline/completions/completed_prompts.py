@@ -35,6 +35,7 @@ class Completed:
         prompt_tokens: Tokens of the encoding that stand before the completion.
         prompt: The prompt as one text, with its messages, pictures and sounds.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
+        other: The same prompt with another completion, which this one is explained against.
     """
 
     encoding: Encoding
@@ -42,6 +43,7 @@ class Completed:
     prompt_characters: int
     prompt: ReadPrompt = NO_MESSAGES
     named_sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    other: "Completed | None" = None
 
     def joined(self) -> "Completed":
         """Return a copy with the source of an encoder-decoder model on a line before the decoder's text.

@@ -69,7 +69,7 @@ def _verified(
 
     def nats_without(removed: list[Tokens]) -> Iterable[float]:
         present = [[set(units).isdisjoint(part.tokens) for part in removable.parts] for units in removed]  # (N, W)
-        return map(float, ablations(np.array(present)).sum(1))
+        return map(float, ablations.nats(np.array(present)))
 
     return _with_losses(g, removable, verify, nats_without)
 
