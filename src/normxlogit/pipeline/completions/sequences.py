@@ -169,9 +169,10 @@ def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Att
             run = model.run(model.batch([encoding], [0]))
         choices = [int(model.task.default_target(run.logits))]
     contrast = None if options.contrast is None else _completed(model, encoding, options.contrast)
-    rows = [
-        explain_answer(model, replace(_completed(model, encoding, choice), other=contrast), plain) for choice in choices
-    ]
+    answers = [replace(_completed(model, encoding, choice), other=contrast) for choice in choices]
+    if contrast is not None and any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
+        raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
+    rows = [explain_answer(model, answer, plain) for answer in answers]
     first = replace(rows[0], text=encoding.text)
     if options.target is None or is_choice(options.target):
         return first

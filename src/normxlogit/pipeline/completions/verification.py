@@ -131,7 +131,7 @@ def _sources(
     of_media = iter(media_sources(completed, division))
     parts, pieces = [], []
     for i in whole.units.sources:
-        name = whole.units.names[i]
+        name = whole.units.names[i] or whole.units.text[i]
         if whole.units.kind[i] in ("medium", "region"):
             piece = next(of_media)
         else:
