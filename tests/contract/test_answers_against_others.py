@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, normalizers
+from transformers import PreTrainedTokenizerFast
 
 from normxlogit import ALL, Explainer, InputError, TargetError
 from tests import tiny
@@ -165,6 +167,19 @@ def test_with_a_target_and_as_an_index_a_contrast_is_a_token_at_every_place(writ
     np.testing.assert_allclose(total(by_index), expected, atol=1e-3)
     by_name = writer.explain_completion(PROMPT, CHOSEN, target="cat", contrast="mat")
     np.testing.assert_allclose(total(by_name), [(r[tiny.VOCABULARY["cat"]] - r[mat]).item() for r in logits], atol=1e-3)
+
+
+def test_words_of_a_tokenizer_that_puts_a_space_before_every_text_follow_the_text() -> None:
+    pieces = ["<unk>", "▁", "▁the", "▁cat", "▁New", "▁York", "▁Los", "▁Angeles", "a"]
+    backend = Tokenizer(models.Unigram([(piece, -float(len(piece) < 2)) for piece in pieces], 0))
+    backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", eos_token="▁")
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer)
+    answer = explainer.explain_completion("the cat", " New York", contrast=" Los Angeles")
+    for target, contrast in (("New York", "Los Angeles"), (" New York", " Los Angeles")):
+        words = explainer("the cat", target=target, contrast=contrast)
+        np.testing.assert_allclose(words.scores, answer.scores, atol=1e-6)
+    assert len(explainer.explain_completion("the cat", " New York").generated) == 2
 
 
 @pytest.mark.parametrize("family", ["bart", "t5"])

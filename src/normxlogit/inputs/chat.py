@@ -132,12 +132,12 @@ def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
     if is_table(inputs):
         chats = _chats_of_table(collected(inputs))
         return None if chats is None else (chats, False)
-    if pairs and isinstance(inputs, list | tuple) and any(isinstance(item, tuple) for item in inputs):
+    items = list(inputs) if isinstance(inputs, list | tuple) else []
+    if items and isinstance(items[0], (str, tuple) if pairs else str):  # of very many texts the first will do
         return None
     if is_chat(inputs):
         return [inputs], True
-    several = isinstance(inputs, list | tuple) and bool(inputs) and all(map(is_chat, inputs))
-    return (list(inputs), False) if several else None
+    return (items, False) if items and all(map(is_chat, items)) else None
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:

@@ -49,12 +49,6 @@ ExtraInputs = Annotated[
 ]
 
 
-OTHER_ANSWER = (
-    "Another answer, which the whole one is explained against: the prompt's scores add up, with sink and bias, to the "
-    "difference of what is explained of both. With a target, or as an index, a token that is subtracted at every place."
-)
-
-
 class Generate(TypedDict, total=False):
     """Keywords of `Explainer.generate`."""
 
@@ -63,7 +57,12 @@ class Generate(TypedDict, total=False):
         "A token (without a leading space it starts a word) or its index, explained at every position; None for each "
         "generated token itself.",
     ]
-    contrast: Annotated[Choice | None, OTHER_ANSWER]
+    contrast: Annotated[
+        Choice | Sequence[int] | Sequence[str] | None,
+        "Another answer (its text or token ids; of several completions one for each), which the whole one is explained "
+        "against: the prompt's scores add up, with sink and bias, to the difference of what is explained of both. With "
+        "a target, and as an index, a token that is subtracted at every place.",
+    ]
     layers: OfLayers
     method: ByMethod
     verify: OfVerify
@@ -71,10 +70,6 @@ class Generate(TypedDict, total=False):
 
 class ExplainCompletion(Generate, total=False):
     """Keywords of `Explainer.explain_completion`."""
-
-    contrast: Annotated[  # type: ignore[misc]  # wider
-        Choice | Sequence[int] | Sequence[str] | None, OTHER_ANSWER + " Of several prompts one for each."
-    ]
 
     targets: Annotated[
         Sequence[Choice] | Sequence[Sequence[Choice]] | None,
