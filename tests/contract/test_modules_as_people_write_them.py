@@ -422,9 +422,7 @@ def test_a_repository_with_code_of_its_own_is_explained_on_the_command_line(tmp_
 def test_the_boxes_of_a_tokenised_page_are_read_with_its_tokens(kind, method):
     settings = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
     settings |= {"max_2d_position_embeddings": 100, "pad_token_id": 0}
-    config = LayoutLMConfig(
-        vocab_size=tiny.SIZE, num_labels=3, max_2d_position_embeddings=100, pad_token_id=0, **settings
-    )
+    config = LayoutLMConfig(vocab_size=tiny.SIZE, num_labels=3, **settings)
     model, tokenizer = plain.grown(kind(config)), tiny.tokenizer_for("bert")
     encoded = tokenizer(tiny.TEXTS, padding=True, return_tensors="pt")
     corners = torch.randint(0, 50, (*encoded.input_ids.shape, 2), generator=torch.Generator().manual_seed(0))

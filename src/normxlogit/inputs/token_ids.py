@@ -106,8 +106,8 @@ def _fields_of_tokens(encoded: Mapping[str, Any], names: Sequence[str]) -> dict[
     """Return the fields of a tokenizer's output, (B, T), or of several numbers for each token, such as a box."""
     fields = {name: _rows_of_numbers(encoded[name], name) for name in names}
     shape = fields["input_ids"].shape
-    if _length(encoded["input_ids"]) == shape[1] and shape[0] == 1:  # of one text, without the axis of texts
-        fields = {name: values[None] if values.shape[:1] == shape[1:] else values for name, values in fields.items()}
+    if _length(next(iter(encoded["input_ids"]))) is None:  # of one text, without the axis of texts
+        fields = {name: values[None] if len(values) == shape[1] > 1 else values for name, values in fields.items()}
     for name, values in fields.items():
         _check_shape(values, name, shape)
     return fields
