@@ -469,6 +469,11 @@ class Explainer:
         verify = checked_verify(options.get("verify"))
         return explain_similarity(self._model, first, second, chosen_method, matrix=matrix, verify=verify)
 
+    @property
+    def task_model(self) -> TaskModel:
+        """The model with its task, for what explains many inputs at once: its batches, forward passes and identity."""
+        return self._model
+
     @cached_property
     def _language_model(self) -> TaskModel:
         return self._model.generating()

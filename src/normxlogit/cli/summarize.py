@@ -6,7 +6,7 @@ import typer
 
 from ..errors import InputError
 from . import options
-from .console import check_run_output, deliver, deliver_result, format_for, quiet
+from .console import check_run_output, deliver_result, format_for, quiet
 
 
 def summarize(
@@ -49,11 +49,8 @@ def summarize(
                 None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
             )
     summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
-    if kind == "html":
-        deliver(summary_page(summary), output)
-        return
     heading_and_blocks = [
         ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)
     ]
     blocks = [block for heading, rest in heading_and_blocks for block in (*heading, *rest)]
-    deliver_result(summary, kind, output, [blocks])
+    deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)

@@ -81,7 +81,7 @@ class Task:
         target_kind: The kind of target: a label, a token or a value.
         measured: What the answers to shortened inputs are compared by.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
-        classifies_texts: Whether the answer to a text is one label of several, or a value.
+        classifies_texts: Whether the answer to a text is labels, or a value.
         shown_labels: The names of the model's outputs.
         extractive: Whether a prediction is a piece of the text, and not one of the outputs.
         compares: Whether an input is several texts whose answers are compared.

@@ -35,7 +35,7 @@ class Classification(Task):
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
         super().__init__(labels, tokenizer)
         self.problem: Problem = problem
-        self.classifies_texts = self.reads_tokens and not self.per_token and problem != "multi-label"
+        self.classifies_texts = self.reads_tokens and not self.per_token
         if problem == "regression":
             self.target_kind = self.measured = "value"
             self.outcomes = None
