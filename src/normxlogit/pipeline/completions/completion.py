@@ -207,7 +207,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
         notes = (
             *result.notes,
             *autocast_note(run.batch.inputs, run.dtype),
-            *model.parts.unverified,
+            *model.notes,
             *same_contrast,
         )
         results.append(replace(result, notes=notes))
