@@ -136,7 +136,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
     target = columns.target
     batch_targets = describe_targets(target, columns.ids, columns.contrast, columns.places)
-    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.copy.form.note, *model.parts.unverified)
+    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.notes)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
