@@ -39,6 +39,7 @@ def attribute(
     output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
     model: options.Model = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     method: Annotated[
         str | None,
         typer.Option(
@@ -248,7 +249,7 @@ def attribute(
         limit_cached_kernels()
         if engine == "ray" and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
-        explainer = options.load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, batch_tokens=batch_tokens)
         if kind is Predictions:
             job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
             has_words = explainer.task_model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)

@@ -44,6 +44,7 @@ def explain(
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,7 +96,7 @@ def explain(
         from ..tasks.targets import typed_targets
 
         chosen_methods = [method_named(text) for text in method or ()]
-        explainer = options.load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         methods_or_default: Sequence[Method | None] = chosen_methods or [None]
         keywords: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, methods_or_default, inputs)}
         if not explainer._model.task.compares or long_text != "truncate":  # models that compare texts refuse it

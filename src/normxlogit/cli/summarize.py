@@ -21,6 +21,7 @@ def summarize(
     ] = None,
     model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     output_format: options.OutputFormat = None,
@@ -44,7 +45,9 @@ def summarize(
         manifest = Folder(folder).read_manifest()
         with quiet():
             name = model or (manifest.model["name"] if manifest else None)
-            explainer = options.load(None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file)
+            explainer = options.load(
+                None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
+            )
     summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
     heading_and_blocks = [
         ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)

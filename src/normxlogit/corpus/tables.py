@@ -91,7 +91,7 @@ def _shared_by_predictions(
             "contrast": None if contrast is None else model.task.output_name(contrast),
             "contrast_id": contrast,
         },
-        "quantity": model.task.quantity,
+        "quantity": method.quantity_on(model.task, contrasted=contrast is not None),
         "layers": list(layers[0]) if layers and layers[0] else None,
         "settings": method.settings,
         "merge": method.word_merge,
