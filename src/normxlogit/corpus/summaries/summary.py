@@ -245,7 +245,7 @@ class _Run(RunTables):
         )  # (id, text) by row
 
         def with_examples(units: Sequence[tuple[Unit, list[int]]]) -> list[Unit]:
-            return [unit._replace(examples=[texts[row][0] for row in rows]) for unit, rows in units]
+            return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
 
         counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
         count_of_grids = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'
