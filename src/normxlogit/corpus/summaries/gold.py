@@ -96,14 +96,14 @@ def compared_with_gold(run: RunTables, layer: int, top: int, least: int) -> dict
         top: Most answers and units in each list.
         least: Least occurrences of a unit.
     """
-    shares = run.ask("SELECT prediction, avg(is_right::INT) AS share FROM judged GROUP BY 1 HAVING share IS NOT NULL")
+    right = "SELECT prediction, avg(is_right::INT) FROM judged WHERE is_right IS NOT NULL GROUP BY 1 ORDER BY 1"
     counts = run.ask("SELECT unnest(gold) AS label, count(*) FROM judged GROUP BY label ORDER BY 2 DESC, 1")
     label_names = run.common.get("labels")
     known = set(map(str, label_names)) if isinstance(label_names, list) else None  # None of a vocabulary
     mistakes, tried = _mistakes(run, top, least)
     return {
         "accuracy": run.ask("SELECT avg(is_right::INT) FROM judged")[0][0],
-        "right": dict(shares),
+        "right": dict(run.ask(right)),
         "unknown": {label: n for label, n in counts if known is not None and label not in known},
         "wrong": _wrong(run, layer, top),
         "mistakes": mistakes,
