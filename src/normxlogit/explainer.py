@@ -10,7 +10,7 @@ from torch import nn
 from typing_extensions import Unpack
 
 from .copies.clone import unwrapped, without_recording_hooks
-from .frozen.conservation import Balance
+from .frozen.proof import Balance
 from .inputs.chat import Prompt
 from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding
