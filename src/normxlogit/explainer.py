@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
-from .frozen.conservation import Balance
+from .frozen.proof import Balance
 from .inputs.chat import Prompt
 from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding

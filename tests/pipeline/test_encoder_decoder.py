@@ -10,9 +10,9 @@ import transformers
 from transformers.models.t5 import modeling_t5
 
 from normxlogit import Attribution, Citations, DataError, Explainer, MethodError
-from normxlogit.frozen import runner
+from normxlogit.frozen import frozen_model
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readout import SOURCE, WORDS
+from normxlogit.frozen.readouts import SOURCE, WORDS
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from tests import tiny
@@ -181,7 +181,7 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
     explainer, kept, found = explainer_for(family), {}, {}
     explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
     for long in (10_000, 1):
-        monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", long)
+        monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", long)
         with shapes_kept() as shapes:
             encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
             batch = explainer._language_model.batch([encoding], [0], encode_sources=False)

@@ -11,8 +11,8 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError
-from ..frozen.conservation import Balance
 from ..frozen.frozen_model import FrozenModel
+from ..frozen.proof import Balance
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
