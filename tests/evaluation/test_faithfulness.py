@@ -133,6 +133,22 @@ def test_scores_of_another_library():
     assert faithfulness.summarise("theirs", by_protocol).aopc == pytest.approx(direct.aopc)
 
 
+def test_each_distinct_text_is_asked_once():
+    explainer = tiny.explainer("bert")
+    keys = [(0, ()), (0, (1,)), (1, ()), (0, (1,))]
+    rows = []
+    handle = explainer._model.module.register_forward_pre_hook(
+        lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    answers = faithfulness.PredictionsWithout(explainer, explainer.encode(["bad movie", "good movie"]))
+    first, second = answers(keys), answers(keys)
+    handle.remove()
+    assert sum(rows) == 3
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first[1], first[3])
+    assert not np.array_equal(first[0], first[1])
+
+
 def test_a_paired_test_tells_methods_apart():
     rng = np.random.default_rng(0)
     drop = rng.random((40, 9))

@@ -5,7 +5,7 @@ See NormXLogit, EMNLP 2025, section 4.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,8 @@ from ..errors import DataError, InputError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import TextAnswers
-from ..leave_out.removal import TextRemoval, masks
+from ..leave_out.outcomes import Outcomes, in_batches
+from ..leave_out.removal import TextRemoval, tokens_removed
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -26,7 +27,7 @@ from .statistics import mean_interval
 
 __all__ = [
     "LEVELS",
-    "AnswersWithout",
+    "PredictionsWithout",
     "Faithfulness",
     "Measurement",
     "Protocol",
@@ -159,7 +160,7 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
-    answers: "AnswersWithout | None" = None,
+    answers: "PredictionsWithout | None" = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
@@ -183,7 +184,7 @@ def evaluate(
     examples = list(examples)
     labels = checked_labels(explainer._model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = answers or AnswersWithout.of(explainer, encodings)
+    answers = answers or PredictionsWithout(explainer, encodings)
     results = []
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         attributions: list[Attribution] = []
@@ -214,7 +215,7 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
 def measure_attributions(
     explainer: Explainer,
     attributions: Sequence[Attribution],
-    labels: Sequence[float],
+    labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
 ) -> Measurement:
@@ -223,7 +224,7 @@ def measure_attributions(
     Args:
         explainer: The model that classifies the perturbed texts.
         attributions: Results with one score for each token, and with their texts.
-        labels: Gold labels.
+        labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
 
     Raises:
@@ -238,45 +239,63 @@ def measure_attributions(
     for index, a in enumerate(attributions):
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
-    scores, answers = [a.scores for a in attributions], AnswersWithout.of(explainer, encodings)
+    scores, answers = [a.scores for a in attributions], PredictionsWithout(explainer, encodings)
     measured = measure(answers, encodings, scores, labels, protocol=protocol)
     return _with_flips(measured, answers, attributions)
 
 
-def _with_flips(measured: Measurement, answers: "AnswersWithout", attributions: Sequence[Attribution]) -> Measurement:
+def _with_flips(
+    measured: Measurement, answers: "PredictionsWithout", attributions: Sequence[Attribution]
+) -> Measurement:
     """Return the measurement with the outputs without deleted words."""
-    deletions = delete_words(answers.deleted, attributions)
+    without_words = answers.without_words(attributions)
+    deletions = delete_words(without_words, attributions)
     if measured.regression:
         return replace(measured, falls=deletions.falls)
-    flippable = flips_by_some_word(answers.deleted, attributions)
+    flippable = flips_by_some_word(without_words, attributions)
     return replace(measured, falls=deletions.falls, flips=deletions.flips, flippable=flippable)
 
 
-class AnswersWithout(NamedTuple):
+class PredictionsWithout(Outcomes[TextRemoval, Floats]):
     """A model's answers to texts without some of their tokens, each distinct text run once.
 
-    Attributes:
-        perturbed: The answers where tokens are masked, or deleted from the texts of an autoregressive model.
-        deleted: The answers where they are deleted.
+    Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or
+    the output of a regression model, (C,) each.
+
+    Args:
+        explainer: The model.
+        encodings: The texts.
     """
 
-    perturbed: TextAnswers
-    deleted: TextAnswers
-
-    @classmethod
-    def of(cls, explainer: Explainer, encodings: Sequence[Encoding]) -> "AnswersWithout":
-        """Return the answers to encodings, which measure what the model predicts for the whole texts."""
+    def __init__(self, explainer: Explainer, encodings: Sequence[Encoding]) -> None:
         model = explainer._model
-        predicted = explainer(encodings, method="random", token_predictions=False)
-        deleted = TextAnswers(model, encodings, predicted)
-        return cls(TextAnswers(model, encodings, predicted, masked=True) if masks(model) else deleted, deleted)
+
+        def read(perturbed: list[Encoding], _: object) -> Floats:
+            logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)
+            probabilities = model.task.probabilities(logits)  # (B, C)
+            rows: Floats = (logits if probabilities is None else probabilities).double().cpu().numpy()  # (B, C)
+            return rows
+
+        super().__init__(in_batches(model, tokens_removed(model, encodings), read))
+        self.model, self._encodings = model, encodings
+        self._without_words: TextAnswers | None = None
+
+    def without_words(self, attributions: Sequence[Attribution]) -> TextAnswers:
+        """Return the answers to the same texts without deleted words; all methods explain the same predictions.
+
+        Args:
+            attributions: Explanations of the texts.
+        """
+        if self._without_words is None:
+            self._without_words = TextAnswers(self.model, self._encodings, attributions)
+        return self._without_words
 
 
 def measure(
-    answers: AnswersWithout,
+    answers: PredictionsWithout,
     encodings: Sequence[Encoding],
     scores: TokenScores,
-    labels: Sequence[float],
+    labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
 ) -> Measurement:
@@ -286,19 +305,14 @@ def measure(
         answers: The model's answers to the texts without some of their tokens.
         encodings: The N texts.
         scores: One score for each token of each text, higher for more important.
-        labels: Gold labels.
+        labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
     """
-    regression = answers.perturbed.model.task.target_kind == "value"
-
-    def answered(removals: list[TextRemoval]) -> tuple[Floats, Floats]:
-        """Return the probability of the label that is predicted for the whole text, (N,), and the outputs, (N,)."""
-        found = answers.perturbed(removals)
-        values = np.array([answer.value for answer in found])
-        ids = [np.nan if answer.prediction is None else answer.prediction.id for answer in found]
-        return values, values if regression else np.array(ids, dtype=np.float64)
-
-    original_values, outputs = answered([(text, ()) for text in range(len(encodings))])  # (N,) each
+    regression = answers.model.task.target_kind == "value"
+    full_answers = np.stack(answers([(text, ()) for text in range(len(encodings))]))  # (N, C)
+    labels_before = full_answers.argmax(1)  # (N,)
+    rows = np.arange(len(encodings))
+    original_values = full_answers[rows, labels_before]  # (N,)
     columns: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}  # (N,) for each level
     for level in LEVELS:
         top_removed, rest_removed = [], []
@@ -306,14 +320,16 @@ def measure(
             top, rest = split(encoding, token_scores, level, protocol)
             top_removed.append((text, tuple(sorted(top))))
             rest_removed.append((text, tuple(sorted(rest))))
-        values_without_top, outputs_without_top = answered(top_removed)
-        drop = original_values - values_without_top  # (N,)
-        drop_without_rest = original_values - answered(rest_removed)[0]  # (N,)
+        answers_without_top = np.stack(answers(top_removed))  # (N, C)
+        drop = original_values - answers_without_top[rows, labels_before]  # (N,)
+        drop_without_rest = original_values - np.stack(answers(rest_removed))[rows, labels_before]  # (N,)
         columns["drop"].append(np.abs(drop) if regression else drop)
         columns["kept"].append(np.abs(drop_without_rest) if regression else drop_without_rest)
-        columns["outputs"].append(outputs_without_top)
+        outputs_without_top = answers_without_top.ravel() if regression else answers_without_top.argmax(1)
+        columns["outputs"].append(outputs_without_top.astype(np.float64))
     stacked = {name: np.stack(values, 1) for name, values in columns.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)
+    outputs = full_answers.ravel() if regression else labels_before.astype(np.float64)  # (N,)
     return Measurement(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, outputs)
 
 

@@ -17,7 +17,7 @@ from ..model.task_model import TaskModel
 from ..results.storage.files import read_json, write_text
 from ..results.storage.schema import check, plain
 from .datasets import Example
-from .faithfulness import AnswersWithout, Faithfulness, Protocol, checked_labels, encode, evaluate
+from .faithfulness import Faithfulness, PredictionsWithout, Protocol, checked_labels, encode, evaluate
 
 BOTH_NORMS = ("normxlogit", "input-norm")
 
@@ -137,7 +137,7 @@ def run_methods(
     checked_labels(explainer._model, examples)
     results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer._model, results_depend_on, Faithfulness | Refused)
-    answers = AnswersWithout.of(explainer, encode(explainer, [example.text for example in examples], protocol))
+    answers = PredictionsWithout(explainer, encode(explainer, [example.text for example in examples], protocol))
     on_unfinished = unfinished(on_progress)
 
     def measure_method(method: Method) -> Faithfulness | Refused:

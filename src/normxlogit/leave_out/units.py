@@ -148,8 +148,7 @@ def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> 
         for match in re.finditer(re.escape(body), text):
             if match.start() in starts and match.end() in ends:
                 found += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
-    texts = a.units.text
-    found = found or [t for p in parts if body in (p.text.strip(), texts[p.tokens[0]].strip()) for t in p.tokens]
+    found = found or [token for part in parts if part.text.strip() == body for token in part.tokens]
     if not found:
         near = nearest(body, {part.text.strip() for part in parts})
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

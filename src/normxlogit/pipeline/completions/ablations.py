@@ -50,6 +50,7 @@ class Ablations:
     ) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
+        self._other = None if completed.other is None else Ablations(model, completed.other, sources, progress)
         ask = in_batches(model, self._without, self._read)
         self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress)
 
@@ -63,6 +64,11 @@ class Ablations:
             (N, G).
         """
         return np.stack(self._answers(map(tuple, present.tolist())))
+
+    def nats(self, present: npt.NDArray[np.bool_]) -> Array:
+        """Return the log-probability of the whole answer, less that of the other one if there is one, (N,)."""
+        nats: Array = self(present).sum(1)
+        return nats if self._other is None else nats - self._other.nats(present)
 
     def _without(self, present: tuple[bool, ...]) -> Encoding:
         """Return prompt and answer without the sources that are not present, one flag for each source."""

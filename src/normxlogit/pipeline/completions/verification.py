@@ -82,7 +82,7 @@ def _losses(
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
         present = [[not part <= set(removed) for part in parts] for _, removed in removals]  # (N, W)
-        return [Answer(None, float(nats), None) for nats in ablations(np.array(present)).sum(1)]
+        return [Answer(None, float(nats), None) for nats in ablations.nats(np.array(present))]
 
     return units, answers
 
@@ -138,7 +138,7 @@ def _sources(
     parts: list[UnitScore] = []
     pieces: dict[tuple[int, ...], NamedSpan] = {}
     for i in whole.units.sources:
-        name = whole.units.names[i]
+        name = whole.units.names[i] or whole.units.text[i]
         if whole.units.kind[i] in ("medium", "region"):
             piece = next(of_media)
         else:
