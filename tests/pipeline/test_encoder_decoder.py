@@ -87,7 +87,7 @@ def held_rms(self, x):
     return self.weight * (x * (x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon).rsqrt().detach())
 
 
-@pytest.mark.parametrize(("contrast", "layer"), [(None, 0), ("mat", 0), (None, 1)])
+@pytest.mark.parametrize(("contrast", "layer"), [(None, 0), (tiny.VOCABULARY["mat"], 0), (None, 1)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attention_held(
     family, contrast, layer, monkeypatch
