@@ -15,7 +15,7 @@ from .inputs.chat import Prompt
 from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding
 from .inputs.media.sounds import Recording
-from .inputs.texts import Text, repeatable
+from .inputs.texts import Text, repeatable, split_texts
 from .loading.load import load
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
@@ -160,6 +160,8 @@ class Explainer:
             UnsupportedModelError: If the method does not work on the model, or a proof fails (`HeadMismatchError`).
         """
         method = options.get("method")
+        if options.pop("is_split_into_words", None):
+            inputs = split_texts(inputs)
         if method is None:
             return explain_by_default(self._model, inputs, options)
         return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
@@ -204,18 +206,21 @@ class Explainer:
             return Attributions(results)
         return [Attributions(input_results) for input_results in zip(*results, strict=True)]
 
-    def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
+    def encode(
+        self, texts: Text | Iterable[Any], *, is_split_into_words: bool = False, max_length: int | None = None
+    ) -> list[Encoding]:
         """Encode texts once, to explain the encodings with several methods.
 
         Args:
             texts: A text, a pair, or several in any container.
+            is_split_into_words: Whether they are lists of words, as in a call.
             max_length: Read at most this many tokens of each.
 
         Raises:
             InputError: If a text cannot be read.
         """
         self._model.refresh()
-        return self._model.encoder(texts, max_length=max_length)
+        return self._model.encoder(split_texts(texts) if is_split_into_words else texts, max_length=max_length)
 
     def frozen_report(self, text: Text, target: Choice | None = None) -> Balance:
         """Return the contributions of a text and of each module's constants to the output, by the frozen network.

@@ -39,14 +39,11 @@ class PromptWorker:
 
     Raises:
         UnsupportedModelError: If the model is not a language model.
-        InputError: If its tokenizer reports no character offsets.
     """
 
     def __init__(self, model: TaskModel, settings: Settings, job: CompletionJob[Any]) -> None:
         self.model = model.generating()
         self.model.task.check_generates(self.model)
-        if not self.model.tokenizer.is_fast:
-            raise InputError("sources need a tokenizer that reports character offsets")
         self.settings = settings
         self.job = job
         # Each gives up where the first rows all fail; they count apart, as they run in different threads.

@@ -194,8 +194,6 @@ def _check_job(model: TaskModel, job: Predictions) -> None:
     model.refresh()
     if model.task.compares:
         raise UnsupportedModelError(f"a corpus is not explained by models of {model.task.purpose}")
-    if job.words and not model.tokenizer.is_fast:
-        raise InputError("words need a tokenizer that reports character offsets; leave them out to have tokens")
     check_target(model.task, model.output_count, job.target, job.contrast)
     if job.layers is None:
         return

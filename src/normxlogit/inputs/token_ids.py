@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from itertools import compress
+from itertools import compress, pairwise
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..errors import InputError
+from .alignment import with_decoded_words
 from .encoding import Encoding, readable_tokens
 from .texts import Text, named_columns, plain_cell, read_texts
 
@@ -78,7 +79,7 @@ def read_token_ids(
         inputs = {name: list(compress(values[row].tolist(), is_real)) for name, values in fields.items()}
         ids = inputs["input_ids"]
         check_ids(ids, vocabulary, f"row {first_row + row} of the encoded input")
-        offsets = words = None
+        offsets, words = None, None
         special = tuple(token_id in specials for token_id in ids)
         sequences: tuple[int | None, ...] = tuple(None if is_special else 0 for is_special in special)
         types = inputs.get("token_type_ids", [])
@@ -95,8 +96,22 @@ def read_token_ids(
             words = tuple(compress(backend.word_ids, is_real))
             sequences = tuple(compress(backend.sequence_ids, is_real))
             special = tuple(is_special is None for is_special in sequences)
-        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, words, sequences, special))
+        encoding = Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special)
+        if offsets is not None and words is not None and _begin_anew(offsets, words, sequences):
+            encoding = with_decoded_words(tokenizer, encoding, words)
+        result.append(encoding)
     return result
+
+
+def _begin_anew(
+    offsets: Sequence[tuple[int, int]], words: Sequence[int | None], sequences: Sequence[int | None]
+) -> bool:
+    """Return whether offsets are counted in each word, of words that were split before they were tokenised."""
+    tokens = [token for token in zip(sequences, words, offsets, strict=True) if token[0] is not None]
+    return any(
+        sequence == last_sequence and word != last_word and start < last_end
+        for (last_sequence, last_word, (_, last_end)), (sequence, word, (start, _)) in pairwise(tokens)
+    )
 
 
 def _without_other_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> Mapping[str, Any]:

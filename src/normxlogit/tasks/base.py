@@ -10,9 +10,10 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
 from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError, nearest
+from ..inputs.alignment import append_tokens
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoder import Encoder, LongText, append_tokens
+from ..inputs.encoder import Encoder, LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..parts.parts import Parts
@@ -491,5 +492,6 @@ def units_of_tokens(encoding: Encoding) -> Units:
         special=encoding.special,
         sequence=encoding.sequence_ids,
         spans=encoding.offsets,
+        words=encoding.words,
         ids=encoding.ids,
     )

@@ -81,7 +81,7 @@ def _token_index(encoding: Encoding, position: Any) -> int:
             raise InputError(f"position {place} is outside the text's {count} tokens")
         return place % count
     if encoding.offsets is None or encoding.text is None:
-        raise InputError("a position in characters needs the original text and a tokenizer that reports offsets")
+        raise InputError("a position in characters needs the text and the character offsets of its tokens")
     start, end = place if isinstance(place, tuple) else _span_of(encoding.text, place)
     if not 0 <= start < end <= len(encoding.text):
         raise InputError(f"{start} to {end} is not a span of the text, which has {len(encoding.text)} characters")
