@@ -156,12 +156,13 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
     pieces = _pieces(tokenizer, ids, text)
     if "".join(piece or "" for piece in pieces) == text:
         return tuple(pairwise(accumulate((len(piece or "") for piece in pieces), initial=0)))
-    for fold in (str, _compatible, _without_marks):
-        folded, places = _folded(text, fold)
-        literals = [None if piece is None else _folded(piece, fold)[0] for piece in pieces]
-        if (spans := _spans(literals, folded, places, text)) is not None:
-            return spans
-    return _spans(_common(literals, folded), folded, places, text)
+    for whole_words in (True, False):  # unknown tokens are whole words, except single bytes
+        for fold in (str, _compatible, _without_accents, _with_plain_signs):
+            folded, places = _folded(text, fold)
+            literals = [None if piece is None else _folded(piece, fold)[0] for piece in pieces]
+            if (spans := _spans(literals, folded, places, text, whole_words)) is not None:
+                return spans
+    return _spans(_common(literals, folded), folded, places, text, True)
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> list[str | None]:
@@ -183,8 +184,13 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> li
 
 
 def _folded(text: str, fold: Callable[[str], str]) -> tuple[str, list[int]]:
-    """Return a text whose characters are folded, without white space, with the place of each in the text."""
-    pairs = [(c, place) for place, character in enumerate(text) for c in fold(character) if not c.isspace()]
+    """Return a text whose characters are folded, without white space and controls, with their places in the text."""
+    pairs = [
+        (c, place)
+        for place, character in enumerate(text)
+        for c in fold(character)
+        if not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf")
+    ]
     return "".join(c for c, _ in pairs), [place for _, place in pairs]
 
 
@@ -193,10 +199,14 @@ def _compatible(character: str) -> str:
     return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
 
 
-def _without_marks(character: str) -> str:
-    """Return a character as `_compatible` does, without accents and controls; all punctuation is alike."""
-    kinds = ((c, unicodedata.category(c)) for c in _compatible(character))
-    return "".join("." if kind[0] == "P" else c for c, kind in kinds if kind not in ("Mn", "Cc", "Cf"))
+def _without_accents(character: str) -> str:
+    """Return a character as `_compatible` does, without accents."""
+    return "".join(c for c in _compatible(character) if unicodedata.category(c) != "Mn")
+
+
+def _with_plain_signs(character: str) -> str:
+    """Return a character as `_without_accents` does; all punctuation is alike."""
+    return "".join("." if unicodedata.category(c)[0] == "P" else c for c in _without_accents(character))
 
 
 def _common(literals: Sequence[str | None], text: str) -> list[str | None]:
@@ -215,7 +225,7 @@ def _common(literals: Sequence[str | None], text: str) -> list[str | None]:
     return kept
 
 
-def _spans(literals: Sequence[str | None], folded: str, places: Places, text: str) -> Spans | None:
+def _spans(literals: Sequence[str | None], folded: str, places: Places, text: str, whole_words: bool) -> Spans | None:
     """Return the spans of tokens in a text of which their literals are pieces, in their order.
 
     Args:
@@ -223,6 +233,7 @@ def _spans(literals: Sequence[str | None], folded: str, places: Places, text: st
         folded: The folded text.
         places: Where each of its characters is in the text.
         text: The text.
+        whole_words: Whether what is between the literals begins and ends where words do.
 
     Returns:
         The spans; None if there is no way to place the tokens, or more than one.
@@ -232,7 +243,8 @@ def _spans(literals: Sequence[str | None], folded: str, places: Places, text: st
     fixed = ["".join(literals[i] or "" for i in run) for is_gap, run in runs if not is_gap]
     opens, closes = bool(runs) and runs[0][0], bool(runs) and runs[-1][0]
     bounded = [_is_boundary(text, places, at) for at in range(len(folded) + 1)]
-    starts = _only_places(fixed, folded, bounded, opens, closes)
+    allowed = bounded if whole_words else [True] * len(bounded)
+    starts = _only_places(fixed, folded, allowed, opens, closes)
     if starts is None:
         return None
     ends = [at + len(piece) for at, piece in zip(starts, fixed, strict=True)]
@@ -256,21 +268,18 @@ def _spans(literals: Sequence[str | None], folded: str, places: Places, text: st
 
 
 def _only_places(
-    fixed: Sequence[str], text: str, boundaries: Sequence[bool], opens: bool, closes: bool
+    fixed: Sequence[str], text: str, allowed: Sequence[bool], opens: bool, closes: bool
 ) -> list[int] | None:
     """Return the places of literals with other text between them; None if there are none, or several ways.
 
-    What is between them are whole words, as unknown words are; where that is not possible, such as bytes, any text.
-    The arguments are those of `_first_places`.
+    The arguments are those of `_first_places`. The only way is the one that is found from either end.
     """
-    for allowed in (boundaries, [True] * len(boundaries)):
-        first = _first_places(fixed, text, allowed, opens, closes)
-        reverse = [piece[::-1] for piece in fixed[::-1]]
-        mirrored = _first_places(reverse, text[::-1], allowed[::-1], closes, opens)
-        if first is not None and mirrored is not None:
-            last = [len(text) - at - len(piece) for at, piece in zip(mirrored, reverse, strict=True)]
-            return first if first == last[::-1] else None
-    return None
+    first, reverse = _first_places(fixed, text, allowed, opens, closes), [piece[::-1] for piece in fixed[::-1]]
+    mirrored = _first_places(reverse, text[::-1], allowed[::-1], closes, opens)
+    if first is None or mirrored is None:
+        return None
+    last = [len(text) - at - len(piece) for at, piece in zip(mirrored, reverse, strict=True)]
+    return first if first == last[::-1] else None
 
 
 def _first_places(
@@ -312,7 +321,7 @@ def _spans_of_gap(
 
     They are words, or words and signs; the tokens of a single character or word, such as its bytes, all stand for it.
     """
-    spaced = [at for at in range(start + 1, end) if text[places[at - 1] + 1 : places[at]].isspace()]
+    spaced = [at for at in range(start + 1, end) if any(map(str.isspace, text[places[at - 1] : places[at]]))]
     edges = [at for at in range(start + 1, end) if bounded[at]]
     for cuts in (spaced, edges):
         if len(cuts) + 1 == count:
@@ -327,12 +336,14 @@ def _is_boundary(text: str, places: Places, at: int) -> bool:
     before, after = places[at - 1], places[at]
     if any(map(str.isspace, text[before + 1 : after])):
         return True
-    return before != after and not all(text[i].isalnum() and not _is_ideograph(text[i]) for i in (before, after))
+    return before != after and not all(_is_letter(text[place]) for place in (before, after))
 
 
-def _is_ideograph(character: str) -> bool:
-    """Return whether a character is an ideograph, which is a word by itself for many tokenizers."""
-    return unicodedata.category(character) == "Lo" and unicodedata.name(character, "").startswith("CJK")
+def _is_letter(character: str) -> bool:
+    """Return whether a character can be inside a word: neither punctuation nor an ideograph, as BERT splits texts."""
+    kind = unicodedata.category(character)
+    is_ideograph = kind == "Lo" and unicodedata.name(character, "").startswith("CJK")
+    return not (kind[0] == "P" or (kind[0] == "S" and character.isascii()) or is_ideograph)
 
 
 def _added_texts(

@@ -30,7 +30,8 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
-from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from ..tasks.targets import ALL, BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from .every_position import explain_every_position
 from .long_texts import merge_windows, spread, window_around, windows
 from .options import Options, provenance
 from .progress import progress_bar
@@ -77,6 +78,13 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    if options.position is ALL:
+        each = [options.only(index) for index in range(len(encodings))]
+        results = [
+            explain_every_position(model, encoding, of_text, explain_encodings)
+            for encoding, of_text in zip(encodings, each, strict=True)
+        ]
+        return results[0] if single else Attributions(results)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
     if options.verify is not None:

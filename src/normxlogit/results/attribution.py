@@ -258,7 +258,7 @@ class Attribution(Record):
             lambda scores: scores[index],
             targets=(self.targets[index],),
             diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
-            predictions=(self.predictions[index],) if of_completion and self.predictions else self.predictions,
+            predictions=(self.predictions[index],) if len(self.predictions) == len(self) else self.predictions,
             generated=(self.generated[index],) if self.generated else (),
             verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )

@@ -301,6 +301,15 @@ class Task:
         hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
         raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
 
+    def every_position(self, encoding: Encoding) -> list[int]:
+        """Return the tokens whose predictions `position=ALL` explains.
+
+        Raises:
+            InputError: If the task has no position to choose, or a text no such place.
+        """
+        self.locate([encoding], 0)
+        raise NotImplementedError
+
     def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse models whose answer to a single text cannot be explained.
 

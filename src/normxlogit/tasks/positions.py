@@ -11,12 +11,13 @@ from ..errors import InputError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import whole_number
+from .targets import All
 
 Place = int | str | tuple[int, int]
 """A token's index (negative from the end), a piece of the text, or a span of characters."""
 
-Position = Place | Sequence[Place | None] | None
-"""One place for all inputs, or a list with one for each; None for the task's default."""
+Position = Place | Sequence[Place | None] | All | None
+"""One place for all inputs, or a list with one for each; `ALL` for every place; None for the task's default."""
 
 
 def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
