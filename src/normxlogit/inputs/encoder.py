@@ -17,7 +17,7 @@ from ..errors import InputError
 from .alignment import aligned_offsets, spans_of_words
 from .columns import SPECIAL, EncodingColumns, spans_array
 from .encoding import Encoding, Spans, readable_tokens
-from .texts import SplitText, Text, begins_with_text, collected, pair_of, positive_integer, read_texts
+from .texts import WORDS, SplitText, Text, begins_with_text, collected, pair_of, positive_integer, read_texts
 from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
 
 LongText = Literal["truncate", "window", "error"]
@@ -129,8 +129,8 @@ class Encoder:
             return self._checked_together(inputs), False
         if (table := table_of_ids(inputs)) is not None:
             read_names = {*(self.names or ("token_type_ids",)), "input_ids", "attention_mask"}
-            unread = {name for name, column in table.items() if name not in read_names and not begins_with_text(column)}
-            return self.from_batch({name: column for name, column in table.items() if name not in unread}), False
+            read = {name: v for name, v in table.items() if name in read_names or name == WORDS or begins_with_text(v)}
+            return self.from_batch(read), False
         inputs = list(inputs) if isinstance(inputs, DataLoader) else inputs
         if is_list_of_encoded(inputs):
             return self._checked_together([e for item in inputs for e in self.from_batch(item)]), False
