@@ -10,7 +10,7 @@ from ..errors import DataError, InputError
 from ..inputs.chat import Prompt
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.encoder import LongText
-from ..inputs.texts import positive_integer
+from ..inputs.texts import WORDS, positive_integer
 from ..model.task_model import TaskModel
 from ..pipeline.arguments import checked_methods
 from ..pipeline.citations.cite import Answered, ask, ask_in, cite_answered
@@ -23,7 +23,7 @@ from ..results.storage.columns import CONVERSATION, TESTED
 from ..results.units.spans import PartKind, PartSpec, SourceKind, SourceSpec
 from ..results.units.words import MERGES, Merge
 from ..tasks.targets import All, Choice, Layers, TargetSpec
-from .rows.cells import conversation_cell, documents_cell, prompt_cell, text_cell
+from .rows.cells import conversation_cell, documents_cell, prompt_cell, split_cell, text_cell, words_cell
 from .rows.media import BESIDE, DEFAULTS
 from .rows.shards import InputColumns, TextColumn
 
@@ -151,8 +151,8 @@ class Predictions(Job):
     memory.
 
     Attributes:
-        text_column: The column of the texts, "text" by default; of pictures and sounds "path", "image", "audio" or
-            "file".
+        text_column: The column of the texts, or of lists of their words, "text" by default, or "tokens"; of pictures
+            and sounds "path", "image", "audio" or "file".
         pair_column: The column of second texts, for models of pairs.
         target_column: A column with the label, token or index to explain in each row.
         target: As in `Explainer.__call__`.
@@ -197,7 +197,7 @@ class Predictions(Job):
         for name, is_set in unfit.items():
             if media and is_set:
                 raise InputError(f"{name} is for texts, not for pictures and sounds")
-        usual, content = (DEFAULTS, "pictures or sounds, or their paths") if media else (("text",), "texts")
+        usual, content = (DEFAULTS, "pictures or sounds, or their paths") if media else (("text", WORDS), "texts")
         return replace(self, text_column=_column(self.text_column, "text_column", usual, names, content))
 
     def columns(self, *, media: bool) -> InputColumns:
@@ -205,7 +205,8 @@ class Predictions(Job):
         if media:
             return InputColumns({}, {"": str(self.text_column)}, target=self.target_column)
         texts = {"text": self.text_column, "text_pair": self.pair_column}
-        columns = {name: TextColumn((column,), text_cell) for name, column in texts.items() if column is not None}
+        columns = {name: TextColumn((column,), split_cell) for name, column in texts.items() if column is not None}
+        columns |= {f"{name} words": TextColumn(column.names, words_cell) for name, column in columns.items()}
         return InputColumns(columns, target=self.target_column)
 
     def result_kind(self, task_kind: str) -> str:

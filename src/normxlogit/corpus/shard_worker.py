@@ -1,5 +1,6 @@
 """The worker for shards of predictions, which local and Ray engines share."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from ..errors import HeadMismatchError, InputError, NormXLogitError, TargetError
 from ..inputs.batching import lengths_of
 from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
+from ..inputs.texts import SplitText
 from ..model.batch_attempts import batch_attempts
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options
@@ -101,9 +103,9 @@ class ShardWorker:
             problems = target_problems | problems
         rows = [i for i in range(len(table)) if i not in problems]
         readable = table.take(np.array(rows, np.int64)) if problems else table
-        inputs: list[Any] = media_of(readable) if self.settings.columns.media else readable["text"].to_pylist()
+        inputs: list[Any] = media_of(readable) if self.settings.columns.media else _texts(readable, "text")
         if self.job.pair_column is not None:
-            inputs = list(zip(inputs, readable["text_pair"].to_pylist(), strict=True))
+            inputs = list(zip(inputs, _texts(readable, "text_pair"), strict=True))
         encodings, unread = self.model.task.encode_rows(self.model, inputs, long_text=self.job.long_text)
         problems |= {rows[index]: reason for index, reason in unread.items()}
         rows = [row for index, row in enumerate(rows) if index not in unread]
@@ -186,6 +188,12 @@ class ShardWorker:
         if indices:
             self._halving(explain, indices, report)
         return results
+
+
+def _texts(table: Any, name: str) -> list[str]:
+    """Return a column of texts, those of split words with their words."""
+    pairs = zip(table[name].to_pylist(), table[f"{name} words"].to_pylist(), strict=True)
+    return [text if words is None else SplitText(json.loads(words)) for text, words in pairs]
 
 
 def _check_job(model: TaskModel, job: Predictions) -> None:

@@ -320,32 +320,21 @@ class Encoder:
             offsets = _offsets_in_text(backend.offsets, words)
         else:
             special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])
-            sequences = self._slow_sequences(special, first, second)
-            words = spans_of_words(text, sequences, self._slow_words(text, sequences))
+            sequences, indices = self._count_tokens(special, text)
+            words = spans_of_words(text, sequences, indices)
             offsets = aligned_offsets(self.tokenizer, ids, text, sequences, words)
         tokens = readable_tokens(self.tokenizer, ids)
         return Encoding(
             inputs, tokens, offsets, words, sequences, special, str(first), None if second is None else str(second)
         )
 
-    def _slow_sequences(self, special: tuple[bool, ...], first: str, second: str | None) -> tuple[int | None, ...]:
-        """Return the sequence id of each token by counting the first text's tokens, for slow tokenizers."""
-        of_first = len(special) if second is None else sum(map(len, self._slow_tokens(first)))
-        sequences: list[int | None] = []
-        for is_special in special:
-            sequences.append(None if is_special else 0 if of_first > 0 else 1)
-            of_first -= not is_special
-        return tuple(sequences)
-
-    def _slow_tokens(self, text: str) -> list[list[str]]:
-        """Return the tokens of a text, or of each of its words, by a slow tokenizer."""
-        return [self.tokenizer.tokenize(part) for part in (text.words if isinstance(text, SplitText) else [text])]
-
-    def _slow_words(self, text: Text, sequences: Sequence[int | None]) -> list[int | None]:
-        """Return the index of the word of each token by counting the tokens of each word, for slow tokenizers."""
-        pieces = [self._slow_tokens(part) for part in pair_of(text) if isinstance(part, SplitText)]
-        words = iter([word for part in pieces for word, tokens in enumerate(part) for _ in tokens])
-        return [None if sequence is None else next(words, None) for sequence in sequences]
+    def _count_tokens(self, special: Sequence[bool], text: Text) -> tuple[tuple[int | None, ...], list[int | None]]:
+        """Return which text, and which of its words, each token of a slow tokenizer is of, by counting their tokens."""
+        texts = [part.words if isinstance(part, SplitText) else (part,) for part in pair_of(text) if part is not None]
+        places = [(i, j) for i, words in enumerate(texts) for j in range(len(words))]
+        counted = iter([(i, j) for i, j in places for _ in self.tokenizer.tokenize(texts[i][j])])
+        of_token = [(None, None) if is_special else next(counted, places[-1]) for is_special in special]
+        return tuple(sequence for sequence, _ in of_token), [word for _, word in of_token]
 
     def _check_encoding(self, encoding: Encoding, index: int) -> None:
         """Refuse an encoding without ordinary tokens, with invalid ids, or of a pair for a model of single texts."""

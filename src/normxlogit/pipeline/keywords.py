@@ -36,12 +36,6 @@ OfLongText = Annotated[
 ]
 
 
-Split = Annotated[
-    bool | None,
-    "Whether texts are lists of words, as tokenizers call it: a list of strings is then one text, a tuple of two lists "
-    'a pair, a list of lists several texts. A column that is called "tokens" is read so by itself.',
-]
-
 OfVerify = Annotated[
     Verify,
     "Run the model again without this many of the words (regions of pictures, moments of sounds) of the highest "
@@ -107,7 +101,6 @@ class Explain(FromOutputs, total=False):
     """Keywords of a call, `explainer(inputs, ...)`."""
 
     verify: OfVerify
-    is_split_into_words: Split
     long_text: OfLongText
     progress: Annotated[
         bool | None, "Whether to show a progress bar on standard error; by default on a terminal, after a second."
@@ -120,7 +113,6 @@ class Compare(TypedDict, total=False):
     target: Annotated[Choice | None, "The name or index of a label or a token; None for the prediction."]
     contrast: Contrast
     position: AtPosition
-    is_split_into_words: Split
     long_text: OfLongText
 
 
