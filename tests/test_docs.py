@@ -119,7 +119,9 @@ GIVEN = {
         ),
     },
     "docs/corpus.md": lambda: reviews(),
-    "docs/your-model.md": lambda: own_models() | {"zero_shot_pipeline": zero_shot()},
+    "docs/your-model.md": lambda: (
+        own_models() | {"zero_shot_pipeline": zero_shot(), "dataset": {"tokens": [["a", "fine", "film"], ["bad"]]}}
+    ),
     "docs/other-packages.md": lambda: (
         own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))
     ),

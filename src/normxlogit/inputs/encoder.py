@@ -251,7 +251,7 @@ class Encoder:
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
             read_texts(text)
-        special = special and self.add_special_tokens
+        text, special = str(text), special and self.add_special_tokens  # a completion follows the text, not its words
         encoding = self._encoding_of_row(
             self._tokenize([text], add_special_tokens=special, **self._token_details), 0, text
         )

@@ -102,10 +102,10 @@ def _split(value: Any) -> Any:
     if not is_column(cells):
         return None
     cells = cells if isinstance(cells, tuple) else list(cells)
-    if cells and all(isinstance(word, str) for word in cells):
+    if all(isinstance(word, str) for word in cells):
         return SplitText(map(str, cells))
     parts = [_split(cell) for cell in cells]
-    if not parts or not all(isinstance(part, SplitText | tuple) for part in parts):
+    if not all(isinstance(part, SplitText | tuple) for part in parts):
         return None
     return tuple(parts) if isinstance(cells, tuple) and len(parts) == 2 else parts
 
