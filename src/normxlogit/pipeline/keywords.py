@@ -61,7 +61,7 @@ class Generate(TypedDict, total=False):
         "generated token itself.",
     ]
     contrast: Annotated[
-        Choice | Sequence[int] | Sequence[str] | None,
+        Choice | Sequence[int | str] | None,
         "Another answer (its text or token ids; of several completions one for each), which the whole one is explained "
         "against: the prompt's scores add up, with sink and bias, to the difference of what is explained of both. With "
         "a target, and as an index, a token that is subtracted at every place.",
