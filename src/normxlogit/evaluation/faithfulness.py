@@ -451,15 +451,18 @@ def _values(labels: Sequence[GoldLabel]) -> list[float]:
 
 def _class_marks(labels: Sequence[GoldLabel], class_names: list[str]) -> list[list[float]]:
     """Return a 1 for each gold label and a 0 for each other label of the model, (N, C)."""
+    # A negative number is not an index; it is refused below, as a missing label is.
+    labels_or_none = [None if isinstance(label, int | float) and label < 0 else label for label in labels]
     try:
-        gold_labels = read_gold(labels, enumerate(class_names))
+        gold_labels = read_gold(labels_or_none, enumerate(class_names))
     except InputError as error:
         raise DataError(str(error)) from None
     rows = []
     for index, gold in enumerate(gold_labels):
         indices = [class_names.index(of.name) if of.name in class_names else of.id for of in gold]
         known = [i for i in indices if i is not None and i < len(class_names)]
-        if len(known) < len(gold):
+        may_be_empty = isinstance(labels[index], Sequence) and not isinstance(labels[index], str)
+        if len(known) < len(gold) or not (gold or may_be_empty):
             label_names = ", ".join(f"{i} {name}" for i, name in enumerate(class_names))
             raise DataError(f"example {index} has label {labels[index]}; the model knows {label_names}")
         rows.append([float(i in known) for i in range(len(class_names))])

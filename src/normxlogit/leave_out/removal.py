@@ -82,7 +82,7 @@ def remove_tokens(
         inputs={**empty.inputs, "input_ids": start_ids},
         tokens=readable_tokens(model.tokenizer, start_ids),
         offsets=empty.offsets and ((0, 0),),
-        word_ids=empty.word_ids and (None,),
+        words=empty.words and ((0, 0),),
         sequence_ids=(None,),
         special=(True,),
         position=moved,

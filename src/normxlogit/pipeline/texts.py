@@ -33,8 +33,9 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
-from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from ..tasks.targets import ALL, BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
 from .completions.sequences import explain_next_words, names_sequences
+from .every_position import explain_every_position
 from .extra_inputs import with_extra_inputs
 from .long_texts import merge_windows, spread
 from .options import Options, provenance
@@ -86,6 +87,13 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
         results = explain_next_words(model, encodings, options)
         return results[0] if single else Attributions(results)
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    if options.position is ALL:
+        each = [options.only(index) for index in range(len(encodings))]
+        results = [
+            explain_every_position(model, encoding, of_text, explain_encodings)
+            for encoding, of_text in zip(encodings, each, strict=True)
+        ]
+        return results[0] if single else Attributions(results)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
     return results[0] if single else Attributions(results)

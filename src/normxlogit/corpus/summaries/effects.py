@@ -9,6 +9,7 @@ import numpy as np
 from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...inputs.encoding import Encoding
+from ...inputs.texts import SplitText, Text
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...leave_out.removal import TextRemoval, tokens_removed
 from ...model.identity import identity_of
@@ -122,12 +123,12 @@ def _encoded_texts(
     Returns:
         The encoding of each row, and its words (or tokens), each with the indices of its tokens.
     """
-    pair = "text_pair" if "text_pair" in run.kinds else "NULL"
+    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
     text_rows = run.ask(
-        f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
+        f"SELECT row, text, {pair}, sequence_ids, {split} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
         sorted(rows),
     )
-    texts = [text if second_text is None else (text, second_text) for _, text, second_text in text_rows]
+    texts = [_as_read([t for t in (first, second) if t is not None], *read) for _, first, second, *read in text_rows]
     encodings = model.encoder(texts, long_text="truncate") if texts else []
     words: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
     for (row, *_), encoding in zip(text_rows, encodings, strict=True):
@@ -135,11 +136,18 @@ def _encoded_texts(
             words[row] = [(token, (index,)) for index, token in enumerate(encoding.tokens)]
             continue
         parts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
-        merged = merge_words(  # of scores that are all 0: only the words are needed
-            np.zeros(len(encoding), np.float32), parts, encoding.offsets or (), encoding.sequence_ids, "sum"
-        )
+        no_scores, spans = np.zeros(len(encoding), np.float32), encoding.offsets or ()  # only the words are needed
+        merged = merge_words(no_scores, parts, spans, encoding.sequence_ids, "sum", split=encoding.words)
         words[row] = [(word.text, word.tokens) for word in merged]
     return {row: encoding for (row, *_), encoding in zip(text_rows, encodings, strict=True)}, words
+
+
+def _as_read(parts: Sequence[str], sequences: Sequence[int | None], spans: Sequence[Sequence[int]] | None) -> Text:
+    """Return a text or a pair with the words that the caller has split, whose characters each token of a word has."""
+    if spans is not None:
+        words = sorted({(of, *span) for of, span in zip(sequences, spans, strict=True) if of is not None})
+        parts = [SplitText(t[a:b] for of, a, b in words if of == i) for i, t in enumerate(parts)]
+    return (parts[0], parts[1]) if len(parts) == 2 else parts[0]
 
 
 def _effect(changes: Sequence[float], changed: Sequence[int] | None) -> Effect:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...copies.memory import reraise_out_of_memory
-from ...inputs.encoder import append_tokens
+from ...inputs.alignment import append_tokens
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel

@@ -13,7 +13,7 @@ from ...copies.pool import private_clone
 from ...copies.run import Site, run
 from ...copies.trace import path_of
 from ...errors import InputError, MethodError, TargetError
-from ...inputs.encoder import append_tokens
+from ...inputs.alignment import append_tokens
 from ...inputs.encoding import EncodedSignal, Encoding, readable_tokens
 from ...inputs.media.items import media_items
 from ...inputs.media.sounds import Sound, feature_extractor_of, is_sound, read_sound
