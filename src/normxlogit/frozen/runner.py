@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..copies.arithmetic import full_float32
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Lease, Pool, kind_of
 from ..copies.run import Pass, Replace, Site, run, without_autocast
@@ -136,9 +137,10 @@ class FrozenRunner:
                 with self.lock:
                     if not self.is_proved(batch, entry_place):
                         sample = first_text(self.model, batch)
-                        graph = self._prove(lease.leased, sample, run_at_text or run_copy)
+                        with full_float32() as is_changed:
+                            graph = self._prove(lease.leased, sample, run_at_text or run_copy)
                         self._proved[bool(batch.media), batch.has_source] = entry_place
-                        if sample is not batch or run_at_text is not None or self._is_long(batch):
+                        if is_changed or sample is not batch or run_at_text is not None or self._is_long(batch):
                             self.pool.release(lease)
                             lease, graph = self.pool.take(), None
                 graph = graph or run_copy(lease.leased, batch)

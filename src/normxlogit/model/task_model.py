@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace, embedded_of, states_of, without_autocast
@@ -216,7 +217,7 @@ class TaskModel:
         copy = self.copy
         if copy.parts is not None:
             return copy
-        with copy.lock:
+        with copy.lock, full_float32():
             if copy.parts is None:
                 sample, unverified = sample_of(batch, self.task), None
                 with input_errors(copy.module, batch.inputs), without_autocast(sample):
