@@ -58,7 +58,8 @@ class Explainer:
         labels: Names of its outputs instead of those in its configuration; of a zero-shot pipeline the candidates.
         pooling: How an embedding model pools its hidden states: "mean", "first" or "last"; by default as its files say.
         name: The name of the model in results.
-        batch_tokens: Most tokens (padding included) in one forward pass.
+        batch_tokens: Most tokens (padding included) in one forward pass, a quarter of it in one with gradients; longer
+            texts are backpropagated with gradient checkpointing. By default what fits into the free memory.
 
     Raises:
         UnsupportedModelError: If the model has no head of a supported kind, or `task` does not fit it.
@@ -77,7 +78,7 @@ class Explainer:
         labels: Sequence[str] | None = None,
         pooling: Pooling | None = None,
         name: str | None = None,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
     ) -> None:
         settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
         self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
@@ -107,7 +108,7 @@ class Explainer:
         trust_remote_code: bool = False,
         allow_pickle: bool = False,
         allow_missing_weights: bool = False,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         **options: Any,
     ) -> "Explainer":
         """Load a model to explain.

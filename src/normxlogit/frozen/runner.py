@@ -17,6 +17,7 @@ from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
+from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import Head
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from ..tasks.positions import logits_at
@@ -24,9 +25,6 @@ from .conservation import Balance, balance, constants_as_leaves, prove_conservat
 from .differentiable import differentiable, with_constant_weights
 from .head_answers import HeadAnswer, head_answers
 from .readout import Place, Readout
-
-MAX_TOKENS_KEPT = 2048
-"""Passes with more tokens use gradient checkpointing."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -110,6 +108,11 @@ class FrozenRunner:
     def ends_at_head(self) -> bool:
         """Whether a pass ends with the head's input, so that the logits of a vocabulary need no memory."""
         return self.model.task.vocabulary and self.model.parts.trunk is not None
+
+    @property
+    def tokens_kept(self) -> int:
+        """Most tokens of a pass whose graph is kept; longer ones use gradient checkpointing."""
+        return self.model.budget.tokens // GRAPH_MEMORY
 
     @property
     def layers(self) -> set[str]:
@@ -230,7 +233,7 @@ class FrozenRunner:
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
         source = batch.inputs["source"].numel() if batch.has_source else 0
-        return bool(batch.media) or batch.mask.numel() + source > MAX_TOKENS_KEPT
+        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
 
     def _prove(self, copy: nn.Module, batch: Batch, run_copy: RunCopy) -> PassGraph:
         """Prove on a pass over one text that its output is the model's, and that the contributions add up to it."""

@@ -18,9 +18,6 @@ MAX_PADDING_SHARE = 0.04
 FREE_PADDING_TOKENS = 32
 """Padding tokens that cost less than another forward pass, whatever their share."""
 
-GROWS_AFTER = 32
-"""So many consecutive batches must fit into memory before a larger one is tried again."""
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -153,50 +150,3 @@ def collate(
         padded[mask] = values
         inputs[name] = torch.from_numpy(padded).to(device)
     return Batch(inputs, inputs["attention_mask"].bool(), encodings, indices)
-
-
-class TokenBudget:
-    """Most tokens, padding included, in one forward pass.
-
-    Memory may run out because a batch is too large for the device, or because another process had it just then. So the
-    budget that fits is kept for the calls that follow, and doubled again after many batches that fitted. When a batch
-    fits that is as large as the one that failed, the lack of memory has passed, and the budget is the caller's again.
-
-    Args:
-        limit: The caller's limit; the budget never exceeds it.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = self.tokens = limit
-        self._failed_tokens = 0  # of the last batch that did not fit into memory
-        self._fitted_batches = 0  # since the budget was changed
-
-    def shrink(self, tokens: int, failed: int) -> None:
-        """Set the budget to fewer tokens.
-
-        Args:
-            tokens: The budget.
-            failed: Tokens of the batch that memory did not suffice for.
-        """
-        self.tokens, self._failed_tokens, self._fitted_batches = tokens, failed, 0
-
-    def restore(self, tokens: int) -> None:
-        """Set the budget to more tokens, and count the batches that fit anew."""
-        self.tokens, self._fitted_batches = tokens, 0
-
-    def fitted(self, tokens: int) -> bool:
-        """Record that a batch of this many tokens fitted into memory.
-
-        Returns:
-            Whether the budget has grown.
-        """
-        if self.tokens >= self.limit:
-            return False
-        self._fitted_batches += 1
-        if tokens >= self._failed_tokens:  # the lack of memory has passed
-            self.restore(self.limit)
-        elif self._fitted_batches >= GROWS_AFTER:
-            self.restore(min(2 * self.tokens, self.limit))
-        else:
-            return False
-        return True

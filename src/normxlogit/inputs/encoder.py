@@ -74,6 +74,7 @@ class Encoder:
         self.add_special_tokens = add_special_tokens
         self._virtual_ids = virtual_ids
         self._prefix = prefix
+        self._readable: dict[int, str] = {}  # tokens by id, which many texts share
 
     @property
     def limit(self) -> int | None:
@@ -316,7 +317,7 @@ class Encoder:
         else:
             special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])
             sequences = self._slow_sequences(special, first, second)
-        tokens = readable_tokens(self.tokenizer, ids)
+        tokens = readable_tokens(self.tokenizer, ids, self._readable)
         return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
 
     def _slow_sequences(self, special: tuple[bool, ...], first: str, second: str | None) -> tuple[int | None, ...]:
