@@ -8,6 +8,7 @@ import typer
 
 from ..errors import InputError
 from ..inputs.documents.documents import decoded
+from ..results.units.spans import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
 
@@ -43,6 +44,10 @@ def generate(
         str | None, typer.Option(help="A token to explain at every place; by default each generated token itself.")
     ] = None,
     contrast: Annotated[str | None, typer.Option(help="A token to subtract: why this and not that.")] = None,
+    parts: Annotated[
+        PartKind | None,
+        typer.Option(help="What is explained, with a backward pass for each; by default every generated token."),
+    ] = None,
     layers: options.LayerNumbers = None,
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
@@ -66,7 +71,7 @@ def generate(
     media += [{"type": "audio", "audio": path} for path in audio or ()]
     if media:
         request = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
-    keywords: dict[str, Any] = {"layers": layers_of(layers), "verify": options.verify_count(verify)}
+    keywords: dict[str, Any] = {"parts": parts, "layers": layers_of(layers), "verify": options.verify_count(verify)}
     with quiet():
         from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets
@@ -74,7 +79,7 @@ def generate(
         explainer = options.load(model, device, dtype, gguf_file)
         keywords |= typed_targets(explainer._model.task, [] if target is None else [target], contrast)
         if completion is None:
-            with status("generating, and explaining each token"):
+            with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
             ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
             if ended and isinstance(request, str) and has_chat_template(explainer._model.reader):

@@ -39,6 +39,11 @@ class Batch:
         """Whether the batch has padding, computed without a transfer from the device."""
         return min(lengths_of(self.encodings)) < self.mask.shape[1]
 
+    @cached_property
+    def starts(self) -> list[int]:
+        """How many tokens of padding stand before each text."""
+        return self.mask.int().argmax(-1).tolist() if self.padded else [0] * len(self.encodings)
+
     @property
     def has_source(self) -> bool:
         """Whether the pass runs an encoder on a source too, beside the decoder on these tokens."""
@@ -144,9 +149,20 @@ def collate(
             name: [value for encoding in encodings for value in encoding.inputs[name]] for name in encodings[0].inputs
         }
     )
-    inputs = {"attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device)}  # (B, T)
+    arrays = {"attention_mask": mask.astype(np.int64)}  # (B, T)
     for name, values in columns.items():
-        padded = np.full(mask.shape, pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
-        padded[mask] = values
-        inputs[name] = torch.from_numpy(padded).to(device)
+        numbers = np.asarray(values)  # (N,) or (N, ...)
+        padded = np.full((*mask.shape, *numbers.shape[1:]), pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
+        padded[mask] = numbers
+        arrays[name] = padded
+    inputs = on_device(arrays, device)
     return Batch(inputs, inputs["attention_mask"].bool(), encodings, indices)
+
+
+def on_device(arrays: Mapping[str, npt.NDArray[np.int64]], device: torch.device) -> dict[str, Tensor]:
+    """Bring arrays to a device in one transfer, which the host does not wait for."""
+    flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays.values()]))
+    if device.type == "cuda":
+        flat = flat.pin_memory()  # without which a transfer is waited for
+    parts = flat.to(device, non_blocking=True).split([array.size for array in arrays.values()])
+    return {name: part.view(array.shape) for (name, array), part in zip(arrays.items(), parts, strict=True)}

@@ -12,6 +12,7 @@ from ..inputs.texts import positive_integer
 from ..methods import Method
 from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
+from ..results.units.spans import PartSpec
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, Layers, TargetSpec, is_choice
 
@@ -26,6 +27,7 @@ class Options:
     Attributes:
         media_method: The method for prompts with a picture or a sound; None for `method`.
         verify: How many units of the highest scores are removed, see `keywords.Verify`.
+        parts: The parts of a generated completion that are explained; None for each token.
     """
 
     method: Method
@@ -39,6 +41,7 @@ class Options:
     progress: bool | None = None
     media_method: Method | None = None
     verify: Verify = None
+    parts: PartSpec = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""

@@ -36,7 +36,7 @@ Results = Attribution | Attributions[Attribution]
 def explain_generated(
     model: TaskModel, prompts: Any, max_new_tokens: int | None, options: Options, settings: Mapping[str, Any]
 ) -> Results:
-    """Generate completions of prompts, and explain every generated token.
+    """Generate completions of prompts, and explain every generated token, or the parts that the options name.
 
     Returns:
         One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
@@ -46,10 +46,15 @@ def explain_generated(
     if max_new_tokens is not None:
         settings["max_new_tokens"] = max_new_tokens
     if model.task.is_speech:
+        if options.parts is not None:
+            raise InputError("parts= divides what follows a prompt; of a transcript group_targets(...) does")
         return explain_speech(model, prompts, options, settings)
     prompt_list, single = _prompt_list(model, prompts)
     completed = generate_each(model, prompt_list, settings)
-    results = explain_completions(model, completed, [options] * len(completed))
+    if options.parts is None:
+        results = explain_completions(model, completed, [options] * len(completed))
+    else:
+        results = [explain_sources(model, prompt, options, None, options.parts) for prompt in completed]
     results = with_completion_verifications(model, completed, results, options.verify)
     return results[0] if single and len(results) == 1 else Attributions(results)
 
