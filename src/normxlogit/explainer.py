@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
-from .frozen.conservation import Balance
+from .frozen.proof import Balance
 from .inputs.chat import Prompt
 from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding
@@ -26,7 +26,7 @@ from .pipeline import keywords
 from .pipeline.arguments import checked_methods
 from .pipeline.citations.cite import cite, cite_each, cite_stream
 from .pipeline.completions.given_completion import explain_generation
-from .pipeline.completions.prompts import explain_generated, explain_written
+from .pipeline.completions.prompts import explain_generated, explain_written, without_other_answer
 from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.similarity import explain_similarity
@@ -160,8 +160,8 @@ class Explainer:
         Args:
             inputs: A text, a pair (tuple of two), or several in a list, a column or a row, frame or data set with one
                 column of texts; what `encode` returned, a tokenizer's output or its token ids; for question answering
-                (question, context), for multiple choice (prompt, list of choices), both tuples; for a causal language
-                model also chat messages; for image and audio classification a picture or samples, or a list of them.
+                (question, context), for multiple choice (prompt, list of choices), both tuples; chat messages, of
+                one chat or of several in a list; for image and audio classification a picture or samples, or several.
             **options: What is explained and how, see `keywords.Explain`.
 
         Returns:
@@ -303,8 +303,9 @@ class Explainer:
             UnsupportedModelError: If the model does not generate, or the method does not work on it.
         """
         own_options = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
+        own_options, other_answer = without_other_answer(own_options)
         explained = Options.of(own_options, **completion_methods(own_options.get("method")))
-        return explain_generated(self._language_model, prompt, max_new_tokens, explained, options)
+        return explain_generated(self._language_model, prompt, max_new_tokens, explained, options, other_answer)
 
     @overload
     def explain_completion(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
@@ -317,7 +318,7 @@ class Explainer:
     def explain_completion(
         self, prompt: Prompt | Iterable[Prompt], completion: Any, **options: Unpack[keywords.ExplainCompletion]
     ) -> Attribution | Attributions[Attribution]:
-        """Explain a given completion: every token by all tokens before it, or parts of it by sources.
+        """Explain a given completion: every token by all tokens before it, parts by sources, or against another one.
 
         One forward pass over the whole sequence; `sources` and `parts` take the least cost that the method allows.
 
@@ -336,8 +337,9 @@ class Explainer:
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
         sources, parts, merge = options.pop("sources", None), options.pop("parts", None), options.pop("merge", None)
-        explained = Options.of(options, **completion_methods(options.get("method")))
-        return explain_written(self._language_model, prompt, completion, explained, sources, parts, merge)
+        own_options, other_answer = without_other_answer(options)
+        explained = Options.of(own_options, **completion_methods(options.get("method")))
+        return explain_written(self._language_model, prompt, completion, explained, sources, parts, merge, other_answer)
 
     @overload
     def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from normxlogit import Explainer
-from normxlogit.frozen.runner import FrozenRunner
+from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.model import token_budget
 from tests import tiny
 from tests.contract.compare import close
@@ -16,13 +16,13 @@ TEXTS = [tiny.TEXTS[0]] * 12
 @pytest.fixture
 def memory(monkeypatch):
     """Set the bytes that are free, and record which passes keep their graphs, by their number of texts."""
-    passes, own = [], FrozenRunner.forward
+    passes, own = [], FrozenModel._run_copy
 
-    def forward(self, copy, batch, **options):
-        passes.append((len(batch.mask), self._is_long(batch) and copy is not self._proving))
+    def run_copy(self, copy, batch, **options):
+        passes.append((len(batch.mask), options.get("spare", False)))
         return own(self, copy, batch, **options)
 
-    monkeypatch.setattr(FrozenRunner, "forward", forward)
+    monkeypatch.setattr(FrozenModel, "_run_copy", run_copy)
 
     def set_free(count):
         monkeypatch.setattr(token_budget, "free_memory", lambda _: count)
@@ -60,14 +60,14 @@ def test_a_text_too_long_for_memory_is_checkpointed(memory, monkeypatch):
 def test_memory_that_runs_out_for_one_text_is_saved_by_checkpointing(memory, monkeypatch):
     passes, explainer = memory(2**40), Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
     expected = explainer.explain_completion("the cat sat", " on the mat")
-    own = FrozenRunner.forward
+    own = FrozenModel._run_copy
 
-    def crowded(self, copy, batch, **options):
-        if copy is not self._proving and not self._is_long(batch):
+    def crowded(self, copy, batch, *, spare=False, **options):
+        if not spare:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return own(self, copy, batch, **options)
+        return own(self, copy, batch, spare=spare, **options)
 
-    monkeypatch.setattr(FrozenRunner, "forward", crowded)
+    monkeypatch.setattr(FrozenModel, "_run_copy", crowded)
     result = explainer.explain_completion("the cat sat", " on the mat")
     np.testing.assert_allclose(result.scores, expected.scores, atol=1e-5)
     assert passes[-1] == (1, True)

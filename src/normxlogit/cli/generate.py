@@ -44,7 +44,13 @@ def generate(
     target: Annotated[
         str | None, typer.Option(help="A token to explain at every place; by default each generated token itself.")
     ] = None,
-    contrast: Annotated[str | None, typer.Option(help="A token to subtract: why this and not that.")] = None,
+    contrast: Annotated[
+        str | None,
+        typer.Option(
+            help="Another answer (mind its first space): what of the prompt makes the whole one likelier than this. "
+            "With --target a token to subtract at every place."
+        ),
+    ] = None,
     parts: Annotated[
         PartKind | None,
         typer.Option(help="What is explained, with a backward pass for each; by default every generated token."),
@@ -78,7 +84,10 @@ def generate(
         from ..tasks.targets import typed_targets
 
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        keywords |= typed_targets(explainer._model.task, [] if target is None else [target], contrast)
+        if target is None:
+            keywords["contrast"] = contrast or None
+        else:
+            keywords |= typed_targets(explainer._model.task, [target], contrast)
         if completion is None:
             with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)

@@ -236,8 +236,8 @@ def _positions(scored: ScoreColumns) -> FloatArray:
 def _notes(
     model: TaskModel, encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]
 ) -> list[list[str]]:
-    """Return the notes of each text: on its encoding, on a contrast equal to the target, and on attention sinks."""
-    notes = [list(encodings.notes.get(i, ())) for i in range(len(encodings))]
+    """Return the notes of each text: on its encoding, the model, a contrast equal to the target, and sinks."""
+    notes = [[*encodings.notes.get(i, ()), *model.notes] for i in range(len(encodings))]
     if scored.contrast is not None:
         contrast = int(scored.contrast[0])
         name = model.task.output_name(contrast)

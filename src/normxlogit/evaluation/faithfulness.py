@@ -215,7 +215,7 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
 def measure_attributions(
     explainer: Explainer,
     attributions: Sequence[Attribution],
-    labels: Sequence[float],
+    labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
 ) -> Measurement:
@@ -224,7 +224,7 @@ def measure_attributions(
     Args:
         explainer: The model that classifies the perturbed texts.
         attributions: Results with one score for each token, and with their texts.
-        labels: Gold labels.
+        labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
 
     Raises:
@@ -295,7 +295,7 @@ def measure(
     answers: PredictionsWithout,
     encodings: Sequence[Encoding],
     scores: TokenScores,
-    labels: Sequence[float],
+    labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
 ) -> Measurement:
@@ -305,7 +305,7 @@ def measure(
         answers: The model's answers to the texts without some of their tokens.
         encodings: The N texts.
         scores: One score for each token of each text, higher for more important.
-        labels: Gold labels.
+        labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
     """
     regression = answers.model.task.target_kind == "value"

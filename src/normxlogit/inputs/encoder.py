@@ -15,7 +15,7 @@ from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBas
 
 from ..errors import InputError
 from .columns import SPECIAL, EncodingColumns
-from .encoding import Encoding, readable_tokens, word_indices
+from .encoding import Encoding, doubled_special_tokens, readable_tokens, word_indices
 from .texts import Text, begins_with_text, collected, positive_integer, read_texts
 from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
 
@@ -118,6 +118,10 @@ class Encoder:
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text, None), single
 
+    def encode_rendered(self, texts: list[Text], *, long_text: LongText | None) -> list[Encoding]:
+        """Encode texts that a chat template has written, with all special tokens that they get."""
+        return self._encode(texts, long_text, None, add_special_tokens=False)
+
     def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
         """Return what was tokenised before as `encode_input` does, None for anything else."""
         if isinstance(inputs, Encoding):
@@ -170,7 +174,8 @@ class Encoder:
     def _with_text(self, encoding: Encoding, text: Text) -> Encoding:
         """Return the encoding of a text that stands beside token ids, if the tokenizer makes these ids of it."""
         from_text = self._encoding_of_row(self._tokenize([text], **self._token_details), 0, text)
-        return from_text if from_text.ids == encoding.ids else encoding
+        readings = (from_text, from_text.with_written_special_tokens())
+        return next((reading for reading in readings if reading.ids == encoding.ids), encoding)
 
     def columns(
         self, texts: Sequence[Text], *, long_text: LongText = "truncate"
@@ -222,6 +227,7 @@ class Encoder:
         pairs = columns.pairs or [None] * len(columns)
         blank = [not f"{first}{second or ''}".strip() for first, second in zip(columns.texts, pairs, strict=True)]
         doubtful |= np.array(blank, dtype=bool)  # some tokenizers make tokens of white space
+        doubtful |= columns.per_text(words & np.isin(columns.ids, np.unique(columns.ids[~words]))) > 0  # written in it
         if self.limit is not None and long_text != "window":
             doubtful |= columns.lengths > self.limit
         if self.vocabulary is not None:
@@ -253,14 +259,19 @@ class Encoder:
         count = len(encoding)
         while count > 1 and encoding.special[count - 1]:
             count -= 1
-        encoding = encoding.take(range(count if not all(encoding.special) else 1))
+        encoding = encoding.take(range(count if not all(encoding.special) else 1)).with_written_special_tokens()
         return self._after_virtual_tokens(self._with_unknown_note(encoding))
 
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
-        return [int(index) for index in private_tokenizer(self.tokenizer)(text_target=text, verbose=False)["input_ids"]]
+        options = {"verbose": False, "return_special_tokens_mask": True}
+        encoded = private_tokenizer(self.tokenizer)(text_target=text, **options)
+        doubled = doubled_special_tokens(encoded["input_ids"], list(map(bool, encoded["special_tokens_mask"])))
+        return [int(index) for i, index in enumerate(encoded["input_ids"]) if i not in doubled]
 
-    def _encode(self, texts: list[Text], long_text: LongText | None, max_length: int | None) -> list[Encoding]:
+    def _encode(
+        self, texts: list[Text], long_text: LongText | None, max_length: int | None, **options: bool
+    ) -> list[Encoding]:
         """Encode texts and pairs, checked and truncated to the model's length."""
         if long_text not in (None, *get_args(LongText)):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
@@ -272,9 +283,9 @@ class Encoder:
             places = [index for index, text in enumerate(texts) if isinstance(text, tuple) == pairs]
             if not places:
                 continue
-            encoded = self._tokenize([texts[index] for index in places], **self._token_details)
+            encoded = self._tokenize([texts[index] for index in places], **self._token_details, **options)
             for row, index in enumerate(places):
-                encoding = self._encoding_of_row(encoded, row, texts[index], index)
+                encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
                 self._check_encoding(encoding, index)
                 encoding = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
                 encodings[index] = self._after_virtual_tokens(encoding)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from .chat import Content
     from .media.sounds import Sound
 
 
@@ -112,6 +114,7 @@ class Encoding:
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
         media: The pictures and sounds beside the words.
         extra_inputs: The model's inputs that hold them, with their batch axis.
+        contents: Where the contents of chat messages are in the text; None for a text that was one from the start.
     """
 
     inputs: Mapping[str, list[int]]
@@ -128,6 +131,7 @@ class Encoding:
     signal: EncodedSignal | None = None
     media: tuple[EncodedMedium, ...] = ()
     extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
+    contents: "tuple[Content, ...] | None" = None
 
     @property
     def ids(self) -> list[int]:
@@ -192,8 +196,46 @@ class Encoding:
             position=None if self.position is None else self.position + len(before),
         )
 
+    def with_written_special_tokens(self) -> "Encoding":
+        """Return the encoding without the special tokens of the text that the tokenizer added beside them once more.
+
+        A text that a chat template wrote begins with them, and may end so. What is left has the characters of both.
+        """
+        added_for = doubled_special_tokens(self.ids, self.special)
+        if not added_for:
+            return self
+        offsets = list(self.offsets or ())
+        for written, added in added_for.items() if offsets else ():
+            offsets[added] = offsets[written]
+        kept = replace(self, offsets=tuple(offsets) or None).take(i for i in range(len(self)) if i not in added_for)
+        names = ", ".join(dict.fromkeys(self.tokens[written] for written in added_for))
+        note = f"the text has special tokens of the tokenizer at its ends ({names}): they are not added again"
+        return replace(kept, notes=(*self.notes, note))
+
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def doubled_special_tokens(ids: Sequence[int], added: Sequence[bool]) -> dict[int, int]:
+    """Return the tokens of a text that are special tokens which the tokenizer added beside them, with the added ones.
+
+    Args:
+        ids: The token ids.
+        added: Which of them the tokenizer added.
+    """
+    doubled: dict[int, int] = {}
+    edges = [i for i in range(len(ids) + 1) if i in (0, len(ids)) or added[i] != added[i - 1]]
+    for start, end in pairwise(edges):
+        if not added[start]:
+            continue
+        for count in range(end - start, 0, -1):
+            for own, place in ((end - count, end), (start, start - count)):  # before the text's, and after it
+                written = range(place, place + count)
+                if place < 0 or written.stop > len(ids) or any(i in doubled or added[i] for i in written):
+                    continue
+                if list(ids[place : written.stop]) == list(ids[own : own + count]):
+                    doubled |= zip(written, range(own, own + count), strict=True)
+    return doubled
 
 
 def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> EncodedMedium:

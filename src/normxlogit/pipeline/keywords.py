@@ -57,7 +57,12 @@ class Generate(TypedDict, total=False):
         "A token (without a leading space it starts a word) or its index, explained at every position; None for each "
         "generated token itself.",
     ]
-    contrast: Contrast
+    contrast: Annotated[
+        Choice | Sequence[int] | Sequence[str] | None,
+        "Another answer (its text or token ids; of several completions one for each), which the whole one is explained "
+        "against: the prompt's scores add up, with sink and bias, to the difference of what is explained of both. With "
+        "a target, and as an index, a token that is subtracted at every place.",
+    ]
     layers: OfLayers
     method: ByMethod
     verify: OfVerify
@@ -90,7 +95,8 @@ class FromOutputs(TypedDict, total=False):
 
     target: Annotated[
         TargetSpec,
-        "The name or index of a label, a token (without a leading space it starts a word) or a choice, `ALL` labels, "
+        "The name or index of a label, a token (without a leading space it starts a word) or a choice, the next words "
+        "of a causal language model (of several tokens the sum is explained), `ALL` labels, "
         '"start" or "end" (of an answer), or a list of these; None for the prediction.',
     ]
     targets: Annotated[Sequence[Choice] | None, "One target for each input, instead of `target`."]

@@ -11,8 +11,8 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError
-from ..frozen.conservation import Balance
 from ..frozen.frozen_model import FrozenModel
+from ..frozen.proof import Balance
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
@@ -31,6 +31,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from .completions.sequences import explain_next_words, names_sequences
 from .extra_inputs import with_extra_inputs
 from .long_texts import merge_windows, spread, window_around, windows
 from .options import Options, provenance
@@ -78,6 +79,10 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
+    if names_sequences(model, options):
+        encodings = model.task.locate(encodings, options.position)
+        results = explain_next_words(model, encodings, options)
+        return results[0] if single else Attributions(results)
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
@@ -131,7 +136,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
     target = columns.target
     batch_targets = describe_targets(target, columns.ids, columns.contrast, columns.places)
-    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.copy.form.note, *model.parts.unverified)
+    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.notes)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))

@@ -91,7 +91,8 @@ class CompletionJob(Job, Generic[Row]):
 
     def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
         """Generate the completions that the input lacks, and explain the sources of each."""
-        completed, problems = dict(enumerate(rows.inputs)), dict[int, str]()
+        completed: dict[int, Any] = dict(enumerate(rows.inputs))
+        problems: dict[int, str] = {}
         results: dict[int, Attribution | Citations] = {}
         tokens: list[int] = []
 

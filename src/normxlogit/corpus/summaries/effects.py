@@ -1,6 +1,7 @@
 """The effect of deleting a word of a summary, measured with the model."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -86,7 +87,7 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
         logit_losses = [float(logits[row, ()][target] - logits[row, tokens][target]) for row, tokens in removals]
         label_changes = [int(logits[row, ()].argmax() != logits[row, tokens].argmax()) for row, tokens in removals]
         effects[label, text] = _effect(logit_losses, label_changes if changes_labels else None)
-    return [[unit._replace(effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
+    return [[replace(unit, effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
 
 
 def _drawn_places(

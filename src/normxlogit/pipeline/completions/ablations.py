@@ -43,6 +43,7 @@ class Ablations:
     def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan]) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
+        self._other = None if completed.other is None else Ablations(model, completed.other, sources)
         self._answers: PerturbedAnswers[tuple[bool, ...], Array] = PerturbedAnswers(model, self._without, self._read)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
@@ -55,6 +56,11 @@ class Ablations:
             (N, G).
         """
         return np.stack(self._answers([tuple(row) for row in present.tolist()]))
+
+    def nats(self, present: npt.NDArray[np.bool_]) -> Array:
+        """Return the log-probability of the whole answer, less that of the other one if there is one, (N,)."""
+        nats: Array = self(present).sum(1)
+        return nats if self._other is None else nats - self._other.nats(present)
 
     def _without(self, present: tuple[bool, ...]) -> Encoding:
         """Return prompt and answer without the sources that are not present, one flag for each source."""

@@ -69,7 +69,7 @@ def _verified(
 
     def nats_without(removed: list[Tokens]) -> Iterable[float]:
         present = [[set(units).isdisjoint(part.tokens) for part in removable.parts] for units in removed]  # (N, W)
-        return map(float, ablations(np.array(present)).sum(1))
+        return map(float, ablations.nats(np.array(present)))
 
     return _with_losses(g, removable, verify, nats_without)
 
@@ -131,7 +131,7 @@ def _sources(
     of_media = iter(media_sources(completed, division))
     parts, pieces = [], []
     for i in whole.units.sources:
-        name = whole.units.names[i]
+        name = whole.units.names[i] or whole.units.text[i]
         if whole.units.kind[i] in ("medium", "region"):
             piece = next(of_media)
         else:
