@@ -125,6 +125,7 @@ GIVEN = {
         own_models()
         | {"zero_shot_pipeline": zero_shot(), "two_answers": plain.grown(written.TwoTasks())}
         | {"with_other_names": plain.grown(written.OtherNames()), "with_features": plain.grown(written.WithFeatures())}
+        | {"dataset": {"tokens": [["a", "fine", "film"], ["bad"]]}}
     ),
     "docs/other-packages.md": lambda: (
         own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))

@@ -210,7 +210,7 @@ def test_a_cosine_is_computed_again_without_the_words_of_either_text() -> None:
 def test_a_completion_keeps_a_word_of_its_prompt() -> None:
     explainer = Case("gpt2", "CausalLM").explainer
     g = explainer.explain_completion("the cat sat", " on", verify="auto")
-    assert len(g.verified.together.units) == len(g.verified.single) == 2
+    assert (len(g.verified.together.units), len(g.verified.single)) == (2, 3)
     (note,) = explainer.explain_completion("the", " cat", verify=2).notes
     assert note.startswith("not verified")
 

@@ -78,7 +78,7 @@ def generate(
     media += [{"type": "audio", "audio": path} for path in audio or ()]
     if media:
         request = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
-    keywords: dict[str, Any] = {"parts": parts, "layers": layers_of(layers), "verify": options.verify_count(verify)}
+    keywords: dict[str, Any] = {"parts": parts, "layers": layers_of(layers), "verify": options.verified_units(verify)}
     with quiet():
         from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets

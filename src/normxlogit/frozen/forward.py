@@ -134,8 +134,8 @@ class Constants:
                 for table in (module._parameters, module._buffers, module.__dict__):
                     bias = table.get("bias")
                     if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
-                        table["bias"] = nn.Parameter(bias.detach())
-                        self.leaves.append((table["bias"], path))
+                        table["bias"] = leaf = nn.Parameter(bias.detach())
+                        self.leaves.append((leaf, path))
                         replaced.append((table, bias))
             yield
         finally:

@@ -318,15 +318,17 @@ class FrozenModel:
         self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
     ) -> Tensor:
         """Return the explained quantities of a language model, (B, K), from the head's input, (B, T, H)."""
-        is_read = (read_positions >= 0).to(states.device)  # (B, G)
-        texts, columns = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
+        on_host = read_positions.cpu()  # on a GPU, each question for the places would wait for it
+        found = (on_host >= 0).nonzero()  # (N, 2), the N places of all texts
+        rows = torch.cat([found, on_host[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
+        texts, columns, places = rows.T  # (N,) each
         values = contrasted_logits(
             self.head.tokens,
-            states[texts, read_positions.to(states.device)[is_read]],  # (N, H)
-            target.ids.to(states.device)[is_read][:, None],
+            states[texts, places],  # (N, H)
+            target.ids.to(states.device)[texts, columns, None],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
         )[:, 0]
-        answer = values.new_zeros(is_read.shape).index_put((texts, columns), values)  # (B, G)
+        answer = values.new_zeros(on_host.shape).index_put((texts, columns), values)  # (B, G)
         return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
     def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:

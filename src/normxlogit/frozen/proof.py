@@ -68,20 +68,20 @@ def balance(answer: Tensor, entries: Sequence[Readout], constants: Constants) ->
     if all(gradient is None for gradient in gradients[: len(edges)]):
         raise UnsupportedModelError("cannot be frozen: nothing flows from the input to the answer")
     paths = [None] * len(edges) + [path for _, path in constants.leaves]
-    inputs, held_bias = 0.0, sum(map(float, held))
-    size, bias = abs(held_bias), defaultdict[str, float](float, {"": held_bias})
+    found, sums = list[str | None](), [torch.zeros(2, dtype=torch.float64), *(torch.stack((x, x.abs())) for x in held)]
     for vector, gradient, path in zip([*vectors, *leaves[len(edges) :]], gradients, paths, strict=True):
-        if gradient is None:
-            continue
-        # A constant that excludes an answer may be infinite, and nothing of it arrives.
-        products = gradient.double() * vector.detach().double().masked_fill(gradient == 0, 0.0)
-        contribution = float(products.sum())
-        size += float(products.sum(-1).abs().sum()) if path is None else float(products.abs().sum())
-        if path is None:
-            inputs += contribution
-        else:
-            bias[path] += contribution
-    return Balance(float(answer.detach()), inputs, dict(bias), size)
+        if gradient is not None:
+            # A constant that excludes an answer may be infinite, and nothing of it arrives.
+            products = gradient.double() * vector.detach().double().masked_fill(gradient == 0, 0.0)
+            sizes = products.sum(-1) if path is None else products  # of tokens
+            sums.append(torch.stack((products.sum(), sizes.abs().sum())))
+            found.append(path)
+    totals = torch.stack([each.to(answer.device) for each in sums]).tolist()  # one transfer
+    bias: dict[Any, float] = defaultdict(float, {"": 0.0})
+    for path, (contribution, _) in zip([""] * (len(held) + 1) + found, totals, strict=True):
+        bias[path] += contribution
+    inputs = bias.pop(None, 0.0)
+    return Balance(float(answer.detach()), inputs, dict(bias), sum(size for _, size in totals))
 
 
 @proof(

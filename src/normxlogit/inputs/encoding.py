@@ -1,6 +1,5 @@
 """`Encoding`, one input for the model, with its pictures and sounds."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from .media.sounds import Sound
 
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+Spans = tuple[tuple[int, int], ...]
+"""First character of each of several things, and one past the last."""
 
 POSITIONS = "position_ids"
 """The model input that numbers the tokens."""
@@ -102,8 +102,9 @@ class Encoding:
     Attributes:
         inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
         tokens: Readable strings.
-        offsets: Character spans, None if the tokenizer cannot tell.
-        word_ids: Word index within the sequence, None for special tokens.
+        offsets: Character spans; None if the text is not known.
+        words: The characters of the word that the caller has split and a token is of, (0, 0) for special tokens; None
+            for a text that was not split.
         sequence_ids: 0, 1 or None for special tokens.
         special: True for tokens that the tokenizer added.
         text: The original text, None if the input came encoded.
@@ -119,8 +120,8 @@ class Encoding:
 
     inputs: Mapping[str, list[int]]
     tokens: tuple[str, ...]
-    offsets: tuple[tuple[int, int], ...] | None
-    word_ids: tuple[int | None, ...] | None
+    offsets: Spans | None
+    words: Spans | None
     sequence_ids: tuple[int | None, ...]
     special: tuple[bool, ...]
     text: str | None = None
@@ -168,7 +169,7 @@ class Encoding:
             inputs=inputs,
             tokens=pick(self.tokens),
             offsets=self.offsets and pick(self.offsets),
-            word_ids=self.word_ids and pick(self.word_ids),
+            words=self.words and pick(self.words),
             sequence_ids=pick(self.sequence_ids),
             special=pick(self.special),
             media=tuple(_with_moved_tokens(medium, kept_indices) for medium in self.media),
@@ -190,7 +191,7 @@ class Encoding:
             inputs={**inputs, "input_ids": [*before, *self.ids, *after]},
             tokens=between(self.tokens, token, token),
             offsets=self.offsets and between(self.offsets, (0, 0), (end, end)),
-            word_ids=self.word_ids and between(self.word_ids, None, None),
+            words=self.words and between(self.words, (0, 0), (0, 0)),
             sequence_ids=between(self.sequence_ids, None, None),
             special=between(self.special, True, True),
             position=None if self.position is None else self.position + len(before),
@@ -270,40 +271,3 @@ def _readable(tokenizer: PreTrainedTokenizerBase, piece: str) -> str:
         return piece
     text = tokenizer.convert_tokens_to_string([piece])
     return " " + text if piece[0] == "▁" and not text.startswith(" ") else text or piece
-
-
-def word_indices(
-    tokenizer_words: Sequence[int | None],
-    offsets: Sequence[tuple[int, int]],
-    sequences: Sequence[int | None],
-    texts: tuple[str, str],
-) -> tuple[int | None, ...]:
-    """Return each token's word index, None for special tokens and tokens without a word.
-
-    It is that of the tokenizer, unless this takes the whole text for one word, as tokenizers that do not split at
-    spaces first do. Then words are found in the text.
-
-    Args:
-        tokenizer_words: The word index of each token by the tokenizer.
-        offsets: The characters of each token.
-        sequences: Which text each token is of, None for special tokens.
-        texts: The texts.
-    """
-    words_of_tokenizer = tuple(
-        None if sequence is None else word for word, sequence in zip(tokenizer_words, sequences, strict=True)
-    )
-    if len(set(words_of_tokenizer) - {None}) > 1:
-        return words_of_tokenizer
-    spans = [[match.span() for match in _WORD.finditer(text)] for text in texts]
-    words: list[int | None] = []
-    for (start, end), sequence in zip(offsets, sequences, strict=True):
-        if sequence is None:
-            words.append(None)
-            continue
-        overlapping = [
-            index
-            for index, (word_start, word_end) in enumerate(spans[sequence])
-            if word_start < end and word_end > start
-        ]
-        words.append(overlapping[0] if overlapping else None)
-    return tuple(words)

@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from itertools import compress
+from itertools import compress, pairwise
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..errors import InputError
+from .alignment import with_decoded_words
 from .encoding import Encoding, readable_tokens
 from .texts import Text, named_columns, plain_cell, read_texts
 
@@ -79,7 +80,7 @@ def read_token_ids(
         inputs = {name: list(compress(values[row].tolist(), is_real)) for name, values in fields.items()}
         ids = inputs["input_ids"]
         check_ids(ids, vocabulary, f"row {first_row + row} of the encoded input")
-        offsets = words = None
+        offsets, words = None, tuple[int | None, ...]()
         special = tuple(token_id in specials for token_id in ids)
         sequences: tuple[int | None, ...] = tuple(None if is_special else 0 for is_special in special)
         types = inputs.get("token_type_ids", [])
@@ -97,9 +98,18 @@ def read_token_ids(
             sequences = tuple(compress(backend.sequence_ids, is_real))
             special = tuple(is_special is None for is_special in sequences)
         notes = (NO_MASK.format(len(is_real) - len(ids)),) if mask is None and len(ids) < len(is_real) else ()
-        encoding = Encoding(inputs, readable_tokens(tokenizer, ids), offsets, words, sequences, special, notes=notes)
-        result.append(encoding)
+        encoding = Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special, notes=notes)
+        result.append(with_decoded_words(tokenizer, encoding, words) if _was_split(encoding, words) else encoding)
     return result
+
+
+def _was_split(encoding: Encoding, words: Sequence[int | None]) -> bool:
+    """Return whether words were split before they were tokenised: offsets begin anew in each word."""
+    tokens = zip(encoding.sequence_ids, words, encoding.offsets or (), strict=False)
+    return any(
+        sequence == last_sequence is not None and word != last_word and start < last_end
+        for (last_sequence, last_word, (_, last_end)), (sequence, word, (start, _)) in pairwise(tokens)
+    )
 
 
 def _fields_of_tokens(encoded: Mapping[str, Any], names: Sequence[str]) -> dict[str, Tensor]:

@@ -123,12 +123,13 @@ def _entries(value: Any, *, written: bool) -> list[Any]:
     """
     if hasattr(value, "as_py"):  # of Arrow
         value = value.as_py()
+    entries: Any = value
     if written and isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            value = literal_eval(value)
-    if hasattr(value, "tolist") and getattr(value, "ndim", None):
-        value = value.tolist()
-    entries = value if isinstance(value, list | tuple | set | frozenset) else [value]
+            entries = literal_eval(value)
+    elif getattr(value, "ndim", None) and hasattr(value, "tolist"):
+        entries = value.tolist()
+    entries = entries if isinstance(entries, list | tuple | set | frozenset) else [entries]
     return [label for entry in entries if (label := _plain_label(entry)) is not None]
 
 

@@ -12,9 +12,10 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 from ..copies.answers import AnswerForm
 from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError, nearest
+from ..inputs.alignment import append_tokens
 from ..inputs.batching import Batch
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
-from ..inputs.encoder import Encoder, LongText, append_tokens
+from ..inputs.encoder import Encoder, LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..parts.parts import Parts
@@ -325,6 +326,15 @@ class Task:
         hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
         raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
 
+    def every_position(self, encoding: Encoding) -> list[int]:
+        """Return the tokens whose predictions `position=ALL` explains.
+
+        Raises:
+            InputError: If the task has no position to choose, or a text no such place.
+        """
+        self.locate([encoding], 0)
+        raise NotImplementedError
+
     def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse models whose answer to a single text cannot be explained.
 
@@ -541,5 +551,6 @@ def units_of_tokens(encoding: Encoding) -> Units:
         special=encoding.special,
         sequence=encoding.sequence_ids,
         spans=encoding.offsets,
+        words=encoding.words,
         ids=encoding.ids,
     )

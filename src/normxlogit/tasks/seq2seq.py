@@ -13,9 +13,9 @@ from ..copies.clone import override_forward
 from ..copies.pool import private_clone
 from ..copies.run import without_autocast
 from ..errors import InputError, UnsupportedModelError
+from ..inputs.alignment import append_tokens
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoder import append_tokens
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.token_ids import check_ids
 from .base import TaskName, of_prompt

@@ -50,7 +50,8 @@ def judge(run: RunTables, gold: str | None) -> None:
             f"column {gold!r} holds {min(outside)}, and the model has {len(label_names)} labels, counted from 0: "
             f"{', '.join(map(str, label_names[:LISTED]))}{', ...' if len(label_names) > LISTED else ''}"
         )
-    names, gold_of = dict(labels), dict(zip(values, read, strict=True))
+    names: dict[int | None, str] = {**dict(labels)}
+    gold_of = dict(zip(values, read, strict=True))
     rows = [
         {
             "value": value,

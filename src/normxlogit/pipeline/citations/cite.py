@@ -29,7 +29,7 @@ from ...results.verification import CITATION_TEST, Removal, Verification
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed_prompts import Completed, TooLongError, generate, read_completion
 from ..completions.sources import explain_sources, part_weights, sources_and_parts
-from ..options import Options
+from ..options import Options, checked_count
 from .conversations import Spans, conversation_prompt
 from .swaps import SwappedValues, sources_of_values, swaps, value_contrasts
 from .windows import read_in_windows
@@ -75,7 +75,7 @@ def cite(
 
     The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
     """
-    options = Options(method=method, verify=verify)
+    options = Options(method=method, verify=checked_count(verify))
     return cite_answered(model, read_answered(model, question, documents, **arguments), options)
 
 
@@ -148,8 +148,8 @@ def cite_answered(
     values = values_of(completed)
     cited = explain(values)
     attribution = cited.attribution
-    if options.verify is not None:
-        attribution = replace(attribution, verified=_tested(model, values, cited, options.verify, parts))
+    if (count := checked_count(options.verify)) is not None:
+        attribution = replace(attribution, verified=_tested(model, values, cited, count, parts))
     elif completed.encoding.media:
         attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return replace(cited, attribution=attribution)
@@ -191,7 +191,7 @@ def cite_stream(
     """Cite each sentence of an answer as soon as it is finished; see `Explainer.cite_stream`."""
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
-    options = Options(method=method, verify=verify)
+    options = Options(method=method, verify=checked_count(verify))
     if _is_conversation(question, documents, messages, system):
         messages = read_conversation(messages)
         conversation_prompt(model, messages, answer="")  # refused at once, not when the answer is there

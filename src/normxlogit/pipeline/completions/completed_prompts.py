@@ -11,9 +11,10 @@ from transformers import GenerationConfig
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
+from ...inputs.alignment import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.documents.answers import answer_text
-from ...inputs.encoder import append_tokens, private_tokenizer
+from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import positive_integer
 from ...inputs.token_ids import check_ids
@@ -97,7 +98,7 @@ class Completed:
         joined = self.joined()
         encoding = joined.encoding
         if encoding.offsets is None or encoding.text is None:
-            raise InputError("sources need a tokenizer that reports character offsets")
+            raise InputError("sources need the text and the character offsets of its tokens")
         return Sequenced(
             encoding.text,
             encoding.offsets,

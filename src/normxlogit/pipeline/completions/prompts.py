@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from ...errors import InputError
+from ...inputs.alignment import with_decoded_text
 from ...inputs.chat import read_prompts
-from ...inputs.encoder import with_decoded_text
 from ...inputs.texts import arrow_value, rows_of_texts, whole_number
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution

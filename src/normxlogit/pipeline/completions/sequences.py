@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ...errors import InputError, TargetError
-from ...inputs.encoder import with_decoded_text
+from ...inputs.alignment import with_decoded_text
 from ...inputs.encoding import Encoding
 from ...methods.perturbation import Perturbation
 from ...model.forward_pass import to_host
