@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from ..copies.arithmetic import full_float32
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of, private_clone
 from ..copies.run import merge_replacements, run, states_of, without_autocast
@@ -19,6 +20,7 @@ from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
+from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import Head, answer_of
 from ..parts.layer_outputs import LayerOutput, layer_outputs
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
@@ -33,9 +35,6 @@ from .readouts import BATCH_FIRST, MEDIA, SOURCE, WORDS, Place, Readout, Side, h
 
 ReadAt = int | Literal["first-half", "middle", "all"]
 """The layers at which contributions are read, see `FrozenGradient`."""
-
-MAX_TOKENS_KEPT = 2048
-"""Passes with more tokens use gradient checkpointing."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -96,6 +95,11 @@ class FrozenModel:
     def ends_at_head(self) -> bool:
         """Whether a pass ends with the head's input, so that the logits of a vocabulary need no memory."""
         return self.model.task.vocabulary and self.model.parts.trunk is not None
+
+    @property
+    def tokens_kept(self) -> int:
+        """Most tokens of a pass whose graph is kept; longer ones use gradient checkpointing."""
+        return self.model.budget.tokens // GRAPH_MEMORY
 
     # --- where contributions are read --------------------------------------------------------------------------------
 
@@ -365,7 +369,7 @@ class FrozenModel:
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
         source = batch.inputs["source"].numel() if batch.has_source else 0
-        return bool(batch.media) or batch.mask.numel() + source > MAX_TOKENS_KEPT
+        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
 
     def _run_copy(
         self,
@@ -437,19 +441,20 @@ class FrozenModel:
             if kind in self._proved and self._proved[kind] <= lowest:
                 return None
             sample = first_text(self.model, batch)
-            try:
-                graph = self._run_and_prove(sample, run_copy)
-            except Exception as error:
-                reraise_out_of_memory(error)
-                self._careful = True  # a second try, see `recorded`
+            with full_float32() as is_changed:
                 try:
                     graph = self._run_and_prove(sample, run_copy)
-                except Exception as second_error:
-                    reraise_out_of_memory(second_error)
-                    self._careful = False
-                    raise error from second_error
+                except Exception as error:
+                    reraise_out_of_memory(error)
+                    self._careful = True  # a second try, see `recorded`
+                    try:
+                        graph = self._run_and_prove(sample, run_copy)
+                    except Exception as second_error:
+                        reraise_out_of_memory(second_error)
+                        self._careful = False
+                        raise error from second_error
             self._proved[kind] = lowest
-            return graph if sample is batch and not self._is_long(batch) else None
+            return graph if sample is batch and not (is_changed or self._is_long(batch)) else None
 
     def _run_and_prove(self, batch: Batch, run_copy: RunCopy) -> PassGraph:
         """Run a pass over one text, and prove its output and that the contributions add up to it.
