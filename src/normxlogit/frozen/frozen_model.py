@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
@@ -27,7 +27,15 @@ from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from ..tasks.positions import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
-from .contributions import Contributions, FrozenPass, contrasted_logits, contributions, single_read_position
+from .contributions import (
+    Contributions,
+    FrozenPass,
+    HeadAnswer,
+    contrasted_logits,
+    contributions,
+    head_answers,
+    single_read_position,
+)
 from .entries import EntryPoints, first_text
 from .forward import Constants, checkpointed, recorded, with_constant_weights
 from .proof import Balance, balance, prove_conservation
@@ -227,6 +235,13 @@ class FrozenModel:
                 long = self._is_long(batch)
                 with self._copy(batch, keep=long) as copy, recorded(copy, careful=self._careful):
                     graph = run_copy(copy, batch, spare=long)
+        predicted: list[HeadAnswer] = []
+
+        def predict_with_graph(states: Tensor) -> Tensor:
+            """Return the logits that are shown, of the application of the head that is explained, too."""
+            predicted.extend(head_answers(self.head.tokens, states))
+            return torch.cat([logits.detach() for _, logits in predicted])  # (B, V)
+
         with torch.no_grad():
             forward = self.model.finish(
                 batch,
@@ -235,8 +250,9 @@ class FrozenModel:
                 None,
                 None if self.ends_at_head else graph.answer.detach(),
                 predict,
+                predict_with_graph if self.ends_at_head else None,
             )
-        return _frozen_pass(forward, graph.readouts, graph.entries, graph.answer)
+        return replace(_frozen_pass(forward, graph.readouts, graph.entries, graph.answer), predicted=predicted or None)
 
     def run_given(
         self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
@@ -308,7 +324,11 @@ class FrozenModel:
         with without_autocast(run.batch.inputs):
             if read_positions is not None:
                 states = self.model.copy.token_states(run.answer, run.batch.mask.shape[1])  # (B, T, H)
-                answer = self.quantities(states, target, read_positions, weights)  # (B, K)
+                if run.predicted is not None and read_positions is by_target and weights is None:
+                    read_states = states[range(len(states)), read_positions[:, 0].to(states.device)]  # (B, H)
+                    answer = contrasted_logits(run.predicted, read_states, target.ids, target.contrast)  # (B, K)
+                else:
+                    answer = self.quantities(states, target, read_positions, weights)  # (B, K)
                 by_target = read_positions if weights is None else single_read_position(read_positions, weights)
             else:
                 answer = target.quantity(self._at_positions(run.answer, positions).float())  # (B, K)
@@ -323,7 +343,7 @@ class FrozenModel:
         rows = torch.cat([found, on_host[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
         texts, columns, places = rows.T  # (N,) each
         values = contrasted_logits(
-            self.head.tokens,
+            head_answers(self.head.tokens, states[texts, places], gradients=states.requires_grad),
             states[texts, places],  # (N, H)
             target.ids.to(states.device)[texts, columns, None],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
