@@ -178,7 +178,7 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     processor.save_pretrained(tmp_path)
     file = write_file(tmp_path, (sound() * 3000).astype(np.int16))
     asked = ["transcribe", file, "--model", tmp_path, "--output", tmp_path / "why.json"]
-    assert run(capsys, *asked) == (0, "", "")
+    assert run(capsys, *asked)[:2] == (0, "")
     result = normxlogit.load(tmp_path / "why.json")
     expected = Explainer(model, processor).generate(file)
     assert result.text == expected.text
