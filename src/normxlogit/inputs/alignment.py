@@ -126,8 +126,8 @@ def aligned_offsets(
     offsets, parts = [(0, 0)] * len(ids), dict[tuple[int, int, int], list[int]]()  # tokens of each text, or each word
     for token, sequence in enumerate(sequences):
         if sequence is not None:
-            span = (0, len(texts[sequence] or "")) if words is None else words[token]
-            parts.setdefault((sequence, *span), []).append(token)
+            start, end = (0, len(texts[sequence] or "")) if words is None else words[token]
+            parts.setdefault((sequence, start, end), []).append(token)
     for (sequence, start, end), tokens in parts.items():
         part = str(texts[sequence])[start:end]
         spans = align(tokenizer, [ids[token] for token in tokens], part)

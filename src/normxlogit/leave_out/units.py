@@ -93,7 +93,7 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
         return found
     ranked = sorted(found.parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
     if verify is None or verify == "auto" or isinstance(verify, int):
-        count = SHOWN if verify == "auto" else verify or 0
+        count = verify if isinstance(verify, int) else SHOWN if verify == "auto" else 0
         return found._replace(parts=ranked, singles=min(count, len(ranked)), among_all=verify == "auto")
     if isinstance(verify, str):
         if not a.has_text or a.units.kind[0] not in ("token", verify):

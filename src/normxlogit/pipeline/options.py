@@ -135,8 +135,10 @@ def checked_count(verify: Verify) -> VerifyCount:
         InputError: If it is neither a count nor "auto".
     """
     checked = checked_verify(verify)
-    if checked is None or checked == "auto" or isinstance(checked, int):
+    if checked is None or isinstance(checked, int):
         return checked
+    if checked == "auto":
+        return "auto"
     raise InputError(f"citations are tested by verify= a number of sources or 'auto', not {verify!r}")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -219,6 +219,7 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
     sinks = [*left.sinks, *right.sinks]
     note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
     biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
+    origin: dict[str, Any] = provenance(model, method) | {"quantity": "cosine"}
     return Attribution(
         scores=scores[0],
         units=units,
@@ -228,7 +229,7 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
         predictions=(Prediction("cosine", 0, cosine, None),),
         targets=(Target("cosine", "the cosine", 0),),
         token_predictions=alone if of_texts else None,
-        **provenance(model, method) | {"quantity": "cosine"},
+        **origin,
         notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note))),
         merge=method.word_merge,
         bias=None if biases is None else _to_numpy(biases),

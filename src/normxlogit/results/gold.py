@@ -127,8 +127,8 @@ def _entries(value: Any, *, written: bool) -> list[Any]:
     if written and isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             entries = literal_eval(value)
-    elif getattr(value, "ndim", None) and hasattr(value, "tolist"):
-        entries = value.tolist()
+    elif getattr(value, "ndim", None) and (tolist := getattr(value, "tolist", None)):
+        entries = tolist()
     entries = entries if isinstance(entries, list | tuple | set | frozenset) else [entries]
     return [label for entry in entries if (label := _plain_label(entry)) is not None]
 

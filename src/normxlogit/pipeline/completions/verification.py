@@ -104,7 +104,7 @@ def _in_characters(completed: Completed, named: Any) -> Any:
 
     def placed(item: Any) -> Any:
         is_span = not isinstance(item, str) and len(item) == 3
-        return cast(Any, completed.division({str(item): item}))[str(item)] if is_span else item
+        return cast(Any, completed.division(cast(Any, {str(item): item})))[str(item)] if is_span else item
 
     if isinstance(named, Mapping):
         return {name: placed(item) for name, item in named.items()}
