@@ -1,4 +1,4 @@
-"""Write what is registered about the methods: the tables on the docs' page, and the catalogue that the library reads.
+"""Write what is registered about the methods: the tables on the docs' page, and the catalogues that the library reads.
 
 Usage: python scripts/method_table.py
 """
@@ -12,10 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
-import normxlogit.methods
 from normxlogit import Method, MethodInfo, list_methods
 from normxlogit.methods.defaults import DEFAULTS
-from normxlogit.methods.registry import CATALOGUE
+from normxlogit.methods.registry import CATALOGUES
 from normxlogit.methods.settings import Setting, format_value
 
 ROOT = Path(__file__).parent.parent
@@ -23,17 +22,17 @@ PAGE = ROOT / "docs" / "methods" / "index.md"
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
 
 
-def catalogue() -> str:
-    """Return what the classes of this package are registered with as JSON; new methods stand last."""
-    package = normxlogit.methods
+def catalogue(path: Path) -> str:
+    """Return what the classes in a catalogue's folder are registered with as JSON; new methods stand last."""
+    package = import_module(f"normxlogit.{path.parent.name}")
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         import_module(module.name)
     classes, rows = [Method], {}
     for cls in classes:
         classes += cls.__subclasses__()
-        if "info" in vars(cls) and cls.__module__.startswith(package.__name__):
+        if "info" in vars(cls) and cls.__module__.startswith(package.__name__ + "."):
             rows[cls.info.name] = asdict(cls.info)
-    saved_order = [row["name"] for row in json.loads(CATALOGUE.read_text(encoding="utf-8"))]
+    saved_order = [row["name"] for row in json.loads(path.read_text(encoding="utf-8"))]
     order = sorted(rows, key=lambda name: saved_order.index(name) if name in saved_order else len(saved_order))
     return json.dumps([rows[name] for name in order], indent=1, ensure_ascii=False) + "\n"
 
@@ -103,5 +102,6 @@ def _row(*cells: str) -> str:
 
 
 if __name__ == "__main__":
-    CATALOGUE.write_text(catalogue(), encoding="utf-8")
+    for path in CATALOGUES:
+        path.write_text(catalogue(path), encoding="utf-8")
     PAGE.write_text(written(PAGE), encoding="utf-8")

@@ -14,7 +14,6 @@ CALLS = [
     ("frozen-gradient", None),
     ("occlusion", None),
     ("integrated-gradients:steps=2", None),
-    ("decompx", None),
 ]
 
 

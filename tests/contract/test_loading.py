@@ -151,7 +151,7 @@ def test_a_traced_module_is_refused():
             Explainer(given, tiny.tokenizer_for("bert"), task="sequence-classification")
 
 
-@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "integrated-gradients", "decompx", "alti"])
+@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "integrated-gradients"])
 def test_a_model_that_was_loaded_in_inference_mode(method):
     tokenizer = tiny.tokenizer_for("bert")
     with torch.inference_mode():

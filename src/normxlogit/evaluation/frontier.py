@@ -13,7 +13,7 @@ from ..errors import MethodError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.batching import batches
 from ..inputs.encoding import Encoding
-from ..methods import Method, method_named
+from ..methods import Method, list_methods, method_named
 from .datasets import Example
 from .faithfulness import Faithfulness, encode
 from .runs import OnProgress, Refused, ResultCache, run_methods
@@ -104,7 +104,8 @@ def frontier_methods(explainer: Explainer) -> list[Method]:
         "lime",
         "kernel-shap",
     ]
-    return list(dict.fromkeys(map(method_named, names)))
+    present = {method.name for method in list_methods()}  # a wing of methods may have been deleted
+    return list(dict.fromkeys(method_named(name) for name in names if name.partition(":")[0] in present))
 
 
 def run_frontier(

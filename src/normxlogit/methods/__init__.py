@@ -7,9 +7,6 @@ from .registry import MethodInfo, list_methods, method_named, register
 
 if TYPE_CHECKING:
     from .base import Method, Request, Scores, check_finite, run_method, stacked
-    from .decomposition.decompx import DecompX
-    from .decomposition.matrix import Alti, AttentionRollout, GlobEnc
-    from .decomposition.value_zeroing import ValueZeroing
     from .frozen import FrozenGradient
     from .gradient import GradientNorm, GradientXInput, IntegratedGradients
     from .guided_lime import GuidedLime
@@ -18,12 +15,8 @@ if TYPE_CHECKING:
     from .surrogates import ContextCite, KernelShap, Lime
 
 __all__ = [
-    "Alti",
-    "AttentionRollout",
     "ContextCite",
-    "DecompX",
     "FrozenGradient",
-    "GlobEnc",
     "GradientNorm",
     "GradientXInput",
     "GuidedLime",
@@ -39,7 +32,6 @@ __all__ = [
     "Random",
     "Request",
     "Scores",
-    "ValueZeroing",
     "check_finite",
     "list_methods",
     "method_named",
@@ -49,12 +41,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "DecompX": "decomposition.decompx",
     "FrozenGradient": "frozen",
     "GuidedLime": "guided_lime",
     "Occlusion": "perturbation",
-    "ValueZeroing": "decomposition.value_zeroing",
-    **dict.fromkeys(("Alti", "AttentionRollout", "GlobEnc"), "decomposition.matrix"),
     **dict.fromkeys(("GradientNorm", "GradientXInput", "IntegratedGradients"), "gradient"),
     **dict.fromkeys(("ContextCite", "KernelShap", "Lime"), "surrogates"),
     **dict.fromkeys(("InputNorm", "LogAt", "NormXLogit", "Random"), "normxlogit"),

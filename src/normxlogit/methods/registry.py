@@ -1,11 +1,12 @@
 """The methods by name; other packages add theirs with the same decorator or an entry point.
 
-What is registered about this package's methods is also in catalogue.json, which `scripts/method_table.py` writes: a
-method can be listed, or be missing, without the seconds that importing torch takes. Its class is imported when it is
-first used.
+What is registered about the methods in a folder of this package is also in the folder's catalogue.json, which
+`scripts/method_table.py` writes: a method can be listed, or be missing, without the seconds that importing torch takes.
+Its class is imported when it is first used.
 """
 
 import json
+import re
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -29,8 +30,8 @@ ANY_MODEL = "any model with a head"
 LOGITS = "the model's logits"
 """The `needs` of a method that works even if no head is found."""
 
-CATALOGUE = Path(__file__).with_name("catalogue.json")
-"""The catalogue of this package's methods."""
+CATALOGUES = sorted(Path(__file__).parents[1].glob("*/catalogue.json"), key=lambda path: path.parent.name != "methods")
+"""The catalogues of this package's folders that hold methods, the core's first."""
 
 GROUP = "normxlogit.methods"
 """Entry-point group: each entry names a module (or class) whose import registers methods."""
@@ -80,7 +81,9 @@ class MethodInfo:
         return settings_of(self.cls)
 
 
-_METHODS = {row["name"]: MethodInfo(**row) for row in json.loads(CATALOGUE.read_text(encoding="utf-8"))}
+_METHODS = {
+    row["name"]: MethodInfo(**row) for path in CATALOGUES for row in json.loads(path.read_text(encoding="utf-8"))
+}
 _CLASSES: dict[str, type["Method"]] = {}
 _loaded = False
 _loading = threading.RLock()
@@ -196,7 +199,8 @@ def describe(name: str) -> MethodInfo:
     """
     _load()
     spelled = str(name).lower().replace("_", "-").replace(" ", "-")
-    if name not in _METHODS and (own_name := NAMES_ELSEWHERE.get(spelled)):
+    own_name = NAMES_ELSEWHERE.get(spelled, "")
+    if name not in _METHODS and re.split("[: ]", own_name)[0] in _METHODS:
         raise MethodError(f"no method named {name!r}; here it is called {own_name}")
     name = name if name in _METHODS or spelled not in _METHODS else spelled
     if name not in _METHODS:

@@ -293,17 +293,3 @@ def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
 def vectors_are_the_sentence_transformers(rebuilt: Tensor, expected: Tensor) -> float | None:
     """Return the difference of vectors from the SentenceTransformer's, None if it is within rounding."""
     return beyond_rounding(rebuilt, expected)
-
-
-# --- single layers -------------------------------------------------------------------------------------------------
-
-
-@proof(
-    compares="a layer called again by itself, and its output in the pass",
-    tolerance="rounding",
-    why="value zeroing calls layers on copies of a text; one that depends on more than its input would differ",
-    when="each call of value-zeroing; each layer once more",
-)
-def layer_gives_the_same_again(repeated: Tensor, returned: Tensor) -> bool:
-    """Return whether a layer returns the same when it is called by itself, (N, H) of real tokens each."""
-    return beyond_rounding(repeated, returned) is None

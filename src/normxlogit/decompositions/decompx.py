@@ -6,16 +6,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...copies.non_finite import mean_logit
-from ...errors import HeadMismatchError, UnsupportedModelError
-from ...inputs.batching import Batch
-from ...model.forward_pass import ForwardPass
-from ...model.task_model import TaskModel
-from ...parts.proofs import proof
-from ...tasks import Task
-from ...tasks.targets import BatchTargets
-from ..base import Method, Request, Scores
-from ..registry import register
+from ..copies.non_finite import mean_logit
+from ..errors import HeadMismatchError, UnsupportedModelError
+from ..inputs.batching import Batch
+from ..methods.base import Method, Request, Scores
+from ..methods.registry import register
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..parts.proofs import proof
+from ..tasks import Task
+from ..tasks.targets import BatchTargets
 from .encoder_layers import (
     ENCODERS,
     ROUNDING,

@@ -9,13 +9,13 @@ from typing import Any, cast
 from torch import Tensor, nn
 from transformers import Cache, PretrainedConfig, PreTrainedModel
 
-from ...copies.clone import clone
-from ...copies.memory import reraise_out_of_memory
-from ...copies.run import Site, hidden_of, run, several_states
-from ...errors import UnsupportedModelError
-from ...inputs.batching import Batch
-from ...model.model_copy import input_errors
-from ...model.task_model import TaskModel
+from ..copies.clone import clone
+from ..copies.memory import reraise_out_of_memory
+from ..copies.run import Site, hidden_of, run, several_states
+from ..errors import UnsupportedModelError
+from ..inputs.batching import Batch
+from ..model.model_copy import input_errors
+from ..model.task_model import TaskModel
 
 
 @dataclass

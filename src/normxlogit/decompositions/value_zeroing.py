@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ...copies.run import run as run_copy
-from ...errors import UnsupportedModelError
-from ...model.forward_pass import ForwardPass
-from ...model.task_model import TaskModel
-from ...parts.proofs import layer_gives_the_same_again
-from ..registry import register
+from ..copies.run import run as run_copy
+from ..errors import UnsupportedModelError
+from ..methods.registry import register
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..parts.proofs import beyond_rounding, proof
 from .layer_calls import LayerCall, clone_for_layers, record_layers
 from .matrix import MatrixMethod
 
@@ -41,6 +41,17 @@ def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
                 values.setdefault(layer, []).append(path.removeprefix(f"{layer}."))
                 break
     return values
+
+
+@proof(
+    compares="a layer called again by itself, and its output in the pass",
+    tolerance="rounding",
+    why="value zeroing calls layers on copies of a text; one that depends on more than its input would differ",
+    when="each call of value-zeroing; each layer once more",
+)
+def layer_gives_the_same_again(repeated: Tensor, returned: Tensor) -> bool:
+    """Return whether a layer returns the same when it is called by itself, (N, H) of real tokens each."""
+    return beyond_rounding(repeated, returned) is None
 
 
 @register("value-zeroing", paper=PAPER, needs=NEEDS, per_layer=True, passes="T + 2 forward")

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from ...errors import UnsupportedModelError
-from ...model.forward_pass import ForwardPass
-from ...model.task_model import TaskModel
-from ...tasks.targets import BatchTargets
-from ..base import Method, Request, Scores
-from ..registry import alternatives, register
+from ..errors import UnsupportedModelError
+from ..methods.base import Method, Request, Scores
+from ..methods.registry import alternatives, register
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..tasks.targets import BatchTargets
 from .encoder_layers import ENCODERS, EncoderLayer, encoder_layers, linear_weights
 from .layer_calls import split_work
 

@@ -8,8 +8,8 @@ import torch
 import transformers
 
 from normxlogit import ALL, Explainer
+from normxlogit.decompositions.value_zeroing import ValueZeroing, _score_matrix
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.methods.decomposition.value_zeroing import ValueZeroing, _score_matrix
 from tests import tiny
 
 from . import slow

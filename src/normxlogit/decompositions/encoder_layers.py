@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
-from ...copies.run import Site, run
-from ...errors import UnsupportedModelError
-from ...inputs.batching import Batch
-from ...model.task_model import TaskModel
-from ...parts.proofs import proof
+from ..copies.run import Site, run
+from ..errors import UnsupportedModelError
+from ..inputs.batching import Batch
+from ..model.task_model import TaskModel
+from ..parts.proofs import proof
 from .layer_calls import LayerCall, clone_for_layers, record_layers
 
 ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"

@@ -1,1 +1,0 @@
-"""Decomposition methods, which propagate each token's share through the layers of known encoders."""
