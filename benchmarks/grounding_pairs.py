@@ -150,9 +150,7 @@ def _reworded(sentence: str, random: np.random.Generator) -> str:
     return text
 
 
-def _false(
-    true: str, rest: str, group: Sequence[str], random: np.random.Generator
-) -> Iterator[tuple[Kind, str]]:
+def _false(true: str, rest: str, group: Sequence[str], random: np.random.Generator) -> Iterator[tuple[Kind, str]]:
     """Yield false sentences by their kind, from a true one.
 
     Args:
@@ -193,7 +191,9 @@ def _false(
 
 def _another(number: str, random: np.random.Generator) -> str:
     """Return a number of the same shape with another first digit, and of a long one other last digits."""
-    digits = [str(int(random.integers(10))) if c.isdecimal() and i >= len(number) - 2 else c for i, c in enumerate(number)]
+    digits = [
+        str(int(random.integers(10))) if c.isdecimal() and i >= len(number) - 2 else c for i, c in enumerate(number)
+    ]
     changed = "".join(digits)
     return changed if changed != number and not changed.startswith("0") else str(9 - int(number[0]) or 5) + number[1:]
 
@@ -203,7 +203,9 @@ PLAIN = re.compile(r"[A-Z][^\"“”‘`():;?!]*[a-z0-9]\.")
 
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?:,\d{3})*(?![\w/-]|[.,:]\d)")
 _NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[A-Z][a-z]\w+(?: [A-Z][a-z]\w+)*")
-_LEADING = re.compile(r"(?:In|On|At|After|Before|During|While|When|By|As|Although|For|With|Since) [^,]*, (the|it|he|she|they|a|an)(?= )")
+_LEADING = re.compile(
+    r"(?:In|On|At|After|Before|During|While|When|By|As|Although|For|With|Since) [^,]*, (the|it|he|she|they|a|an)(?= )"
+)
 _TRAILING = re.compile(r", (?:which|who|where|but|although|while|because|with|including) .*")
 _COMMON = re.compile(r"(?:The|A|An|In|On|It|He|She|They|This|That|These|There|His|Her|Its|Their|Some|Many|One) ")
 OPENINGS = ("According to the text, ", "It is said that ", "The author writes that ", "In the text, ")

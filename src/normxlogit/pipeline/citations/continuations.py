@@ -161,7 +161,8 @@ def _continue_from_cache(
     device = next(module.parameters()).device
     sequences = [[last_id, *continuation.all_ids] for continuation in continuations]
     shortest = min(map(len, sequences)) - 1
-    common = 1 + sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, zip(*(s[1:shortest] for s in sequences))))
+    columns = zip(*(sequence[1:shortest] for sequence in sequences), strict=True)
+    common = 1 + sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, columns))
     shared = torch.tensor([sequences[0][:common]], device=device)  # (1, c)
     returned = module(input_ids=shared, use_cache=True, **{cache_name: cache})
     first = returned.logits[0].float().log_softmax(-1)  # (c, V): of the tokens 1 to c of each sequence

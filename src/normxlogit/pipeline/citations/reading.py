@@ -8,19 +8,23 @@ each word is left out; the gain of an edit is D of the edited sentence less D of
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, cast
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
+from ...errors import InputError
 from ...inputs.encoder import append_tokens, private_tokenizer
 from ...inputs.encoding import Encoding
 from ...methods.perturbation import PerturbedAnswers
 from ...model.task_model import TaskModel
+from ...results.reading import Reading, WordEdit, WordReading
 from ...results.units.spans import NamedSpan
 from ...results.units.words import word_groups
+from ..completions.ablations import Ablations
 from ..completions.completed_prompts import Completed
 from ..completions.sources import sources_and_parts
 from .continuations import Continuation, continuation_log_probabilities, token_predictions
@@ -36,16 +40,20 @@ LESS_LIKELY = 1.0
 COMPLETIONS = 2
 """Most words of the prompt that a proposed token is completed to."""
 
-EDITS = 96
+EDITS = 84
 """Most edits of a sentence that are measured; leaving out each word comes first, then the likeliest proposals."""
 
-EDITS_WITHOUT = 12
-"""How many edits of the largest gain are measured without the documents, too."""
+EDITS_OF_ANSWER = 1200
+"""Most edits of all sentences of an answer, unless it has very many sentences."""
+
+LEAST_EDITS = 16
+"""Edits of each sentence that are measured in any answer."""
+
+KEPT_EDITS = 12
+"""How many edits of the largest gain are measured without the documents, too, and kept."""
 
 EDITS_UNCACHED = 8
 """Most edits where each needs a pass over the whole prompt."""
-
-EditKind = Literal["replaced", "inserted", "left out", "exchanged"]
 
 
 class Sentence(NamedTuple):
@@ -54,56 +62,20 @@ class Sentence(NamedTuple):
     Attributes:
         prefix: The token ids between the prompt and the sentence.
         ids: Its own token ids.
+        start: Its first character in the prompt with the answer.
         text: Its text, with white space before it.
         offsets: The span of each token in the text.
     """
 
     prefix: tuple[int, ...]
     ids: tuple[int, ...]
+    start: int
     text: str
     offsets: tuple[tuple[int, int], ...]
 
 
-class SentenceEdit(NamedTuple):
-    """A sentence with one of its words edited.
-
-    Attributes:
-        kind: What was done.
-        start: The first character of the sentence that the edit replaces.
-        end: One past the last; where words are inserted the same.
-        text: What stands there instead.
-        gain: The log-probability of the edited sentence less that of the sentence, with the documents, in nats.
-        gain_without: The same without the documents; NaN if not measured.
-    """
-
-    kind: EditKind
-    start: int
-    end: int
-    text: str
-    gain: float = np.nan
-    gain_without: float = np.nan
-
-
-class Reading(NamedTuple):
-    """What the reader makes of a sentence.
-
-    Attributes:
-        nats: Log-probability of each token with the documents, (n,).
-        nats_without: The same without the documents, (n,); NaN if nothing of the prompt is left.
-        likeliest: Log-probability of the likeliest token in the place of each with the documents, (n,).
-        edits: The edits, the largest gain first.
-    """
-
-    nats: Array
-    nats_without: Array
-    likeliest: Array
-    edits: list[SentenceEdit]
-
-
-def read_sentences(
-    model: TaskModel, prompt: Encoding, prompt_without: Encoding | None, sentences: Sequence[Sentence]
-) -> list[Reading]:
-    """Measure the sentences of an answer, or of several answers, to one prompt.
+class SentencesAfterPrompt:
+    """The sentences of an answer, or of several answers, read after one prompt with its documents and without them.
 
     Args:
         model: A language model.
@@ -111,39 +83,86 @@ def read_sentences(
         prompt_without: The same without the documents; None if nothing is left.
         sentences: The sentences.
     """
-    tokenizer = private_tokenizer(model.tokenizer)
-    predicted = _predictions(model, prompt, sentences)
-    without = None if prompt_without is None else _predictions(model, prompt_without, sentences)
-    edits = [
-        proposed_edits(tokenizer, prompt.text or "", sentence, of_sentence.ids, of_sentence.log_probabilities, nats)
-        for sentence, (nats, of_sentence) in zip(sentences, predicted, strict=True)
-    ]
-    if prompt.source is not None or prompt.media:
-        edits = [of_sentence[:EDITS_UNCACHED] for of_sentence in edits]
-    every = [(k, edit) for k, of_sentence in enumerate(edits) for edit in of_sentence]
-    gains = _gains(model, tokenizer, prompt, sentences, every, [float(nats.sum()) for nats, _ in predicted])
-    measured: list[list[SentenceEdit]] = [[] for _ in sentences]
-    for (k, edit), gain in zip(every, gains, strict=True):
-        measured[k].append(edit._replace(gain=gain))
-    measured = [sorted(of_sentence, key=lambda edit: -edit.gain) for of_sentence in measured]
-    if prompt_without is not None and without is not None:
-        first = [(k, edit) for k, of_sentence in enumerate(measured) for edit in of_sentence[:EDITS_WITHOUT]]
-        sums = [float(nats.sum()) for nats, _ in without]
-        gains = _gains(model, tokenizer, prompt_without, sentences, first, sums)
-        known = dict(zip(first, gains, strict=True))
-        measured = [
-            [edit._replace(gain_without=known.get((k, edit), np.nan)) for edit in of_sentence]
-            for k, of_sentence in enumerate(measured)
-        ]
-    return [
-        Reading(
-            nats,
-            np.full(len(nats), np.nan) if without is None else without[k][0],
-            top.log_probabilities[:, 0],
-            of_sentence,
+
+    def __init__(
+        self, model: TaskModel, prompt: Encoding, prompt_without: Encoding | None, sentences: Sequence[Sentence]
+    ) -> None:
+        self.model, self.prompt, self.prompt_without, self.sentences = model, prompt, prompt_without, sentences
+        self._predicted = _predictions(model, prompt, sentences)
+        without = None if prompt_without is None else _predictions(model, prompt_without, sentences)
+        self.nats = [nats for nats, _ in self._predicted]
+        """Log-probabilities of each sentence's tokens with the documents, (n,) each."""
+        self.nats_without = [np.full(len(nats), np.nan) for nats in self.nats]
+        """The same without the documents; NaN if nothing of the prompt is left."""
+        if without is not None:
+            self.nats_without = [nats for nats, _ in without]
+
+    def gains(self, tokens: int) -> Array:
+        """Return what the documents gain each token of the answer, and 0 where they lose or that is unknown, (K, G).
+
+        Args:
+            tokens: The number G of the answer's tokens.
+        """
+        weights = np.zeros((len(self.sentences), tokens))
+        for row, sentence, nats, without in zip(weights, self.sentences, self.nats, self.nats_without, strict=True):
+            first = len(sentence.prefix)
+            row[first : first + len(nats)] = np.nan_to_num(np.maximum(nats - without, 0))
+        return weights
+
+    def readings(self, quoted: Collection[int] = ()) -> tuple[Reading, ...]:
+        """Measure the edits of each sentence, and return what the reader makes of it.
+
+        Args:
+            quoted: The sentences whose edits are not measured.
+        """
+        tokenizer = private_tokenizer(self.model.tokenizer)
+        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // max(1, len(self.sentences))))
+        if self.prompt.source is not None or self.prompt.media:
+            most = EDITS_UNCACHED
+        edits: list[tuple[int, WordEdit]] = []
+        for k, (sentence, (nats, likeliest)) in enumerate(zip(self.sentences, self._predicted, strict=True)):
+            if k not in quoted:
+                proposed = proposed_edits(tokenizer, self.prompt.text or "", sentence, *likeliest, nats, most)
+                edits += [(k, edit) for edit in proposed]
+        measured: list[list[WordEdit]] = [[] for _ in self.sentences]
+        gains = _gains(self.model, tokenizer, self.prompt, self.sentences, edits, self.nats)
+        for (k, edit), gain in zip(edits, gains, strict=True):
+            measured[k].append(edit._replace(gain=gain))
+        best = [sorted(of_sentence, key=lambda edit: -edit.gain)[:KEPT_EDITS] for of_sentence in measured]
+        if self.prompt_without is not None:
+            first = [(k, edit) for k, of_sentence in enumerate(best) for edit in of_sentence]
+            gains = _gains(self.model, tokenizer, self.prompt_without, self.sentences, first, self.nats_without)
+            known = dict(zip(first, gains, strict=True))
+            best = [[e._replace(gain_without=known[k, e]) for e in of_sentence] for k, of_sentence in enumerate(best)]
+        return tuple(
+            Reading(
+                words_of(sentence, nats, without),
+                tuple(e._replace(start=e.start + sentence.start, end=e.end + sentence.start) for e in of_sentence),
+            )
+            for sentence, nats, without, of_sentence in zip(
+                self.sentences, self.nats, self.nats_without, best, strict=True
+            )
         )
-        for k, ((nats, top), of_sentence) in enumerate(zip(predicted, measured, strict=True))
-    ]
+
+
+def words_of(sentence: Sentence, nats: Array, nats_without: Array) -> tuple[WordReading, ...]:
+    """Return the words of a sentence; each token is in one of them.
+
+    Args:
+        sentence: The sentence.
+        nats: Log-probabilities of its tokens with the documents, (n,).
+        nats_without: The same without the documents, (n,).
+    """
+    groups = word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)])
+    return tuple(
+        WordReading(
+            sentence.start + start,
+            sentence.start + end,
+            float(nats[list(tokens)].sum()),
+            float(nats_without[list(tokens)].sum()),
+        )
+        for start, end, tokens in groups
+    )
 
 
 class _Likeliest(NamedTuple):
@@ -151,9 +170,7 @@ class _Likeliest(NamedTuple):
     log_probabilities: Array  # (n, k)
 
 
-def _predictions(
-    model: TaskModel, prompt: Encoding, sentences: Sequence[Sentence]
-) -> list[tuple[Array, _Likeliest]]:
+def _predictions(model: TaskModel, prompt: Encoding, sentences: Sequence[Sentence]) -> list[tuple[Array, _Likeliest]]:
     """Return the log-probabilities of each sentence's tokens, and the likeliest tokens at their places.
 
     Sentences of one answer are read in one pass: each is the beginning of what the last one of them ends.
@@ -178,8 +195,8 @@ def _gains(
     tokenizer: PreTrainedTokenizerBase,
     prompt: Encoding,
     sentences: Sequence[Sentence],
-    edits: Sequence[tuple[int, SentenceEdit]],
-    sums: Sequence[float],
+    edits: Sequence[tuple[int, WordEdit]],
+    token_nats: Sequence[Array],
 ) -> list[float]:
     """Return what each edit of a sentence gains after a prompt.
 
@@ -189,7 +206,7 @@ def _gains(
         prompt: The prompt.
         sentences: The sentences.
         edits: The edits, each with the index of its sentence.
-        sums: The log-probability of each sentence.
+        token_nats: Log-probabilities of each sentence's tokens after that prompt, (n,) each.
     """
     own = [Continuation(sentence.prefix, sentence.ids) for sentence in sentences]
     rewritten = [_ids(tokenizer, sentence.text) for sentence in sentences]
@@ -200,8 +217,9 @@ def _gains(
     ]
     if not edits:
         return []
-    variants = list(dict.fromkeys([*own[:1], *bases, *edited]))
-    values = continuation_log_probabilities(model, prompt, variants, sums[0])
+    # Only the sentences that have edits; the first one is known, and tells whether the cache is right.
+    variants = list(dict.fromkeys([*own[:1], *(bases[k] for k, _ in edits), *edited]))
+    values = continuation_log_probabilities(model, prompt, variants, float(token_nats[0].sum()))
     nats = dict(zip(variants, values, strict=True))
     return [nats[variant] - nats[bases[k]] for (k, _), variant in zip(edits, edited, strict=True)]
 
@@ -210,7 +228,7 @@ def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
     return tuple(cast(list[int], tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]))
 
 
-def edited_text(text: str, edit: SentenceEdit) -> str:
+def edited_text(text: str, edit: WordEdit) -> str:
     """Return a sentence after an edit, without a space too many."""
     before, after = text[: edit.start], text[edit.end :]
     if not edit.text and after[:1].isspace():
@@ -229,7 +247,8 @@ def proposed_edits(
     likeliest_ids: npt.NDArray[np.int64],
     likeliest_nats: Array,
     nats: Array,
-) -> list[SentenceEdit]:
+    most: int,
+) -> list[WordEdit]:
     """Return one-word edits of a sentence: leaving out each word, then what the reader would rather have read.
 
     Args:
@@ -239,6 +258,7 @@ def proposed_edits(
         likeliest_ids: The likeliest tokens at each of its places, (n, k).
         likeliest_nats: Their log-probabilities, (n, k).
         nats: Log-probabilities of the sentence's own tokens, (n,).
+        most: Most edits.
     """
     text = sentence.text
     groups = word_groups(text, [(i, *offset) for i, offset in enumerate(sentence.offsets)])
@@ -246,10 +266,10 @@ def proposed_edits(
     if not words:
         return []
     spans = [(start, end) for start, end, _ in words]
-    left_out = [SentenceEdit("left out", start, end, "") for start, end in spans] if len(words) > 1 else []
-    left_out += [SentenceEdit("left out", a, b, "") for (a, _), (_, b) in zip(spans, spans[1:], strict=False)][1:]
+    left_out = [WordEdit("left out", start, end, "") for start, end in spans] if len(words) > 1 else []
+    left_out += [WordEdit("left out", a, b, "") for (a, _), (_, b) in pairwise(spans)][1:]
     vocabulary = Counter(match.group() for match in _WORD.finditer(prompt_text))
-    proposals: dict[SentenceEdit, float] = {}
+    proposals: dict[WordEdit, float] = {}
     for index, (start, end, tokens) in enumerate(words):
         own_word = text[start:end]
         for token in tokens:
@@ -264,18 +284,18 @@ def proposed_edits(
                         for edit in _with_word(text, spans, index, word, whole=token == tokens[0]):
                             proposals[edit] = max(gain, proposals.get(edit, -np.inf))
     ranked = sorted(proposals, key=lambda edit: -proposals[edit])
-    room = max(EDITS - len(left_out), EDITS // 2)
-    return [*left_out[: EDITS // 2], *ranked[:room]]
+    room = max(most - len(left_out), most - most // 2)
+    return [*left_out[: most // 2], *ranked[:room]]
 
 
 def _with_word(
     text: str, spans: Sequence[tuple[int, int]], index: int, word: str, *, whole: bool
-) -> Iterator[SentenceEdit]:
+) -> Iterator[WordEdit]:
     """Yield the edits that bring a word to a place: in place of what is there, before it, or the two exchanged."""
     start, end = spans[index]
-    yield SentenceEdit("replaced", start, end, word)
+    yield WordEdit("replaced", start, end, word)
     if whole:
-        yield SentenceEdit("inserted", start, start, word + " ")
+        yield WordEdit("inserted", start, start, word + " ")
     for other, (other_start, other_end) in enumerate(spans):
         if other == index or text[other_start:other_end].casefold() != word.casefold():
             continue
@@ -284,7 +304,7 @@ def _with_word(
             if first + length <= second and second + length <= len(spans):
                 a, b = spans[first][0], spans[first + length - 1][1]
                 c, d = spans[second][0], spans[second + length - 1][1]
-                yield SentenceEdit("exchanged", a, d, text[c:d] + text[b:c] + text[a:b])
+                yield WordEdit("exchanged", a, d, text[c:d] + text[b:c] + text[a:b])
 
 
 def _words_from(stem: str, piece: str, vocabulary: Counter[str], *, ends: bool) -> Iterator[str]:
@@ -316,13 +336,27 @@ def _piece(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], token: int
     return str(tokenizer.decode([*before, token]))[len(earlier) :]
 
 
-def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> tuple[Encoding, Encoding | None, list[Sentence]]:
-    """Return the prompt of an answer, the same without its sources, and sentences of the answer.
+def read_answer(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan]) -> SentencesAfterPrompt:
+    """Read the parts of an answer after its prompt, and after the prompt without its sources.
 
     Args:
+        model: A language model.
         completed: The prompt and the answer.
-        parts: The sentences, as parts of the answer.
+        parts: The parts, such as sentences.
     """
+    encoding, start = completed.encoding, completed.prompt_tokens
+    sources, _ = sources_and_parts(completed, completed.named_sources, None)
+    try:
+        rest = Ablations(model, completed, sources).without((False,) * len(sources))
+    except InputError:  # the prompt has nothing beside its sources
+        without = None
+    else:
+        without = rest.take(range(len(rest) - (len(encoding) - start)))
+    return SentencesAfterPrompt(model, encoding.take(range(start)), without, sentences_in(completed, parts))
+
+
+def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sentence]:
+    """Return parts of an answer as sentences that follow its prompt."""
     sequence, encoding, start = completed.sequenced(), completed.encoding, completed.prompt_tokens
     shift = len(sequence.offsets) - len(encoding)  # of the source of an encoder-decoder model
     sentences = []
@@ -335,19 +369,12 @@ def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> tuple[Enco
             Sentence(
                 tuple(encoding.ids[start : first - shift]),
                 tuple(encoding.ids[first - shift : last - shift]),
+                begin,
                 sequence.text[begin : offsets[-1][1]],
                 tuple((a - begin, b - begin) for a, b in offsets),
             )
         )
-    of_sources = {token for source in _sources(completed) for token in source.tokens}
-    rest = completed.without(of_sources)
-    kept = len(rest) - (len(encoding) - start)
-    is_empty = not (kept if rest.source is None else len(rest.source))
-    return encoding.take(range(start)), None if is_empty else rest.take(range(kept)), sentences
-
-
-def _sources(completed: Completed) -> list[NamedSpan]:
-    return sources_and_parts(completed, completed.named_sources, None)[0]
+    return sentences
 
 
 _WORD = re.compile(r"\w+(?:[^\w\s]\w+)*")

@@ -42,7 +42,7 @@ class Ablations:
     def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan]) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
-        self._answers: PerturbedAnswers[tuple[bool, ...], Array] = PerturbedAnswers(model, self._without, self._read)
+        self._answers: PerturbedAnswers[tuple[bool, ...], Array] = PerturbedAnswers(model, self.without, self._read)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
         """Return the log-probability of each token of the answer.
@@ -55,7 +55,7 @@ class Ablations:
         """
         return np.stack(self._answers([tuple(row) for row in present.tolist()]))
 
-    def _without(self, present: tuple[bool, ...]) -> Encoding:
+    def without(self, present: tuple[bool, ...]) -> Encoding:
         """Return prompt and answer without the sources that are not present, one flag for each source."""
         removed = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
         remaining = self.completed.without({token for source in removed for token in source.tokens})

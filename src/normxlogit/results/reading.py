@@ -1,0 +1,170 @@
+"""What a reader of documents makes of a sentence, and the verdict that follows.
+
+D is the log-probability of the sentence's tokens with the documents, N without them. The uncertainty coefficient
+1 - D / N tells whether the sentence comes from the documents; the gains of its one-word edits tell whether they rather
+say something else. A logistic regression for each of the two questions gives a probability, and thresholds give the
+verdict; both are in `verdicts.json`, which `python -m benchmarks verdicts` fits.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from .storage.schema import Index, Number
+
+EditKind = Literal["replaced", "inserted", "left out", "exchanged"]
+
+Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
+"""How a sentence of an answer relates to its sources."""
+
+COVERED = ("coefficient",)
+"""The features for whether the sources say the sentence at all."""
+
+AGREED = ("best word", "best word due to the sources", "best edit", "best edit due to the sources")
+"""The features for whether the sources rather say something else."""
+
+NO_GAIN = -8.0
+"""The gain where there is no edit, in nats."""
+
+LARGEST_GAIN = 25.0
+"""Gains are clipped to this magnitude, in nats."""
+
+CLEAR = 1.0
+"""A word is marked if an edit of it gains this many nats, also beyond what it gains without the sources."""
+
+
+class WordReading(NamedTuple):
+    """A word of an answer.
+
+    Attributes:
+        start: Its first character in the text.
+        end: One past its last.
+        nats: Log-probability of its tokens with the sources.
+        nats_without: The same without them; NaN if nothing of the prompt is left.
+    """
+
+    start: Index
+    end: Index
+    nats: Number
+    nats_without: Number
+
+
+class WordEdit(NamedTuple):
+    """A sentence with one of its words edited.
+
+    Attributes:
+        kind: What was done.
+        start: The first character of the text that the edit replaces.
+        end: One past the last; where words are inserted the same.
+        text: What stands there instead.
+        gain: The log-probability of the edited sentence less that of the sentence, with the sources, in nats.
+        gain_without: The same without the sources; NaN if not measured.
+    """
+
+    kind: EditKind
+    start: Index
+    end: Index
+    text: str
+    gain: Number = math.nan
+    gain_without: Number = math.nan
+
+    @property
+    def due_to_sources(self) -> float:
+        """The gain, or what of it is not gained without the sources, whichever is less."""
+        return self.gain if math.isnan(self.gain_without) else min(self.gain, self.gain - self.gain_without)
+
+
+class Reading(NamedTuple):
+    """What the reader makes of a sentence.
+
+    Attributes:
+        words: Its words.
+        edits: The edits with the largest gain, the largest first.
+    """
+
+    words: tuple[WordReading, ...]
+    edits: tuple[WordEdit, ...]
+
+    @property
+    def features(self) -> dict[str, float]:
+        """The features of the verdict, by name."""
+        nats, without = (sum(values) for values in zip(*((w.nats, w.nats_without) for w in self.words), strict=True))
+        new_words = [edit for edit in self.edits if edit.kind != "left out"]
+
+        def best(values: Sequence[float]) -> float:
+            return min(max(values, default=NO_GAIN), LARGEST_GAIN)
+
+        return {
+            "coefficient": max(1 - nats / without, -1.0) if without else math.nan,
+            "best word": best([edit.gain for edit in new_words]),
+            "best word due to the sources": best([edit.due_to_sources for edit in new_words]),
+            "best edit": best([edit.gain for edit in self.edits]),
+            "best edit due to the sources": best([edit.due_to_sources for edit in self.edits]),
+        }
+
+    @property
+    def covered(self) -> float:
+        """The probability that the sources say the sentence, rather than that it is an invention; NaN if unknown."""
+        return _probability("covered", self.features)
+
+    @property
+    def agreed(self) -> float:
+        """The probability that the sources do not rather say something else."""
+        return _probability("agreed", self.features)
+
+    @property
+    def judgement(self) -> Judgement:
+        """The verdict."""
+        covered, agreed, thresholds = self.covered, self.agreed, _fitted()["thresholds"]
+        if covered < thresholds["not in the sources"]:
+            return "not in the sources"
+        if agreed < thresholds["contradicts"]:
+            return "contradicts"
+        if covered >= thresholds["rests"]["covered"] and agreed >= thresholds["rests"]["agreed"]:
+            return "rests"
+        return "cannot tell"
+
+    @property
+    def rather(self) -> WordEdit | None:
+        """The edit that says best what the sources rather say; None without edits."""
+        return max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
+
+    def edit_of(self, word: WordReading) -> WordEdit | None:
+        """Return the best edit of one word alone; None if none is clearly gained from the sources."""
+        edits = [edit for edit in self.edits if edit.due_to_sources >= CLEAR and self._edits_only(edit, word)]
+        return max(edits, key=lambda edit: edit.due_to_sources, default=None)
+
+    def _edits_only(self, edit: WordEdit, word: WordReading) -> bool:
+        if edit.kind == "inserted":
+            return word.start <= edit.start < word.end
+        touched = [other for other in self.words if other.start < edit.end and edit.start < other.end]
+        return word in touched and (len(touched) == 1 or edit.kind == "exchanged")
+
+    def unsaid(self, word: WordReading) -> bool:
+        """Return whether the sources do not say a word: they make it no likelier, or rather say another."""
+        if self.judgement == "rests":
+            return False
+        rather = self.rather if self.judgement == "contradicts" else None
+        if rather and word.start < max(rather.end, rather.start + 1) and rather.start < word.end:
+            return True
+        no_likelier = self.judgement == "not in the sources" and not word.nats > word.nats_without + CLEAR
+        return no_likelier or self.edit_of(word) is not None
+
+
+@cache
+def _fitted() -> dict[str, Any]:
+    """Return the fitted coefficients and thresholds."""
+    state: dict[str, Any] = json.loads(files(__package__).joinpath("verdicts.json").read_text("utf-8"))
+    return state
+
+
+def _probability(question: str, features: dict[str, float]) -> float:
+    fitted = _fitted()[question]
+    values = np.array([features[name] for name in fitted["weights"]])
+    logit = fitted["intercept"] + float(values @ np.array(list(fitted["weights"].values())))
+    return 1 / (1 + math.exp(-min(max(logit, -500.0), 500.0))) if math.isfinite(logit) else math.nan
