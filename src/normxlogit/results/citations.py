@@ -287,20 +287,20 @@ class Citations(Record):
     @property
     def words(self) -> list[AnswerWord]:
         """The words of the answer with what the sources say of each, a table of columns; empty if not measured."""
-        words = []
+        words, quoted = [], self.quotations
         for k, reading in enumerate(self.readings):
             for word in reading.words:
-                edit = reading.edit_of(word)
+                edit, text = reading.edit_of(word), self.text[word.start : word.end]
                 words.append(
                     AnswerWord(
                         k,
-                        self.text[word.start : word.end],
+                        text,
                         word.start,
                         word.end,
                         word.nats - word.nats_without,
                         "" if edit is None else self._after(edit),
                         0.0 if edit is None else edit.gain,
-                        k not in self.quotations and reading.unsaid(word),
+                        k not in quoted and any(map(str.isalnum, text)) and reading.unsaid(word),
                     )
                 )
         return words

@@ -91,16 +91,25 @@ class Reading(NamedTuple):
     edits: tuple[WordEdit, ...]
 
     @property
+    def nats(self) -> float:
+        """The log-probability of the sentence with the sources."""
+        return sum(word.nats for word in self.words)
+
+    @property
+    def nats_without(self) -> float:
+        """The log-probability of the sentence without the sources; NaN if nothing of the prompt is left."""
+        return sum(word.nats_without for word in self.words)
+
+    @property
     def features(self) -> dict[str, float]:
         """The features of the verdict, by name."""
-        nats, without = (sum(values) for values in zip(*((w.nats, w.nats_without) for w in self.words), strict=True))
         new_words = [edit for edit in self.edits if edit.kind != "left out"]
 
         def best(values: Sequence[float]) -> float:
             return min(max(values, default=NO_GAIN), LARGEST_GAIN)
 
         return {
-            "coefficient": max(1 - nats / without, -1.0) if without else math.nan,
+            "coefficient": _coefficient(self.nats, self.nats_without),
             "best word": best([edit.gain for edit in new_words]),
             "best word due to the sources": best([edit.due_to_sources for edit in new_words]),
             "best edit": best([edit.gain for edit in self.edits]),
@@ -122,7 +131,7 @@ class Reading(NamedTuple):
         """The verdict."""
         covered, agreed, thresholds = self.covered, self.agreed, _fitted()["thresholds"]
         if covered < thresholds["not in the sources"]:
-            return "not in the sources"
+            return "contradicts" if self._covering else "not in the sources"
         if agreed < thresholds["contradicts"]:
             return "contradicts"
         if covered >= thresholds["rests"]["covered"] and agreed >= thresholds["rests"]["agreed"]:
@@ -132,7 +141,20 @@ class Reading(NamedTuple):
     @property
     def rather(self) -> WordEdit | None:
         """The edit that says best what the sources rather say; None without edits."""
-        return max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
+        return self._covering or max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
+
+    @property
+    def _covering(self) -> WordEdit | None:
+        """The best new word with which the sources say a sentence that they do not say as it is; None without one."""
+        least = _fitted()["thresholds"]["not in the sources"]
+        if not self.covered < least:
+            return None
+        clear = [edit for edit in self.edits if edit.kind != "left out" and edit.due_to_sources >= CLEAR]
+        covering = [edit for edit in clear if _probability("covered", self._features_with(edit)) >= least]
+        return max(covering, key=lambda edit: edit.due_to_sources, default=None)
+
+    def _features_with(self, edit: WordEdit) -> dict[str, float]:
+        return {"coefficient": _coefficient(self.nats + edit.gain, self.nats_without + edit.gain_without)}
 
     def edit_of(self, word: WordReading) -> WordEdit | None:
         """Return the best edit of one word alone; None if none is clearly gained from the sources."""
@@ -161,6 +183,11 @@ def _fitted() -> dict[str, Any]:
     """Return the fitted coefficients and thresholds."""
     state: dict[str, Any] = json.loads(files(__package__).joinpath("verdicts.json").read_text("utf-8"))
     return state
+
+
+def _coefficient(nats: float, nats_without: float) -> float:
+    """Return the uncertainty coefficient 1 - D / N of a sentence, at least -1."""
+    return max(1 - nats / nats_without, -1.0) if nats_without else math.nan
 
 
 def _probability(question: str, features: dict[str, float]) -> float:

@@ -40,16 +40,16 @@ LESS_LIKELY = 1.0
 COMPLETIONS = 2
 """Most words of the prompt that a proposed token is completed to."""
 
-EDITS = 84
+EDITS = 40
 """Most edits of a sentence that are measured; leaving out each word comes first, then the likeliest proposals."""
 
-EDITS_OF_ANSWER = 1200
+EDITS_OF_ANSWER = 600
 """Most edits of all sentences of an answer, unless it has very many sentences."""
 
-LEAST_EDITS = 16
+LEAST_EDITS = 12
 """Edits of each sentence that are measured in any answer."""
 
-KEPT_EDITS = 12
+KEPT_EDITS = 8
 """How many edits of the largest gain are measured without the documents, too, and kept."""
 
 EDITS_UNCACHED = 8

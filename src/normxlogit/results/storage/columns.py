@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -188,6 +188,8 @@ def _arrow_type(type_: Any) -> Any:
         return pyarrow.list_(pyarrow.float32())
     if hasattr(type_, "_fields"):
         return pyarrow.struct(arrow_types(get_type_hints(type_, include_extras=True)).items())
+    if get_origin(type_) is Literal:
+        return pyarrow.string()
     first, *further = get_args(type_)
     return pyarrow.list_(_arrow_type(first), -1 if further == [...] else 1 + len(further))
 
