@@ -6,6 +6,7 @@ sentences for the test, by rules that edit a sentence of a document.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -105,7 +106,7 @@ def made(sentences: Sequence[Sequence[str]], origin: str, split: Split, count: i
             if not reworded or not WORDS[0] <= len(reworded.split()) <= WORDS[1]:
                 continue
             rest = " ".join(other for other in texts if other != texts[place])
-            possible = {kind: false for kind, false in _false(reworded, rest, groups[place], random)}
+            possible = dict(_false(reworded, rest, groups[place], random))
             if possible:
                 kind = min(possible, key=lambda kind: counts[kind])
                 counts[kind] += 1
@@ -182,7 +183,7 @@ def _false(true: str, rest: str, group: Sequence[str], random: np.random.Generat
         if match := re.search(rf"\b{word}\b", true):
             yield "comparison", true[: match.start()] + opposite + true[match.end() :]
             break
-    for first, second in zip(names, names[1:], strict=False):
+    for first, second in pairwise(names):
         between = true[first.end() : second.start()]
         if re.fullmatch(r" (?:was |were |had )?(?:\w+ed|won|beat|became) (?:by |the |from )?", between):
             yield "relation", true[: first.start()] + second.group() + between + first.group() + true[second.end() :]

@@ -4,16 +4,22 @@ The sentences are those that `normxlogit evaluate grounding --output` measures. 
 training domains that the regression was not fitted to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import normxlogit
 from normxlogit.evaluation.grounding.evaluation import MeasuredSentence
 from normxlogit.results.reading import AGREED, COVERED
+from normxlogit.results.storage.schema import check
 
 Array = npt.NDArray[np.float64]
+
+FITTED = Path(normxlogit.__file__).with_name("results") / "verdicts.json"
+"""The coefficients in the package."""
 
 FOLDS = 8
 """Parts of the training domains; each is predicted by the others."""
@@ -31,6 +37,22 @@ TRUE = 0.8
 """Least share of true sentences, as many true as false ones, among those that rest on the sources."""
 
 
+TRAINED = {
+    "command": "normxlogit evaluate grounding --data benchmarks/grounding_pairs.jsonl --data PAIRS --output OUT; "
+    "python -m benchmarks verdicts OUT/grounding.json",
+    "data": "the training pairs of benchmarks/grounding_pairs.jsonl, and PAIRS of `python -m benchmarks pairs PAIRS "
+    "--training QNLI/train.jsonl`",
+    "reader": "SmolLM2-135M-Instruct",
+}
+"""How the coefficients of the package are trained."""
+
+
+def measured(report: Mapping[str, Any]) -> list[MeasuredSentence]:
+    """Return the sentences of a report of `normxlogit evaluate grounding`."""
+    read = check(MeasuredSentence)
+    return [read(row) for row in report["sentences"]]
+
+
 def fit(measured: Sequence[MeasuredSentence], seed: int = 0) -> dict[str, Any]:
     """Fit the two regressions and the thresholds to training sentences, and return what the file holds."""
     training = [m for m in measured if m.split == "train" and m.features]
@@ -38,9 +60,16 @@ def fit(measured: Sequence[MeasuredSentence], seed: int = 0) -> dict[str, Any]:
     true = np.array([m.true for m in training])  # (n,)
     invented = np.array([m.kind == "invented" and not m.true for m in training])
     domains = sorted({m.domain for m in training})
-    fold_of = dict(zip(np.random.default_rng(seed).permutation(domains).tolist(), np.arange(len(domains)) % FOLDS))
+    order = np.random.default_rng(seed).permutation(domains).tolist()
+    fold_of = {domain: place % FOLDS for place, domain in enumerate(order)}
+        zip(
+            np.random.default_rng(seed).permutation(domains).tolist(),
+            (i % FOLDS for i in range(len(domains))),
+            strict=True,
+        )
+    )
     folds = np.array([fold_of[m.domain] for m in training])
-    state: dict[str, Any] = {}
+    state: dict[str, Any] = {"trained": {**TRAINED, "seed": seed, "sentences": len(training)}}
     held_out: dict[str, Array] = {}
     for question, names, taken in (("covered", COVERED, true | invented), ("agreed", AGREED, ~invented)):
         table = np.array([[m.features[name] for name in names] for m in training])  # (n, f)

@@ -344,15 +344,18 @@ def read_answer(model: TaskModel, completed: Completed, parts: Sequence[NamedSpa
         completed: The prompt and the answer.
         parts: The parts, such as sentences.
     """
-    encoding, start = completed.encoding, completed.prompt_tokens
+    prompt = completed.encoding.take(range(completed.prompt_tokens))
+    return SentencesAfterPrompt(model, prompt, prompt_without_sources(model, completed), sentences_in(completed, parts))
+
+
+def prompt_without_sources(model: TaskModel, completed: Completed) -> Encoding | None:
+    """Return the prompt of an answer without its sources; None if nothing of it is left."""
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     try:
         rest = Ablations(model, completed, sources).without((False,) * len(sources))
     except InputError:  # the prompt has nothing beside its sources
-        without = None
-    else:
-        without = rest.take(range(len(rest) - (len(encoding) - start)))
-    return SentencesAfterPrompt(model, encoding.take(range(start)), without, sentences_in(completed, parts))
+        return None
+    return rest.take(range(len(rest) - (len(completed.encoding) - completed.prompt_tokens)))
 
 
 def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sentence]:
