@@ -62,12 +62,6 @@ def fit(measured: Sequence[MeasuredSentence], seed: int = 0) -> dict[str, Any]:
     domains = sorted({m.domain for m in training})
     order = np.random.default_rng(seed).permutation(domains).tolist()
     fold_of = {domain: place % FOLDS for place, domain in enumerate(order)}
-        zip(
-            np.random.default_rng(seed).permutation(domains).tolist(),
-            (i % FOLDS for i in range(len(domains))),
-            strict=True,
-        )
-    )
     folds = np.array([fold_of[m.domain] for m in training])
     state: dict[str, Any] = {"trained": {**TRAINED, "seed": seed, "sentences": len(training)}}
     held_out: dict[str, Array] = {}

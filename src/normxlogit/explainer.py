@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from typing_extensions import Unpack
 
+from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .frozen.conservation import Balance
 from .inputs.chat import Prompt
@@ -16,7 +17,7 @@ from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding
 from .inputs.media.sounds import Recording
 from .inputs.texts import Text, repeatable
-from .loading.load import load
+from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
 from .methods.defaults import completion_methods, named_or_default
@@ -26,13 +27,14 @@ from .pipeline.arguments import checked_methods
 from .pipeline.citations.cite import cite, cite_each, cite_stream
 from .pipeline.completions.given_completion import explain_generation
 from .pipeline.completions.prompts import explain_generated, explain_written
+from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.similarity import explain_similarity
 from .pipeline.texts import balance_of, explain_by_default, explain_inputs, explain_outputs
 from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
-from .tasks import TaskName, is_bare
+from .tasks import TaskName
 from .tasks.choice import Question
 from .tasks.similarity.sentence_embedding import Pooling
 from .tasks.targets import Choice
@@ -59,6 +61,12 @@ class Explainer:
         pooling: How an embedding model pools its hidden states: "mean", "first" or "last"; by default as its files say.
         name: The name of the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
+        outputs: What a module of yours returns: "logits", "probabilities", "log-probabilities" or "values"; by default
+            found out by a few short inputs.
+        output_field: The name or index of its answer among several that it returns.
+        input_names: Its names for the tokenizer's outputs, as {"input_ids": "sent_id", "attention_mask": "mask"}.
+        extra_inputs: What it needs beside the text, by name: the values of a text that is given none of its own. They
+            stay as they are when words are removed.
 
     Raises:
         UnsupportedModelError: If the model has no head of a supported kind, or `task` does not fit it.
@@ -78,9 +86,14 @@ class Explainer:
         pooling: Pooling | None = None,
         name: str | None = None,
         batch_tokens: int = 8192,
+        outputs: Outputs | None = None,
+        output_field: str | int | None = None,
+        input_names: Mapping[str, str] | None = None,
+        extra_inputs: Mapping[str, Any] | None = None,
     ) -> None:
         settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
+        forward = {"forward": forward_settings(outputs, output_field, input_names, extra_inputs)}
+        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)
 
     def __repr__(self) -> str:
         return f"Explainer({self._model!r})"
@@ -129,7 +142,7 @@ class Explainer:
         options |= {"trust_remote_code": trust_remote_code, "allow_missing_weights": allow_missing_weights}
         model, reader = load(name, task=task, dtype=dtype, device=device, allow_pickle=allow_pickle, **options)
         settings: dict[str, Any] = {"labels": labels, "pooling": pooling, "batch_tokens": batch_tokens}
-        kind: TaskName | None = "embedding" if is_bare(unwrapped(model)) else None  # which no class of its own says
+        kind = task_of_loaded(unwrapped(model), task)
         return cls(model, reader, task=kind, name=str(name or "normxlogit/default"), **settings)
 
     @overload
@@ -455,6 +468,11 @@ class Explainer:
         chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
         verify = checked_verify(options.get("verify"))
         return explain_similarity(self._model, first, second, chosen_method, matrix=matrix, verify=verify)
+
+    @property
+    def task_model(self) -> TaskModel:
+        """The model with its task, for what explains many inputs at once: its batches, forward passes and identity."""
+        return self._model
 
     @cached_property
     def _language_model(self) -> TaskModel:

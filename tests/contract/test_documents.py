@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
-from normxlogit import DataError, InputError
+from normxlogit import Answers, DataError, InputError, attribute
 from tests import tiny
 from tests.commands import run
 
@@ -111,9 +112,27 @@ def test_the_visible_text_of_a_page_is_read(names, tmp_path):
     assert names([page]) == {"a.html:1": ONE, "a.html:2": TWO}
     page.write_bytes(b'<meta charset="latin-1"><p>caf\xe9 is good .')
     assert names([page]) == {"a.html:1": "caf\xe9 is good ."}
+    for unread in ("undefined", "no-such", "utf-16", "hex", "idna"):  # they do not read the declaration itself
+        page.write_text(f'<meta charset="{unread}"><p>caf\xe9 is good .', encoding="utf-8")
+        assert names([page]) == {"a.html:1": "caf\xe9 is good ."}
     page.write_bytes(b"<p>caf\xe9")
     with pytest.raises(DataError, match=r"a\.html is not text"):
         names([page])
+
+
+def test_a_map_of_parquet_is_texts_by_name(names, tmp_path):
+    """Arrow has pairs for a map, and so has pandas; in a corpus a cell of one is the documents of a row."""
+    column = pa.array([[("a", ONE), ("b", TWO)]], pa.map_(pa.string(), pa.string()))
+    table = pa.table({"documents": column, "question": ["is it good ?"], "answer": ["the movie was great"]})
+    assert names(table.to_pandas()["documents"][0]) == names({"a": ONE, "b": TWO}) == {"a:1": ONE, "b:1": TWO}
+    with pytest.raises(InputError, match="same name"):
+        names([("a", ONE), ("a", TWO)])
+    pq.write_table(table, tmp_path / "in.parquet")
+    writer = tiny.explainer("llama", "CausalLM")
+    for number, source in enumerate((tmp_path / "in.parquet", table, table.to_pandas())):
+        attribute(writer, source, tmp_path / str(number), Answers())
+        (row,) = pq.read_table(tmp_path / str(number) / "shards").to_pylist()
+        assert row["unit_names"][:2] == ["a:1", "b:1"]
 
 
 def pdf(*texts):

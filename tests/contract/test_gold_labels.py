@@ -1,6 +1,7 @@
 """Right labels as users have them: any column of names, numbers or booleans, with values missing."""
 
 import itertools
+import json
 from decimal import Decimal
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer, InputError, Predictions, attribute, summarize
+from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.faithfulness import evaluate
 from tests import tiny
 
 pa = pytest.importorskip("pyarrow")
@@ -179,7 +182,7 @@ def test_what_can_be_no_label_is_refused(results, tmp_path):
     with pytest.raises(InputError, match="correct=False needs the right labels: give gold="):
         found.filter(correct=False)
     with pytest.raises(InputError, match="not a list"):
-        found.filter(gold=[[0]] * len(found))
+        found.filter(gold=[[[0]]] * len(found))
     with pytest.raises(InputError, match="-1 is neither a label nor the index of one"):
         found.filter(gold=[-1] * len(found))
     attribute(model, pa.table({"text": TEXTS, "gold": [-1] * len(TEXTS)}), tmp_path, keep=["gold"])
@@ -211,3 +214,63 @@ def test_a_number_is_a_token_id_and_a_string_a_token():
     for gold in (ids, list(map(float, ids)), names):
         assert found.filter(gold=gold) == found
         assert found.filter(gold=gold, correct=False) == []
+
+
+SEVERAL = {
+    "names": lambda names: names,
+    "indices": lambda names: [FEELINGS.index(name) for name in names],
+    "an array of indices": lambda names: np.array([FEELINGS.index(name) for name in names]),
+    "zeros and ones": lambda names: [int(name in names) for name in FEELINGS],
+    "floats for training": lambda names: [float(name in names) for name in FEELINGS],
+    "booleans": lambda names: [name in names for name in FEELINGS],
+    "text of a list, as in CSV": str,
+    "JSON": json.dumps,
+}
+FEELINGS = ["joy", "anger", "fear"]
+
+
+@pytest.fixture(scope="module")
+def feelings():
+    """A model of which several labels are true, and whether each of its answers is among the gold labels."""
+    model = explainer(*FEELINGS, kind="SequenceClassification").model
+    model.config.problem_type = "multi_label_classification"
+    asked = Explainer(model, tiny.tokenizer(), labels=FEELINGS)
+    said = [result.prediction.label for result in asked(TEXTS)]
+    others = [[name for name in FEELINGS if name != label] for label in said]
+    gold = [[others[i][0], label] if i % 2 else others[i] for i, label in enumerate(said)]
+    gold[2], gold[4] = [], others[4][:1]
+    return asked, gold
+
+
+@pytest.mark.parametrize("spelled", SEVERAL)
+def test_an_answer_is_right_if_it_is_among_several_labels(feelings, tmp_path, spelled):
+    """A text without any label is neither right nor wrong."""
+    asked, gold = feelings
+    column, found = [SEVERAL[spelled](names) for names in gold], asked(TEXTS)
+    wrong = [i for i in range(0, len(TEXTS), 2) if i != 2]
+    assert found.filter(gold=column) == found[1::2]
+    assert found.filter(gold=column, correct=False) == found[wrong]
+    rows = [{"text": text, "gold": cell} for text, cell in zip(TEXTS, column, strict=True)]
+    if not spelled.startswith("an array"):
+        attribute(asked, rows, tmp_path, keep=["gold"], keep_text=True)
+        summary = summarize(tmp_path, gold="gold", top=100)
+        assert summary.accuracy == pytest.approx((len(TEXTS) // 2) / (len(TEXTS) - 1))
+        assert {answer.id: answer.gold for answer in summary.wrong} == {str(i): ", ".join(gold[i]) for i in wrong}
+
+
+def test_labels_of_a_list_that_the_model_does_not_have_are_counted_each(feelings, tmp_path):
+    asked, gold = feelings
+    rows = [{"text": text, "gold": [*cell, "awe"][-1:]} for text, cell in zip(TEXTS, gold, strict=True)]
+    attribute(asked, rows, tmp_path, keep=["gold"])
+    assert summarize(tmp_path, gold="gold").unknown == {"awe": len(TEXTS)}
+
+
+def test_faithfulness_of_a_model_of_several_labels(feelings):
+    """The accuracy on whole texts is the share of answers that are among the gold labels."""
+    asked, gold = feelings
+    for spelled in ("names", "zeros and ones"):
+        examples = [Example(text, SEVERAL[spelled](names)) for text, names in zip(TEXTS, gold, strict=True)]
+        (result,) = evaluate(asked, examples, "input-norm")
+        assert result.whole_quality == pytest.approx(np.mean([i % 2 for i in range(len(TEXTS))]))
+    with pytest.raises(DataError, match="answers with one label"):
+        evaluate(explainer(*FEELINGS), examples, "input-norm")

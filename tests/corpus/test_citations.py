@@ -283,7 +283,8 @@ def test_an_earlier_turn_is_explained(reader, tmp_path):
 
 
 def test_without_texts_examples_are_answers(reader, tmp_path):
-    attribute(reader, ANSWERS, tmp_path / "out", Answers(answer_column="answer", verify="auto"))
+    job = Answers(answer_column="answer", verify="auto")
+    attribute(reader, ANSWERS, tmp_path / "out", job, keep_text=False)
     summary = summarize(tmp_path / "out", top=1)
     assert [c.text.strip() for c in summary.contradictions] == [ANSWERS[int(summary.contradictions[0].id)]["answer"]]
 

@@ -14,7 +14,7 @@ from scipy.signal import resample_poly
 
 import normxlogit
 from normxlogit import Completions, DataError, Explainer, InputError, Predictions, attribute, summarize
-from normxlogit.corpus import shard_worker
+from normxlogit.corpus.jobs import predictions
 from tests import audio_lm, vlm
 from tests.commands import run as command
 from tests.pipeline import test_signals as signals
@@ -156,14 +156,14 @@ def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, ph
 
 def test_rows_that_are_explained_in_halves_keep_their_targets(tmp_path, vit, photos, monkeypatch):
     paths, names = files(photos)[:4], ["cat", "dog", "bird", "cat"]
-    explain = shard_worker.explain_encodings
+    explain = predictions.explain_encodings
 
     def few(model, encodings, options):
         if len(encodings) > 1:
             raise InputError("too many at once")
         return explain(model, encodings, options)
 
-    monkeypatch.setattr(shard_worker, "explain_encodings", few)
+    monkeypatch.setattr(predictions, "explain_encodings", few)
     rows = [{"path": p, "gold": name} for p, name in zip(paths, names, strict=True)]
     attribute(vit, rows, tmp_path, Predictions(target_column="gold"))
     monkeypatch.undo()

@@ -75,7 +75,7 @@ def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
 
 def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_path):
     path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
-    attribute(writer, path, tmp_path / "out", Completions(sources="message"))
+    attribute(writer, path, tmp_path / "out", Completions(sources="message"), keep_text=False)
     (row,) = [row for row in results(tmp_path / "out").to_pylist() if row["row"] == 1]
     assert row["unit_names"][:2] == ["system", "user"]
     assert not {"text", "units", "target"} & row.keys()
@@ -90,7 +90,7 @@ def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_pat
         (Completions(sources="message", parts="word"), "parts"),
     ):
         with pytest.raises(DataError, match=f"made with {name}"):
-            attribute(writer, path, tmp_path / "out", job)
+            attribute(writer, path, tmp_path / "out", job, keep_text=False)
 
 
 def test_the_model_writes_where_nothing_is_given(writer, tmp_path):

@@ -37,7 +37,7 @@ def test_what_changed_is_refused_by_name(tmp_path, bert):
         ({"method": "logat"}, "method"),
         ({"job": Predictions(target=1)}, "target"),
         ({"job": Predictions(layers=ALL)}, "layers"),
-        ({"keep_text": True}, "keep_text"),
+        ({"keep_text": False}, "keep_text"),
         ({"shard_rows": 8}, "shard_rows"),
     ]:
         with pytest.raises(DataError, match=f"was made with {name}"):

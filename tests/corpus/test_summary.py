@@ -267,8 +267,8 @@ def test_no_word_is_deleted_from_texts_that_were_read_in_windows(tmp_path):
 
 def test_deleting_needs_the_runs_own_model_and_its_texts(tmp_path):
     one = explainer(seed=0)
-    attribute(one, [{"text": text} for text in texts(20)], tmp_path / "bare")
-    with pytest.raises(DataError, match="keep_text"):
+    attribute(one, [{"text": text} for text in texts(20)], tmp_path / "bare", keep_text=False)
+    with pytest.raises(DataError, match="keep-text"):
         summarize(tmp_path / "bare", verify=2, explainer=one)
     with pytest.raises(DataError, match="another state of it"):
         summarize(tmp_path / "bare", verify=2, explainer=explainer(seed=1))

@@ -12,8 +12,7 @@ from normxlogit.frozen.rules import FACTORS, QUANTISED_PRODUCTS, RULES
 
 MADE_ELSEWHERE = {
     *QUANTISED_PRODUCTS,
-    "CopySlices",
-    "CopyBackwards",
+    *("CopySlices", "CopyBackwards", "SafeSoftmax"),
     "_MeasuredBackward",
     "_CheckpointBackward",
     "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward",
@@ -42,4 +41,4 @@ def test_every_attention_and_norm_of_torch_has_a_rule(operations):
         name for name in operations if re.search(r"DotProduct.*Attention|Attention$|(Layer|Group|Rms|Batch)Norm$", name)
     }
     assert len(kinds) > 10
-    assert kinds - set(RULES) == {"MiopenBatchNorm"}  # in training alone
+    assert kinds <= set(RULES)

@@ -48,7 +48,7 @@ def reads(model, count):
 @pytest.mark.parametrize(("task", "family"), pairs(BOUNDED))
 def test_the_limit_is_the_last_length_that_works(task, family):
     model = build(task, family)
-    limit = position_limit(None, model)
+    limit = position_limit(model)
     assert limit is not None
     assert reads(model, limit)
     assert not reads(model, limit + 1)
@@ -57,7 +57,7 @@ def test_the_limit_is_the_last_length_that_works(task, family):
 @pytest.mark.parametrize(("task", "family"), pairs(UNBOUNDED))
 def test_models_without_a_table_are_not_limited(task, family):
     model = build(task, family)
-    assert position_limit(None, model) is None
+    assert position_limit(model) is None
     assert reads(model, 12)
 
 
@@ -73,7 +73,7 @@ def test_every_family_of_transformers(task, family):
         pytest.skip(f"{type(error).__name__}: {error}")
     if not reads(model, 12):
         pytest.skip("reads no plain text")
-    limit = position_limit(None, model)
+    limit = position_limit(model)
     if limit is None:
         assert reads(model, 530)
     else:
@@ -97,11 +97,17 @@ def test_the_smallest_of_the_limits_counts():
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     for declared, wanted in ((12, 12), (40, 40), (100, 40), (10**30, 40)):
         tokenizer.model_max_length = declared
-        assert position_limit(tokenizer, model) == wanted
-    assert position_limit(None, model) == 40
+        assert Explainer(model, tokenizer)._model.encoder.limit == wanted
+    assert position_limit(model) == 40
     tokenizer.model_max_length = 100
-    assert position_limit(tokenizer, tiny.model("llama")) == 100
-    assert position_limit(None, nn.Linear(2, 2)) is None
+    assert Explainer(tiny.model("llama"), tokenizer)._model.encoder.limit == 100
+    assert position_limit(nn.Linear(2, 2)) is None
+
+
+def test_a_module_around_a_model_of_transformers_has_its_limit():
+    pixels = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "image_size": 16, "patch_size": 8}
+    both = nn.ModuleList([tiny.model("roberta").roberta, transformers.ViTModel(transformers.ViTConfig(**pixels))])
+    assert position_limit(both) == position_limit(tiny.model("roberta"))
 
 
 def test_vocabulary():
@@ -119,13 +125,13 @@ def test_tables_of_another_models_settings_bound_no_text():
     )
     model.tower.inner = nn.Module()
     model.tower.inner.position = nn.Embedding(7, 4)
-    assert position_limit(None, model) == 40
+    assert position_limit(model) == 40
     model.bert.own = nn.Module()
     model.bert.own.position = nn.Embedding(7, 4)
-    assert position_limit(None, model) == 7
+    assert position_limit(model) == 7
     model.later = nn.Module()
     model.later.position = nn.Embedding(5, 4)
-    assert position_limit(None, model) == 5, "its own modules behind them do"
+    assert position_limit(model) == 5, "its own modules behind them do"
 
 
 class _With:

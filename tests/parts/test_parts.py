@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from normxlogit.copies.clone import clone, override_forward
-from normxlogit.copies.plain_module import as_task_model
 from normxlogit.copies.pool import Pool
 from normxlogit.copies.run import run
+from normxlogit.model.task_model import TaskModel
 from normxlogit.parts.find_parts import find_parts
 from normxlogit.parts.proofs import head_reads_tokens_alone
 from tests import plain, tiny
@@ -74,8 +74,8 @@ class Bag(torch.nn.Module):
     ("kind", "trunk", "layers"), [(plain.Transformer, "norm", 3), (plain.Tagger, "norm", 3), (Bag, "words", None)]
 )
 def test_the_trunk_of_a_plain_module_is_what_its_last_step_reads(kind, trunk, layers):
-    model = clone(plain.grown(kind()))
-    as_task_model(model, torch.tensor([[0, 1, 1]]))
+    task = "sequence-classification" if kind is plain.Transformer else "token-classification"
+    model = TaskModel(plain.grown(kind()), tiny.tokenizer(), task=task).module
     parts, _ = find_parts(Pool(model), INPUTS, 3)
     assert (parts.trunk, parts.layers) == (trunk, layers)
     assert (parts.early_exit is not None) == (layers is not None)

@@ -61,7 +61,7 @@ def test_leave_one_out_takes_the_tokens_of_a_source_out():
     for i, source in enumerate(prompt_sources(completed.sequenced(), "sentence")):
         without = log_probabilities(model, [t for place, t in enumerate(ids) if place not in source.tokens], 5)
         np.testing.assert_allclose(found.scores[:, i], np.subtract(whole, without), atol=1e-4)
-    assert found.quantity == "nats"
+    assert found.quantity == "log-probability"
     assert found.diagnostics["forward_passes"] == 4
     with pytest.raises(MethodError, match="window must be 1"):
         explain_sources(
@@ -118,7 +118,7 @@ def test_lime_and_context_cite_over_sources_are_two_estimators():
     kernel = np.exp(-((1 - np.sqrt(present.mean(1))) ** 2) / 2)
     expected = Lasso(alpha=0.01).fit(present, measure(present).sum(1), sample_weight=kernel).coef_
     np.testing.assert_allclose(lime.scores[0], expected, rtol=1e-3, atol=1e-4)
-    assert (cited.quantity, lime.quantity) == ("log odds", "nats")
+    assert (cited.quantity, lime.quantity) == ("log odds", "log-probability")
     assert cited.diagnostics["forward_passes"] <= 8, "of three sources there are eight subsets"
 
 
@@ -158,7 +158,7 @@ def test_shapley_values_of_three_sources_are_those_of_all_orders():
             there[0, player] = True
             wanted[:, player] += (measure(there)[0] - before) / 6
     np.testing.assert_allclose(found.scores, wanted, atol=2e-3)
-    assert (found.quantity, found.diagnostics["forward_passes"]) == ("nats", 8)
+    assert (found.quantity, found.diagnostics["forward_passes"]) == ("log-probability", 8)
 
 
 def test_guided_lime_over_sources_starts_from_its_prior_and_ends_in_the_measurements():
@@ -176,7 +176,7 @@ def test_guided_lime_over_sources_starts_from_its_prior_and_ends_in_the_measurem
     assert free.diagnostics["forward_passes"] == 8 + 1
     assert free.diagnostics["backward_passes"] == 1
     assert free.diagnostics["r2"][0] <= 1
-    assert free.quantity == "nats"
+    assert free.quantity == "log-probability"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from normxlogit import ALL, Explainer
 from normxlogit.errors import NormXLogitError
 from normxlogit.methods import list_methods
 from normxlogit.tasks.language import CausalLM
+from tests.frozen.leaves import contributions_of_leaves
 from tools.survey.base import MEDIA, SIGNALS, CheckError, build, stir, tokenizer_for
 from tools.survey.checks import check
 from tools.survey.media_calls import calls_for
@@ -40,6 +41,9 @@ SMALLER = {
     "guided-lime": "guided-lime:samples=12",
 }
 """Methods with fewer passes than by default."""
+
+WITHOUT_LEAVES = ("canine", "perceiver", "reformer", "xglm")
+"""Models that look no words up, refuse gradients, or compute constants that are no parameters."""
 
 LAYERED = ("normxlogit", "frozen-gradient")
 DEFAULT = "default"
@@ -160,11 +164,33 @@ class TextCalls:
                 same(result.prediction.value, (logits if place is None else logits[place]).max(), "the predicted logit")
             if result.method == "frozen-gradient" and self._reads_one_target(result):
                 adds_up(result, self.logit(given, result), "scores and bias")
+                if name == "frozen-gradient" and isinstance(given, str):
+                    self.leaves_add_up(given, result)
             if name == "decompx" and self._reads_one_target(result):  # it shares the biases out
                 logit = self.logit(given, result)
                 same(result.scores.sum(), logit, "the sum of the scores", float(np.abs(result.scores).sum()))
         for result, single in zip(self.explainer(self.inputs, method=method), alone, strict=True):
             same(result.scores, single.scores, "in a batch and alone")
+
+    def leaves_add_up(self, text: str, result: Any) -> None:
+        """Compare the model's logit with what all its leaves contribute, by the rules alone: nothing is a difference.
+
+        Raises:
+            CheckError: If they differ.
+        """
+        if self.model.config.model_type in WITHOUT_LEAVES:
+            return
+        target = result.target
+
+        def answer_of(output: Any) -> Tensor:
+            logits = output["logits"][0]
+            return logits[target.id] if target.position is None else logits[target.position, target.id]
+
+        inputs = dict(self.tokenizer(text, return_tensors="pt"))
+        if isinstance(self.explainer._model.task, CausalLM):
+            inputs["use_cache"] = False
+        answer, shares = contributions_of_leaves(self.model, inputs, answer_of)
+        same(sum(shares.values()), answer, "what all leaves contribute", max(1.0, sum(map(abs, shares.values()))))
 
     def _reads_one_target(self, result: Any) -> bool:
         return self.task != "question-answering" or result.target.position is not None

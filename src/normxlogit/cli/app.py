@@ -14,6 +14,7 @@ def app(
         typer.Option(help="Name or folder of the model to start with; the small sentiment model by default."),
     ] = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     method: Annotated[
@@ -38,7 +39,7 @@ def app(
 
         def load(name: str | None) -> Explainer:
             return Explainer.from_pretrained(
-                name, **options.loading(device, dtype, gguf_file if name == model else None)
+                name, **options.loading(device, dtype, gguf_file if name == model else None, trust_remote_code)
             )
 
     with listen(host, port) as listening:

@@ -39,6 +39,7 @@ def attribute(
     output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
     model: options.Model = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     method: Annotated[
         str | None,
         typer.Option(
@@ -50,7 +51,9 @@ def attribute(
         str | None, typer.Option(help="Column of ids; by default row numbers, or the paths of pictures and sounds.")
     ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
-    keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the texts too.")] = False,
+    keep_text: Annotated[
+        bool, typer.Option("--keep-text/--no-keep-text", help="Write the texts too, which `summarize` shows and tests.")
+    ] = True,
     text_column: Annotated[
         str | None,
         typer.Option(
@@ -235,6 +238,7 @@ def attribute(
         "verify": options.verify_count(verify),
     }
     with quiet(), _stoppable(output):
+        from ..corpus.folder import Folder
         from ..corpus.jobs import Predictions
         from ..corpus.local import limit_cached_kernels
         from ..corpus.run import attribute as run
@@ -245,10 +249,10 @@ def attribute(
         limit_cached_kernels()
         if engine == "ray" and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
-        explainer = options.load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, batch_tokens=batch_tokens)
         if kind is Predictions:
-            job_settings |= typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels)
-            has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
+            job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
+            has_words = explainer.task_model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
             job_settings.setdefault("words", bool(has_words))
         cluster = None
         if engine == "ray":
@@ -271,11 +275,14 @@ def attribute(
             cluster=cluster,
             progress=True,
         )
+        manifest = Folder(output).read_manifest()
+        column = None if manifest is None else manifest.settings.get("text_column")
     failures = (
         f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}" if finished.errors else ""
     )
     fresh = "" if finished.fresh == finished.rows else f" ({finished.fresh:,} now)"
-    write(f"{output}: {finished.rows:,} rows{fresh}{failures}\n")
+    of_column = "" if column is None or text_column is not None else f" of the column {column!r}"
+    write(f"{output}: {finished.rows:,} rows{of_column}{fresh}{failures}\n")
 
 
 def _job_with(given: Iterable[str]) -> "type[Job]":

@@ -48,6 +48,7 @@ def cite(
     ] = None,
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     system: Annotated[str | None, typer.Option(help="What the system message says.")] = None,
@@ -92,7 +93,7 @@ def cite(
     with quiet():
         from ..results.collection import Attributions
 
-        explainer = options.load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
         keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources}
         with status("reading the documents and the answer" if given_answers else "answering, and testing the answer"):

@@ -109,31 +109,38 @@ def deliver(content: str, output: Path | None) -> None:
 
 
 def say_written(output: Path) -> None:
-    """Report on a terminal that a file was written."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"wrote {safe_output(str(output))}\n")
+    """Report that a file was written."""
+    sys.stderr.write(f"wrote {safe_output(str(output))}\n")
 
 
 def deliver_result(
-    result: Any, kind: OutputKind, output: Path | None, drawings: "Sequence[Sequence[Block]] | None" = None
+    result: Any,
+    kind: OutputKind,
+    output: Path | None,
+    drawings: "Sequence[Sequence[Block]] | None" = None,
+    page: str | None = None,
 ) -> None:
     """Write a result, or several, in a format, to a file or to standard output.
+
+    A file that is opened later, such as a page, leaves the result on standard output too.
 
     Args:
         result: The result.
         kind: The format.
         output: The file; None for standard output.
         drawings: Lists of blocks for a terminal; by default one for each result.
+        page: The result as HTML; by default its own.
 
     Raises:
         DataError: If the file cannot be written, or matplotlib is missing.
         InputError: If there is no figure or LaTeX of such a result.
     """
     if kind in ("figure", "latex") and output is not None:
-        _deliver_drawing(result, kind, output)
+        _write_drawing(result, kind, output)
+        write(_drawn(result, drawings))
         return
     if kind == "html":
-        content = result.to_html()
+        content = page or result.to_html()
     elif kind == "csv":
         content = result.to_csv()
     elif kind == "json":
@@ -141,18 +148,22 @@ def deliver_result(
 
         content = json_text(result.to_dict(), ascii_only=ascii_only(output))
     else:
-        from ..render.terminal import text_of_blocks
-
-        color = None if output is None else False
-        blocks_of_results = result._blocks_of_first(len(result._results())) if drawings is None else drawings
-        content = (
-            "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in blocks_of_results) + "\n"
-        )
+        content = _drawn(result, drawings, color=None if output is None else False)
     deliver(content, output)
+    if kind == "html" and output is not None:
+        write(_drawn(result, drawings))
 
 
-def _deliver_drawing(result: Any, kind: OutputKind, output: Path) -> None:
-    """Write a figure or LaTeX of a result."""
+def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: bool | None = None) -> str:
+    """Return results as lines for a terminal; the arguments are those of `deliver_result`."""
+    from ..render.terminal import text_of_blocks
+
+    blocks_of_results = result._blocks_of_first(len(result._results())) if drawings is None else drawings
+    return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in blocks_of_results) + "\n"
+
+
+def _write_drawing(result: Any, kind: OutputKind, output: Path) -> None:
+    """Write a result as a figure of matplotlib or as LaTeX."""
     draw = getattr(result, "plot" if kind == "figure" else "to_latex", None)
     if draw is None:
         raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")

@@ -27,6 +27,7 @@ def faithfulness(
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     output: options.ReportFolder = None,
 ) -> None:
     """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy).
@@ -42,7 +43,7 @@ def faithfulness(
 
         chosen_methods = options.methods_of(methods)
         examples = _examples(dataset, split, data_dir, columns, label_column, limit)
-        explainer = options.load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         if dataset in TASKS:
             check_head(explainer._model, TASKS[dataset])
         folder = None if output is None else output / "runs"
@@ -83,6 +84,7 @@ def frontier(
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     output: options.ReportFolder = None,
 ) -> None:
     """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes.
@@ -104,7 +106,7 @@ def frontier(
         panels, metadata = {}, {}
         for name, data, source in checkpoints:
             examples = _examples(data, split, data_dir, columns, label_column, limit)
-            explainer = options.load(source, device, dtype, gguf_file if source == model else None)
+            explainer = options.load(source, device, dtype, gguf_file if source == model else None, trust_remote_code)
             if data in TASKS:
                 check_head(explainer._model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer._model.name).name}"
@@ -133,6 +135,7 @@ def generation(
     ] = "",
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -169,7 +172,7 @@ def generation(
         from ..evaluation.report import report
 
         questions = load_questions(data, limit, seed, sentences)
-        explainer = options.load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         chosen_methods = source_methods(explainer) if methods is None else options.method_names(methods)
         protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
         folder = None if output is None else output / "prompts"
@@ -203,6 +206,7 @@ def grounding(
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
     sentences: Annotated[bool, typer.Option("--sentences", help="List each sentence with its verdict.")] = False,
+    trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     output: options.ReportFolder = None,
@@ -219,7 +223,7 @@ def grounding(
         from ..evaluation.report import report
 
         prompted = load_statements(data or [])
-        explainer = options.load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         with progress(1) as on_progress:
             folder = None if output is None else output / "prompts"
             measured = measure_statements(explainer, prompted, folder, on_progress)

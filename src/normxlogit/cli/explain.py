@@ -44,6 +44,7 @@ def explain(
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,7 +96,7 @@ def explain(
         from ..tasks.targets import typed_targets
 
         chosen_methods = [method_named(text) for text in method or ()]
-        explainer = options.load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         methods_or_default: Sequence[Method | None] = chosen_methods or [None]
         keywords: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, methods_or_default, inputs)}
         if not explainer._model.task.compares or long_text != "truncate":  # models that compare texts refuse it
@@ -217,7 +218,7 @@ def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | No
     By default some are where a person reads the result of one method, and none otherwise.
     """
     if verify is None:
-        return VERIFIED if kind in ("terminal", "html") and len(methods) == 1 and len(inputs) <= MANY else 0
+        return VERIFIED if kind not in ("json", "csv") and len(methods) == 1 and len(inputs) <= MANY else 0
     return options.verify_count(verify)
 
 
@@ -229,17 +230,15 @@ def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool
     from ..results.storage.schema import plain
 
     costs = [describe(a.method).passes for a in results]
-    if kind == "html":
-        deliver(results_page(results, words=words, costs=costs), output)
-    elif kind == "json" and words:
+    if kind == "json" and words:
         state = results.to_dict()
         for result, state_of_result in zip(results, state["attributions"], strict=True):
             state_of_result["words"] = plain(result.words())
         deliver(json_text(state, ascii_only=ascii_only(output)), output)
-    elif kind == "terminal":
-        several = len({a.method for a in results}) > 1
-        drawn = cards(results, words=words, costs=costs if several else ())  # to compare methods
-        deliver_result(results, kind, output, [card.blocks for card in drawn if card.result])
-    else:
-        single = kind in ("figure", "latex") and len(results) == 1
-        deliver_result(results[0] if single else results, kind, output)
+        return
+    several = len({a.method for a in results}) > 1
+    drawn = cards(results, words=words, costs=costs if several else ())  # to compare methods
+    drawings = [card.blocks for card in drawn if card.result]
+    page = results_page(results, words=words, costs=costs) if kind == "html" else None
+    single = kind in ("figure", "latex") and len(results) == 1
+    deliver_result(results[0] if single else results, kind, output, drawings, page)

@@ -21,6 +21,7 @@ def generate(
     ] = None,
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     max_new_tokens: options.MaxNewTokens = 40,
@@ -71,7 +72,7 @@ def generate(
         from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets
 
-        explainer = options.load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         keywords |= typed_targets(explainer._model.task, [] if target is None else [target], contrast)
         if completion is None:
             with status("generating, and explaining each token"):

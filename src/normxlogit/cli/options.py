@@ -74,6 +74,10 @@ DType = Annotated[
 GGUFFile = Annotated[
     str | None, typer.Option(help="The GGUF file in the model's folder; --model may be the file itself.")
 ]
+TrustRemoteCode = Annotated[
+    bool,
+    typer.Option("--trust-remote-code", help="Run code from the model's repository; read it first. Off by default."),
+]
 
 # what is explained
 MethodName = Annotated[
@@ -133,17 +137,27 @@ ReportFolder = Annotated[
 ]
 
 
-def loading(device: str, dtype: str | None, gguf_file: str | None = None) -> dict[str, Any]:
+def loading(
+    device: str, dtype: str | None, gguf_file: str | None = None, trust_remote_code: bool = False
+) -> dict[str, Any]:
     """Return options as keyword arguments of `Explainer.from_pretrained`."""
-    return {"device": device, "dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})
+    options = {"device": device, "dtype": dtype, "gguf_file": gguf_file, "trust_remote_code": trust_remote_code}
+    return {name: value for name, value in options.items() if name in ("device", "dtype") or value}
 
 
-def load(model: str | None, device: str, dtype: str | None, gguf_file: str | None, **options: Any) -> "Explainer":
+def load(
+    model: str | None,
+    device: str,
+    dtype: str | None,
+    gguf_file: str | None,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> "Explainer":
     """Load the explainer of a command."""
     from ..explainer import Explainer
 
     with status(f"loading {DEFAULT_MODEL if model is None else one_line(model)}"):
-        return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file), **options)
+        return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file, trust_remote_code), **options)
 
 
 def verify_count(text: str | None) -> Any:

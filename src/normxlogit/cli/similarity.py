@@ -19,6 +19,7 @@ def similarity(
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     method: options.MethodName = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
     verify: options.VerifyCount = None,
@@ -32,7 +33,7 @@ def similarity(
     options.required(model, "name an embedding model with --model; the model in the package is a classifier")
     kind = output_format or format_for(output)
     with quiet():
-        explainer = options.load(model, device, dtype, gguf_file, task="embedding", pooling=pooling)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, task="embedding", pooling=pooling)
         results = explainer.similarity(first, others, method=method, matrix=matrix, verify=options.verify_count(verify))
         from ..render.builders.similarity import ranking_blocks
     deliver_result(results, kind, output, None if len(results) == 1 else [ranking_blocks(results)])

@@ -6,7 +6,7 @@ import typer
 
 from ..errors import InputError
 from . import options
-from .console import check_run_output, deliver, deliver_result, format_for, quiet
+from .console import check_run_output, deliver_result, format_for, quiet
 
 
 def summarize(
@@ -21,6 +21,7 @@ def summarize(
     ] = None,
     model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     output_format: options.OutputFormat = None,
@@ -44,13 +45,12 @@ def summarize(
         manifest = Folder(folder).read_manifest()
         with quiet():
             name = model or (manifest.model["name"] if manifest else None)
-            explainer = options.load(None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file)
+            explainer = options.load(
+                None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
+            )
     summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
-    if kind == "html":
-        deliver(summary_page(summary), output)
-        return
     heading_and_blocks = [
         ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)
     ]
     blocks = [block for heading, rest in heading_and_blocks for block in (*heading, *rest)]
-    deliver_result(summary, kind, output, [blocks])
+    deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)

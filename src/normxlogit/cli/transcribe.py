@@ -13,6 +13,7 @@ def transcribe(
     sound: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file, such as WAV or FLAC.")],
     model: Annotated[str, typer.Option(help="Name or folder of a speech model, such as Whisper or Wav2Vec2.")] = "",
     gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     max_new_tokens: options.MaxNewTokens = 200,
@@ -28,7 +29,7 @@ def transcribe(
     options.required(model, "name a speech model with --model; the model in the package is a classifier of texts")
     kind = output_format or format_for(output)
     with quiet():
-        explainer = options.load(model, device, dtype, gguf_file)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         with status("transcribing, and explaining each token"):
             result = explainer.generate(
                 sound, max_new_tokens=max_new_tokens, method=method, verify=options.verify_count(verify)

@@ -1,4 +1,4 @@
-"""Plain modules that map token ids to logits, given the interface of a transformers model."""
+"""How a module is called: modules that map token ids to logits, given the interface of a transformers model."""
 
 import functools
 import inspect
@@ -8,83 +8,93 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..errors import NormXLogitError, UnsupportedModelError, reason_of
+from ..errors import InputError, NormXLogitError, UnsupportedModelError, reason_of
+from .answers import AnswerForm, ForwardSettings
 from .clone import override_forward
 from .memory import reraise_out_of_memory
 from .run import run
 
+Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Returns the arguments of a forward for the inputs of a transformers model."""
 
-def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
-    """Give a clone of a plain module the interface of a transformers model: named inputs and outputs, and embeddings.
 
-    Its forward gets the token ids as `input_ids`, or as its first argument, and of the other inputs those that it has
-    names for.
+def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
+    """Return what makes the arguments of a forward.
+
+    It gets the token ids under the name that its owner says, as `input_ids`, or as its first argument, and of the other
+    inputs those that it has names for.
+
+    Raises:
+        InputError: If the settings name an argument that the forward does not have.
+        UnsupportedModelError: If the forward needs an argument that nothing gives.
+    """
+    names, takes_any = forward_arguments(model)
+    class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)
+    said = {*settings.input_names.values(), *settings.extra_inputs}
+    if (unknown := sorted(said - set(names))) and not takes_any:
+        raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
+    first = next((name for name in names if name not in said), "input_ids")
+    name_of = {"input_ids": "input_ids" if "input_ids" in names else first, **settings.input_names}
+    parameters = inspect.signature(model.forward).parameters
+    needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
+    missing = sorted(needed - said - {name_of["input_ids"], "attention_mask", "token_type_ids", "position_ids"})
+    if missing and is_plain:
+        raise UnsupportedModelError(
+            f"the forward of {class_name} needs {', '.join(missing)}: input_names={{'attention_mask': {missing[0]!r}}} "
+            f"says that it is what the tokenizer calls so, extra_inputs={{{missing[0]!r}: ...}} gives something else"
+        )
+
+    def arguments(inputs: Mapping[str, Any]) -> dict[str, Any]:
+        if absent := sorted(settings.extra_inputs.keys() - inputs.keys()):
+            raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
+        renamed = {name_of.get(name, name): value for name, value in inputs.items()}
+        any_value = takes_any and not is_plain  # settings, too
+        return {
+            name: value
+            for name, value in renamed.items()
+            if name in names or any_value or (takes_any and isinstance(value, Tensor))
+        }
+
+    return arguments
+
+
+def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> None:
+    """Give a clone named inputs and an output with logits, as a transformers model has them.
 
     Args:
         model: The clone.
-        ids: Some token ids that it can read, (1, T).
-
-    Returns:
-        Its logits for them.
-
-    Raises:
-        UnsupportedModelError: If it cannot be called like this, or returns no logits.
+        form: What it returns.
+        arguments: What makes the arguments of its forward.
     """
-    _check_arguments(model)
-    names, takes_any = forward_arguments(model)
-    ids_name = "input_ids" if "input_ids" in names or not names else names[0]
+    is_plain = not isinstance(model, PreTrainedModel)
 
     def forward(original: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:
-        accepted = {
-            name: value for name, value in inputs.items() if name in names or (takes_any and isinstance(value, Tensor))
-        }
-        token_ids = args[0] if args else inputs.get("input_ids")
-        if token_ids is not None:
-            accepted.pop("input_ids", None)
-            accepted[ids_name] = token_ids
-        return ModelOutput(logits=logits_of(original(**accepted)))
+        named = {"input_ids": args[0], **inputs} if args else inputs
+        output, logits = form.call(original, **arguments(named))
+        return ModelOutput(
+            {"logits": logits} if is_plain or not isinstance(output, Mapping) else {**output, "logits": logits}
+        )
 
     override_forward(model, forward)
-    path, logits = _find_embedding(model, ids)
+
+
+def add_embeddings(model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+    """Give a clone whose forward is adapted the getters of a transformers model, and return its logits.
+
+    Args:
+        model: The clone.
+        inputs: Some inputs that it can read, (1, T) each.
+
+    Raises:
+        UnsupportedModelError: If it cannot be called like this.
+    """
+    path, logits = _find_embedding(model, inputs)
     _define_part_getter(model, "get_input_embeddings", path)
     _define_part_getter(model, "get_output_embeddings", None)
     return logits
-
-
-def logits_of(output: Any) -> Tensor:
-    """Return the logits in a module's output: a tensor, the first of a tuple, or an attribute or key `logits`.
-
-    A mapping without them has the logits as its only tensor of floats, a loss, which has no axes, left out.
-
-    Start and end logits, (B, T) each, are put side by side, (B, T, 2); one number for each text becomes (B, 1).
-    """
-    logits = output
-    if isinstance(output, Mapping):
-        if output.get("start_logits") is not None:
-            logits = [output["start_logits"], output.get("end_logits")]
-        elif "logits" in output:
-            logits = output["logits"]
-        else:
-            tensors = [value for value in output.values() if isinstance(value, Tensor) and value.ndim > 0]
-            float_tensors = [value for value in tensors if value.is_floating_point()]
-            logits = float_tensors[0] if len(float_tensors) == 1 else None
-    elif hasattr(output, "logits"):
-        logits = output.logits
-    if isinstance(logits, tuple | list):
-        # A scalar loss may precede the logits.
-        tensors = [value for value in logits if isinstance(value, Tensor) and value.ndim > 0]
-        are_start_and_end = (
-            len(tensors) == 2 and all(value.ndim == 2 for value in tensors) and tensors[0].shape == tensors[1].shape
-        )
-        logits = torch.stack(tensors, -1) if are_start_and_end else next(iter(tensors), None)
-    if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.ndim not in (1, 2, 3):
-        raise UnsupportedModelError(
-            f"the module returns {_describe_output(output)}; its logits must be a tensor of shape (texts, classes) or "
-            "(texts, tokens, classes), alone, first in a tuple, or under 'logits' in a mapping"
-        )
-    return logits[:, None] if logits.ndim == 1 else logits
 
 
 def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
@@ -95,30 +105,17 @@ def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
     return argument_names, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
-def _check_arguments(model: nn.Module) -> None:
-    """Refuse a module whose forward needs arguments other than a tokenizer's outputs."""
-    names, _ = forward_arguments(model)
-    parameters = inspect.signature(model.forward).parameters
-    needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
-    first = "input_ids" if "input_ids" in names else next(iter(names), "input_ids")
-    missing = sorted(needed - {first, "attention_mask", "token_type_ids", "position_ids"})
-    if missing:
-        raise UnsupportedModelError(
-            f"the forward of {type(model).__name__} needs {', '.join(missing)}; it must be called with input_ids, and "
-            "attention_mask if it takes one"
-        )
-
-
-def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
+def _find_embedding(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[str | None, Tensor]:
     """Run a model, and return the path of its embedding table, None if there is none, and its logits.
 
     The embedding table is the first module without children that is called with the ids and returns a vector for each.
 
     Args:
         model: The model.
-        ids: Token ids, (1, T).
+        inputs: Its inputs, with the ids, (1, T).
     """
     lookup_paths: list[str] = []
+    ids = inputs["input_ids"]
 
     def note_lookup(path: str, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         indices = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
@@ -128,7 +125,6 @@ def _find_embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
             lookup_paths.append(path)
 
     leaves = [path for path, module in model.named_modules() if not any(True for _ in module.children())]
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     try:
         with torch.inference_mode():
             result = run(model, inputs, replace={path: functools.partial(note_lookup, path) for path in leaves})
@@ -153,10 +149,3 @@ def _define_part_getter(model: nn.Module, name: str, path: str | None) -> None:
         return None if path is None else self.get_submodule(path)
 
     model.__dict__[name] = types.MethodType(get_part, model)
-
-
-def _describe_output(output: Any) -> str:
-    """Return a description of the type of a module's output, with the shape of a tensor."""
-    if isinstance(output, Tensor):
-        return f"a tensor of shape {tuple(output.shape)} and type {str(output.dtype).removeprefix('torch.')}"
-    return f"a {type(output).__name__}"

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..errors import DataError
 from .folder import Folder
 from .rows.shards import Shard, WrittenShard
-from .workers import Worker, write_shard
+from .worker import Worker
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def run_local(
                 )
             if being_written is not None:
                 yield being_written[0].result(), being_written[1]
-            being_written = writer.submit(write_shard, worker, folder, run_digest, explained), explained.shard.fraction
+            being_written = writer.submit(worker.write, folder, run_digest, explained), explained.shard.fraction
             del explained, shard  # freed once they are written, and not after the next shard
         if being_written is not None:
             yield being_written[0].result(), being_written[1]

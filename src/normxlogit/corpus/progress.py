@@ -39,18 +39,12 @@ class Progress:
         """Return the tokens per second of this run."""
         return self.tokens / max(self.seconds, 1e-9)
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Return an estimate of the time that is left, None if the length of the input is not known."""
-        share_done = self.fraction - self.started
-        return self.seconds * (1 - self.fraction) / share_done if share_done > 0 else None
-
     def __str__(self) -> str:
-        remaining = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
+        share = self.fraction - self.started
+        left = f", {duration(self.seconds * (1 - self.fraction) / share)} left" if share > 0 else ""
+        done = f"{self.rows:,} texts" + (f" ({self.fraction:.0%})" if self.fraction else "")
         errors = f", {self.errors:,} errors" if self.errors else ""
-        share = f" ({self.fraction:.0%})" if self.fraction else ""
-        rates = f"{self.texts_per_second:,.0f} texts/s, {self.tokens_per_second:,.0f} tokens/s"
-        return f"{self.rows:,} texts{share}, {rates}{remaining}{errors}"
+        return f"{done}, {self.texts_per_second:,.0f} texts/s, {self.tokens_per_second:,.0f} tokens/s{left}{errors}"
 
 
 Watcher = Callable[[Progress], None]
@@ -76,21 +70,16 @@ class Clock:
             self._start = monotonic()
 
     def add_shard(self, shard: WrittenShard, fraction: float) -> Progress:
-        """Count a written shard.
-
-        Args:
-            shard: The shard.
-            fraction: The share of the input read so far; shards may finish out of order.
-        """
+        """Count a written shard, with the share of the input read so far; shards may finish out of order."""
         earlier = self.progress
-        self.progress = replace(
-            earlier,
+        self.progress = Progress(
             rows=earlier.rows + shard.rows,
             errors=earlier.errors + shard.errors,
             fresh=earlier.fresh + shard.rows,
             tokens=earlier.tokens + shard.tokens,
             seconds=monotonic() - self._start,
             fraction=max(fraction, earlier.fraction),
+            started=earlier.started,
         )
         return self.progress
 
@@ -99,6 +88,6 @@ def duration(seconds: float) -> str:
     """Return a time in hours, minutes and seconds."""
     minutes, remainder = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {remainder:02d} s" if minutes else f"{remainder} s"
+    return (
+        f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {remainder:02d} s" if minutes else f"{remainder} s"
+    )

@@ -16,8 +16,7 @@ from .local import limit_cached_kernels
 from .rows.formats import arrow_module
 from .rows.reading import InputSource
 from .rows.shards import WrittenShard, left_shards
-from .settings import Settings
-from .workers import worker_for, write_shard
+from .worker import Settings, Worker
 
 RESULT = "result"
 
@@ -132,7 +131,7 @@ class _Actor:
             state = explainer.__getstate__()
             explainer = Explainer(**state | {"model": state["model"].to("cuda")})
         self.folder, self.run = Folder(folder), run
-        self.worker = worker_for(explainer._model, settings)
+        self.worker = Worker(explainer.task_model, settings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         """Explain and write the shards of a batch, and return what was written."""
@@ -140,7 +139,7 @@ class _Actor:
         for content in batch["shard"]:
             shard = pickle.loads(content)  # noqa: S301  # written by the read task above
             explained = self.worker.explain(self.worker.prepare(shard))
-            shard_written = write_shard(self.worker, self.folder, self.run, explained)
+            shard_written = self.worker.write(self.folder, self.run, explained)
             written.append(json.dumps({"done": asdict(shard_written), "fraction": shard.fraction}))
         return {RESULT: written}
 

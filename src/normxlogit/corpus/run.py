@@ -20,10 +20,9 @@ from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
 from .progress import Clock, Progress, Watcher
-from .rows.reading import open_source
+from .rows.reading import columns_of_text, open_source
 from .rows.shards import WrittenShard, left_shards
-from .settings import Settings
-from .workers import worker_for
+from .worker import Settings, Worker
 
 if TYPE_CHECKING:
     from .ray_engine import Cluster
@@ -54,7 +53,7 @@ def attribute(
     method: str | Method | None = None,
     id_column: str | None = None,
     keep: Sequence[str] = (),
-    keep_text: bool = False,
+    keep_text: bool = True,
     input_format: str | None = None,
     shard_rows: int | None = None,
     max_errors: int | None = None,
@@ -81,7 +80,7 @@ def attribute(
         id_column: The column of ids; by default the paths of pictures and sounds, otherwise the row numbers. A row
             without an id is "row 7", by its number.
         keep: Columns to hand on to the results, such as gold labels.
-        keep_text: Whether to write the texts too.
+        keep_text: Whether to write the texts too, for examples and tests in summaries.
         input_format: The format of files whose names do not tell it.
         shard_rows: Rows of a shard; 4096 by default, 64 of pictures, sounds, and all that is not a prediction.
         max_errors: Stop when more rows than this have no result.
@@ -106,18 +105,18 @@ def attribute(
     job = Predictions() if job is None else job
     if not isinstance(job, Job):
         raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
-    model = explainer._model
+    model = explainer.task_model
     media = not model.task.reads_tokens
     source = open_source(inputs, input_format, files=media)
     names = source.names()
-    job = job.with_columns(names, media=media)
+    job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
-    columns.check(names, CORPUS[job.result_kind("image" if media else "text")])
+    columns.check(names, CORPUS[job.kind or ("image" if media else "text")])
     chosen_method, media_method = _chosen_methods(explainer, job, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
     settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
-    worker = worker_for(model, settings)
+    worker = Worker(model, settings)
     identity = {"name": model.name, **identity_of(model)._asdict()}
     manifest = Manifest(source.fingerprint(), identity, settings.described())
     folder = Folder(output)
@@ -143,7 +142,7 @@ def attribute(
             results = run_local(worker, folder, manifest.digest, shards)
         try:
             with (
-                progress_bar(None, progress, "starting", times=False) as update,
+                progress_bar(None, progress, f"reading {', '.join(map(repr, columns.names))}", times=False) as update,
                 closing(_progress_of(results, manifest, folder, clock, max_errors)) as progress_after_shards,
             ):
                 for state in progress_after_shards:
@@ -183,7 +182,7 @@ def _chosen_methods(explainer: Explainer, job: Job, method: str | Method | None)
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
     """Return the first default method that works on the model; with several candidates, an example input is tried."""
-    model = explainer._model
+    model = explainer.task_model
     methods = default_methods(model.task.use)
     if len(methods) == 1:
         return methods[0]

@@ -2,7 +2,7 @@
 
 import json
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,27 +19,29 @@ from ..results.storage.files import json_text
 from ..results.storage.schema import FORMAT_VERSION, FloatArray, plain
 from ..results.units.words import Merge, merge_words
 from ..tasks.targets import contrast_note, index_of
-from .jobs import Predictions
+from .jobs.base import ExplainedRows
+from .jobs.predictions import Predictions
 from .rows.formats import arrow_module
 from .rows.shards import KEPT
-from .settings import Settings
-from .shard_worker import ExplainedShard
+
+if TYPE_CHECKING:
+    from .worker import ExplainedShard, Settings
 
 
-def shard_table(model: TaskModel, settings: Settings, explained: ExplainedShard, metadata: dict[str, Any]) -> Any:
+def shard_table(model: TaskModel, settings: "Settings", shard: "ExplainedShard", metadata: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows.
 
     Results are computed in another order than that of the rows: batches of texts of similar lengths first, then what is
-    explained one by one. `explained.places` says which of the encoded rows each of them is.
+    explained one by one. `explained.places` says which of the rows that were read each of them is.
 
     Args:
         model: The model.
         settings: The settings of the run.
-        explained: The results.
+        shard: The results.
         metadata: Further values that all rows share.
     """
-    arrow, job = arrow_module(), settings.job
-    kind = job.result_kind(model.task.result_kind)
+    arrow, job, explained = arrow_module(), settings.job, shard.explained
+    kind = job.kind or model.task.result_kind
     types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=settings.keep_text))
     merge = (job.merge or settings.method.word_merge) if isinstance(job, Predictions) and job.words else None
     parts = []
@@ -49,11 +51,10 @@ def shard_table(model: TaskModel, settings: Settings, explained: ExplainedShard,
             for places, scored in explained.batches
         ]
     parts.append(_columns_of_results(explained, types, merge))
-    rows = np.array(explained.rows, np.int64)[explained.places]  # (R,): the row of each result, as computed
-    input_rows = explained.shard.table.take(arrow.array(rows))
-    copied = ("row", "id", "text", "text_pair") if isinstance(job, Predictions) else ("row", "id")
+    rows = np.array(shard.rows, np.int64)[explained.places]  # (R,): the row of each result, as computed
+    input_rows = shard.table.take(arrow.array(rows))
     columns = {
-        name: input_rows[name] if name in copied else arrow.concat_arrays([part[name] for part in parts])
+        name: input_rows[name] if name in job.copied else arrow.concat_arrays([part[name] for part in parts])
         for name in types
     }
     columns |= {name: input_rows[KEPT + name] for name in settings.columns.keep}
@@ -77,7 +78,7 @@ def shard_table(model: TaskModel, settings: Settings, explained: ExplainedShard,
 
 
 def _shared_by_predictions(
-    model: TaskModel, method: Method, job: Predictions, explained: ExplainedShard
+    model: TaskModel, method: Method, job: Predictions, explained: ExplainedRows
 ) -> dict[str, Any]:
     """Return the values that all texts, pictures or sounds of a run share."""
     layers = [scored.layers for _, scored in explained.batches]
@@ -90,7 +91,7 @@ def _shared_by_predictions(
             "contrast": None if contrast is None else model.task.output_name(contrast),
             "contrast_id": contrast,
         },
-        "quantity": model.task.quantity,
+        "quantity": method.quantity_on(model.task, contrasted=contrast is not None),
         "layers": list(layers[0]) if layers and layers[0] else None,
         "settings": method.settings,
         "merge": method.word_merge,
@@ -204,7 +205,7 @@ def _lists(values: Any, bounds: npt.NDArray[Any]) -> Any:
     return arrow.ListArray.from_arrays(arrow.array(bounds.astype(np.int32)), arrow.array(values))
 
 
-def _columns_of_results(explained: ExplainedShard, types: dict[str, Any], merge: Merge | None) -> dict[str, Any]:
+def _columns_of_results(explained: ExplainedRows, types: dict[str, Any], merge: Merge | None) -> dict[str, Any]:
     """Return the columns of results that are `Attribution` objects."""
     arrow = arrow_module()
     rows = []
@@ -247,12 +248,12 @@ def _notes(
     return notes
 
 
-def error_table(explained: ExplainedShard) -> Any:
+def error_table(shard: "ExplainedShard") -> Any:
     """Return the rows of a shard that have no result, with the reasons."""
     arrow = arrow_module()
-    rows = sorted(explained.problems)
-    table = explained.shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
-    reasons = arrow.array([explained.problems[row] for row in rows], arrow.string())
+    rows = sorted(shard.problems)
+    table = shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
+    reasons = arrow.array([shard.problems[row] for row in rows], arrow.string())
     return table.append_column("reason", reasons)
 
 

@@ -55,12 +55,21 @@ TASKS = {
 }
 
 
+GoldLabel = int | float | str | Sequence[int | float | str]
+
+
 @dataclass(frozen=True)
 class Example:
-    """One text (or pair) with its gold label: a class by its index or name, or a value for regression."""
+    """One text (or pair) with its gold label.
+
+    Attributes:
+        text: The text, or two.
+        label: A class by its index or name, a value for regression; a list of classes, or a 0 or a 1 for each, where
+            several are true.
+    """
 
     text: str | tuple[str, str]
-    label: int | float | str
+    label: GoldLabel
 
 
 def task_named(name: str) -> GlueTask:
@@ -203,7 +212,7 @@ def _example(row: Any, row_number: int, columns: Sequence[str], label_column: st
         if not isinstance(text := row[column], str) or not text.strip():
             raise DataError(f"{source_name}, row {row_number}, column {column!r}: expected a text, got {text!r}")
     gold = _number(row[label_column]) if isinstance(row[label_column], str) else row[label_column]
-    if not isinstance(gold, int | float | str) or gold != gold or gold == "":
+    if not isinstance(gold, int | float | str | list) or gold != gold or gold == "":
         place = f"{source_name}, row {row_number}, column {label_column!r}"
         raise DataError(f"{place}: expected a number or a label's name, got {gold!r}")
     texts = [row[column] for column in columns]

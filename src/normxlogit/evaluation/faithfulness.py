@@ -21,7 +21,7 @@ from ..pipeline.verification import AnswersWithout
 from ..results.attribution import Attribution
 from ..results.gold import read_gold
 from ..results.storage.schema import Number
-from .datasets import Example, GlueTask
+from .datasets import Example, GlueTask, GoldLabel
 from .deletion import delete_words, flips_by_some_word
 from .statistics import mean_interval
 
@@ -67,7 +67,7 @@ class Measurement:
             the change of the output's size.
         kept_drop: The same with only the top tokens kept, (N, 9).
         outputs: Predicted class (regression: the output) on the perturbed texts, (N, 9).
-        gold: Gold labels, (N,).
+        gold: Gold labels, (N,); of models with several true labels a 1 for each, (N, C).
         regression: Whether the labels are values.
         whole: Predicted class or output on the whole texts, (N,).
         flips: How many words are deleted until the prediction changes, (N,), see `Deletions`; None for regression.
@@ -97,6 +97,8 @@ class Measurement:
         return None if self.whole is None else self._right(self.whole)
 
     def _right(self, outputs: Floats) -> float:
+        if self.gold.ndim == 2:
+            return float(self.gold[np.arange(len(outputs)), outputs.astype(int)].mean())
         if not self.regression:
             return float((outputs == self.gold).mean())
         from scipy.stats import pearsonr
@@ -405,8 +407,8 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
         raise UnsupportedModelError(f"{model.name} answers with {has}, and {task.name} needs {wants}")
 
 
-def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]:
-    """Return the gold labels, if the model can answer them.
+def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float] | list[list[float]]:
+    """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label.
 
     Raises:
         DataError: If a label is not a class of the model, or there is no example.
@@ -414,7 +416,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     """
     if not model.task.classifies_texts:
         raise UnsupportedModelError(
-            f"faithfulness is measured on classifiers of one label and regression models, not on {model.task.name}"
+            f"faithfulness is measured on classifiers and regression models, not on {model.task.name}"
             f"{ANSWERS if model.task.vocabulary else ''}"
         )
     if model.task.target_kind == "value" and len(model.task.labels) != 1:
@@ -428,25 +430,37 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
             wrapped = "Example(text, label), or load_examples(table) of rows with both"
             raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
     labels = [example.label for example in examples]
-    return _values(labels) if model.task.target_kind == "value" else _class_indices(labels, list(model.task.labels))
+    if model.task.target_kind == "value":
+        return _values(labels)
+    marks = _class_marks(labels, list(model.task.labels))
+    if model.task.outcomes == "independent":
+        return marks
+    if several := [index for index, row in enumerate(marks) if sum(row) != 1]:
+        raise DataError(f"example {several[0]} has labels {labels[several[0]]}; the model answers with one label")
+    return [float(row.index(1)) for row in marks]
 
 
-def _values(labels: Sequence[int | float | str]) -> list[float]:
+def _values(labels: Sequence[GoldLabel]) -> list[float]:
+    values = []
     for index, label in enumerate(labels):
-        if isinstance(label, str):
+        if not isinstance(label, int | float):
             raise DataError(f"example {index} has label {label}; the model answers with a value")
-    return [float(label) for label in labels]
+        values.append(float(label))
+    return values
 
 
-def _class_indices(labels: Sequence[int | float | str], class_names: list[str]) -> list[float]:
-    """Return gold labels as indices of the model's classes."""
-    # A negative number is not an index; it is refused below, as a missing label is.
-    labels_or_none = [None if not isinstance(label, str) and label < 0 else label for label in labels]
-    indices = []
-    for index, gold_label in enumerate(read_gold(labels_or_none, enumerate(class_names))):
-        class_index = class_names.index(gold_label.name) if gold_label.name in class_names else gold_label.id
-        if class_index is None or class_index >= len(class_names):
+def _class_marks(labels: Sequence[GoldLabel], class_names: list[str]) -> list[list[float]]:
+    """Return a 1 for each gold label and a 0 for each other label of the model, (N, C)."""
+    try:
+        gold_labels = read_gold(labels, enumerate(class_names))
+    except InputError as error:
+        raise DataError(str(error)) from None
+    rows = []
+    for index, gold in enumerate(gold_labels):
+        indices = [class_names.index(of.name) if of.name in class_names else of.id for of in gold]
+        known = [i for i in indices if i is not None and i < len(class_names)]
+        if len(known) < len(gold):
             label_names = ", ".join(f"{i} {name}" for i, name in enumerate(class_names))
             raise DataError(f"example {index} has label {labels[index]}; the model knows {label_names}")
-        indices.append(float(class_index))
-    return indices
+        rows.append([float(i in known) for i in range(len(class_names))])
+    return rows

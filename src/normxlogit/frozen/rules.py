@@ -84,14 +84,14 @@ CHOICES = frozenset([
     "Abs", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "Amax", "Amin", "Aminmax", "Cummax", "Cummin", "Fmax", "Fmin",
     "FractionalMaxPool2D", "FractionalMaxPool3D", "Hardshrink", "IndexReduce", "Kthvalue", "LeakyRelu", "Max",
     "MaxPool2DWithIndices", "MaxPool3DWithIndices", "MaxUnpool2D", "MaxUnpool3D", "Maximum", "Median", "Min",
-    "Minimum", "Mode", "NanToNum", "Nanmedian", "PreluKernel", "Relu", "RreluWithNoise", "Sort", "Topk",
+    "Minimum", "Mode", "NanToNum", "Nanmedian", "PreluKernel", "Relu", "RreluWithNoise", "Sort", "Threshold", "Topk",
 ])  # fmt: skip
 """Operations that select, or whose slope is f(x) / x: the selection is held, so torch's gradient is right."""
 
 HELD = frozenset([
     "Cdist", "Ceil", "Cumprod", "Exp", "Exp2", "Floor", "Fmod", "LinalgInvEx", "LinalgPinv", "LinalgVectorNorm",
     "Logcumsumexp", "Logsumexp", "MaskedSoftmax", "Norm", "Prod", "Reciprocal", "Remainder", "Round", "Rsqrt",
-    "Sgn", "Sign", "Softmax", "SoftmaxBackwardData", "Sqrt", "Std", "StdMean", "Trunc", "Var", "VarMean",
+    "SafeSoftmax", "Sgn", "Sign", "Softmax", "SoftmaxBackwardData", "Sqrt", "Std", "Trunc", "Var",
 ])  # fmt: skip
 """Operations whose value is held as a constant."""
 
@@ -121,7 +121,6 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "Softplus": lambda node, x: F.softplus(x, node._saved_beta, node._saved_threshold),
     "Softshrink": lambda node, x: F.softshrink(x, node._saved_lambd),
     "Tanh": lambda node, x: torch.tanh(x),
-    "Threshold": lambda node, x: torch.where(x > node._saved_threshold, x, 0.0),
 }
 """Elementwise operations f, of which f(x) / x is held (Modarressi et al., 2023, equation 9), and f itself."""
 
@@ -135,7 +134,7 @@ _LIMITS = {
 FACTORS: dict[str, tuple[int, int, bool]] = {
     "Mul": (0, 1, False),
     "Addcmul": (1, 2, False),
-    **dict.fromkeys(("Mm", "Bmm", "Mv", "Dot", "Vdot", "Matmul"), (0, 1, True)),
+    **dict.fromkeys(("Mm", "Bmm", "Mv", "Dot", "Vdot"), (0, 1, True)),
     **dict.fromkeys(("Addmm", "Baddbmm", "Addbmm", "Addmv", "Addr"), (1, 2, True)),
 }
 """Products: the indices of the two factors, and whether they are matrices."""
@@ -292,7 +291,8 @@ def batch_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradie
         return None
     channel_shape = (1, -1) + (1,) * (gradient.ndim - 2)
     in_training = node._saved_training
-    scale = node._saved_result2 if in_training else torch.rsqrt(node._saved_running_var + node._saved_eps)  # (C,)
+    epsilon = node._saved_eps if hasattr(node, "_saved_eps") else node._saved_epsilon  # cuDNN's and MIOpen's
+    scale = node._saved_result2 if in_training else torch.rsqrt(node._saved_running_var + epsilon)  # (C,)
     scaled = gradient * (scale if weight is None else scale * weight).reshape(channel_shape)
     if in_training:  # with the statistics of the batch
         scaled = scaled - scaled.mean([axis for axis in range(gradient.ndim) if axis != 1], keepdim=True)
@@ -342,6 +342,7 @@ RULES: dict[str, Rule | None] = {
     "NativeGroupNorm": group_norm,
     "NativeBatchNorm": batch_norm,
     "CudnnBatchNorm": batch_norm,
+    "MiopenBatchNorm": batch_norm,
     "LogSoftmax": log_softmax,
     "Glu": gated_linear_unit,
     **{name: hold_others(index) for name, index in PASSED_INPUT.items()},

@@ -1,6 +1,6 @@
 """Batches: groups of encodings of similar length within a token budget, as padded tensors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,12 +30,20 @@ class Batch:
         inputs: Model inputs, (B, T).
         mask: True at real tokens, (B, T).
         indices: Their places in the caller's list.
+        beside_text: The names of inputs that are of the whole text, (B, ...), and none of its tokens'.
     """
 
     inputs: dict[str, Tensor]
     mask: Tensor
     encodings: Sequence[Encoding]
     indices: list[int]
+    beside_text: Collection[str] = ()
+
+    def along_tokens(self, name: str) -> bool:
+        """Return whether an input has a value, or several, for each token, (B, T) or (B, T, ...)."""
+        if name in self.beside_text:
+            return False
+        return self.inputs[name].shape == self.mask.shape or name in self.encodings[0].inputs
 
     @cached_property
     def padded(self) -> bool:
@@ -62,7 +70,7 @@ class Batch:
     def rows(self, rows: slice, length: int | None = None) -> "Batch":
         """Return some texts of the batch, padding included, with their first `length` tokens or all."""
         inputs = {name: value[rows] if length is None else value[rows, :length] for name, value in self.inputs.items()}
-        return Batch(inputs, self.mask[rows, :length], self.encodings[rows], self.indices[rows])
+        return Batch(inputs, self.mask[rows, :length], self.encodings[rows], self.indices[rows], self.beside_text)
 
     @cached_property
     def media(self) -> tuple[EncodedMedium, ...]:
@@ -149,8 +157,9 @@ def collate(
     )
     inputs = {"attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device)}  # (B, T)
     for name, values in columns.items():
-        padded = np.full(mask.shape, pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
-        padded[mask] = values
+        numbers = np.asarray(values)  # (N,) or (N, ...)
+        padded = np.full((*mask.shape, *numbers.shape[1:]), pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
+        padded[mask] = numbers
         inputs[name] = torch.from_numpy(padded).to(device)
     return Batch(inputs, inputs["attention_mask"].bool(), encodings, indices)
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,9 +14,6 @@ OTHER_DELIMITERS = (";", "\t", "|")
 SAMPLE = 1 << 16
 """Characters at the beginning of a table by which its delimiter is told."""
 
-_DELIMITER_LINE = re.compile(r'"?sep=(.)"?(\r?\n)?')
-"""A first line that tells Excel the delimiter."""
-
 
 class Dialect(NamedTuple):
     """How a table is written.
@@ -25,12 +21,10 @@ class Dialect(NamedTuple):
     Attributes:
         encoding: Its encoding, as Python names it.
         delimiter: The separator of values.
-        skipped: Lines before the one with the names of the columns.
     """
 
     encoding: str
     delimiter: str
-    skipped: int = 0
 
 
 def encoding_of(start: bytes) -> str:
@@ -53,8 +47,6 @@ def dialect_of(file: Any, kind: str) -> Dialect:
     sample = lines.read(SAMPLE)
     lines.detach()
     file.seek(0)
-    if declared := _DELIMITER_LINE.match(sample):
-        return Dialect(encoding, declared[1], 1)
     return Dialect(encoding, _delimiter_of(sample))
 
 

@@ -27,6 +27,8 @@ IGNORED_FIELDS = (
 )
 """Fields of a tokenizer or a data set that do not affect the model's output."""
 
+NO_MASK = "{} padding tokens were left out, as the token ids came without an attention_mask; a mask of ones keeps them"
+
 _OF_NO_TOKEN = tuple(name for name in IGNORED_FIELDS if name != "attention_mask")
 
 
@@ -64,8 +66,10 @@ def read_token_ids(
     fields = {name: _rows_of_numbers(encoded[name], name) for name in names}
     shape = fields["input_ids"].shape
     mask = encoded.get("attention_mask")
-    all_real = torch.ones(shape, dtype=torch.long)  # (B, T)
-    real_mask = all_real if mask is None else _rows_of_numbers(mask, "attention_mask")  # (B, T)
+    real_mask = _rows_of_numbers(mask, "attention_mask") if mask is not None else None  # (B, T)
+    is_guessed = real_mask is None
+    if real_mask is None:
+        real_mask = _without_padding(fields["input_ids"], tokenizer, first_row)  # (B, T)
     for name, values in {**fields, "attention_mask": real_mask}.items():
         if values.shape != shape:
             raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
@@ -95,8 +99,41 @@ def read_token_ids(
             words = tuple(compress(backend.word_ids, is_real))
             sequences = tuple(compress(backend.sequence_ids, is_real))
             special = tuple(is_special is None for is_special in sequences)
-        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, words, sequences, special))
+        notes = (NO_MASK.format(len(is_real) - len(ids)),) if is_guessed and len(ids) < len(is_real) else ()
+        encoding = Encoding(inputs, readable_tokens(tokenizer, ids), offsets, words, sequences, special, notes=notes)
+        result.append(encoding)
     return result
+
+
+def _without_padding(ids: Tensor, tokenizer: PreTrainedTokenizerBase, first_row: int) -> Tensor:
+    """Return which token ids are real, (B, T), where no mask says it: padding at one end of a row is not.
+
+    Args:
+        ids: The token ids, (B, T).
+        tokenizer: Knows the id of padding.
+        first_row: The number of the first row, for errors.
+
+    Raises:
+        InputError: If a row may be padded by a token that also ends a text.
+    """
+    real, pad_id = torch.ones_like(ids, dtype=torch.long), tokenizer.pad_token_id  # (B, T)
+    if pad_id is None:
+        return real
+    meanings = (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id)
+    for row, values in enumerate(ids.tolist()):
+        before = next((place for place, value in enumerate(values) if value != pad_id), len(values))
+        after = next((place for place, value in enumerate(reversed(values)) if value != pad_id), len(values))
+        if pad_id in meanings:  # one of them may be a token of the text
+            if max(before, after) > 1:
+                raise InputError(
+                    f"row {first_row + row} of the encoded input has {max(before, after)} tokens "
+                    f"{tokenizer.pad_token!r} at one end, which may be padding or end the text: pass attention_mask "
+                    "beside input_ids"
+                )
+            continue
+        real[row, :before] = 0
+        real[row, len(values) - after :] = 0
+    return real
 
 
 def _without_other_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> Mapping[str, Any]:

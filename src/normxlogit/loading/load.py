@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import transformers
+from torch import nn
 from transformers import (
     AutoConfig,
     PretrainedConfig,
@@ -22,7 +23,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, nearest
-from ..tasks import TASKS, TaskName, head_error, is_bare, task_name
+from ..tasks import TASKS, TaskName, declared_tasks, head_error, is_bare, task_name
 from ..tasks.similarity.sentence_embedding import download_options, is_embedding_folder
 from .adapters import Adapter, read_adapter
 from .gguf_cache import converted_folder, save_converted
@@ -213,6 +214,11 @@ def _cause(error: Exception, source: str, part: str) -> str:
     line = _first_line(error)
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
+    if "custom code" in str(error) or "trust_remote_code" in str(error):
+        return (
+            "its repository has code of its own, which is not run unless you say so: read it, and give "
+            "trust_remote_code=True (--trust-remote-code on the command line)"
+        )
     if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
         return "its pickled weights are broken, or hold more than numbers"
     if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):
@@ -369,6 +375,8 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
         task = task_name(name, config)
         if task is not None:
             return task
+    if (task := _task_of_own_code(config)) is not None:
+        return task
     if names and is_embedding_folder(source):
         return "embedding"
     if names:
@@ -376,6 +384,25 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
     raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(TASKS)}")
+
+
+def _task_of_own_code(config: Any) -> TaskName | None:
+    """Return the task that a configuration names a class of the repository's own code for."""
+    auto_map = getattr(config, "auto_map", None)
+    of_heads = (task for task in TASKS.values() if task.auto_class != "AutoModel")
+    return next((task.name for task in of_heads if isinstance(auto_map, dict) and task.auto_class in auto_map), None)
+
+
+def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:
+    """Return what a loaded model is for if its class does not say; None if it does.
+
+    Args:
+        model: The model.
+        task: What the caller named.
+    """
+    if declared_tasks(model):
+        return None
+    return task or _task_of_own_code(getattr(model, "config", None)) or ("embedding" if is_bare(model) else None)
 
 
 def _looks_like_path(source: str) -> bool:

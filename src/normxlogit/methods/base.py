@@ -19,6 +19,7 @@ from ..errors import MethodError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
+from ..results.targets import Quantity
 from ..tasks import Task
 from ..tasks.targets import BatchTargets, Layers
 from .settings import check, format_value, settings_of, unknown_setting
@@ -109,6 +110,7 @@ class Method(ABC):
     Attributes:
         info: The arguments of `register`.
         needs_grad: Whether `score` is called with gradients allowed.
+        reads_logits: Whether a language model's logits count as they are, and not less their mean.
         word_merge: How the scores of a word's tokens become the word's: "sum" where scores are parts of a whole,
             "max" (largest magnitude) where they would grow with the number of pieces.
         memory: How many times the memory of a plain pass the method's own takes, for batches that fit.
@@ -116,6 +118,7 @@ class Method(ABC):
 
     info: ClassVar["MethodInfo"]
     needs_grad: ClassVar[bool] = False
+    reads_logits: ClassVar[bool] = False
     word_merge: ClassVar[WordMerge] = "sum"
     memory: int = 1
 
@@ -166,6 +169,14 @@ class Method(ABC):
     def signed_on(self, task: Task) -> bool:
         """Return whether negative scores mean evidence against the target on a model of this task."""
         return self.signed
+
+    def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
+        """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`."""
+        if task.target_kind == "value":
+            return "value"
+        if contrasted:
+            return "logit less the contrast's"
+        return "logit less the vocabulary's mean" if task.vocabulary and not self.reads_logits else "logit"
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class NormXLogit(Method):
             authors' code does), "word_embedding" the row of the embedding table (what the paper's text says).
     """
 
+    reads_logits: ClassVar[bool] = True
     word_merge: ClassVar[WordMerge] = "max"
 
     def __init__(self, norm_of: NormOf = "embedding_output") -> None:
@@ -97,6 +98,7 @@ class NormXLogit(Method):
 class LogAt(Method):
     """The head's logit at each token: HoT(x_i^l)[p]; for regression its distance to the model's output."""
 
+    reads_logits: ClassVar[bool] = True
     word_merge: ClassVar[WordMerge] = "max"
 
     def signed_on(self, task: Task) -> bool:

@@ -19,6 +19,8 @@ from ..model.batch_attempts import batch_attempts
 from ..model.forward_pass import ForwardPass
 from ..model.masking import check_words, masks, moved_position, remove_tokens
 from ..model.task_model import TaskModel
+from ..results.targets import Quantity
+from ..tasks import Task
 from ..tasks.targets import Layers
 from .base import Method, Request, Scores, remainder, run_method
 from .registry import LOGITS, register
@@ -179,6 +181,10 @@ class Perturbation(Method):
     """Whether the answers are the log-odds of the target's probability, instead of the explained quantity."""
 
     prior: Method | None = None
+
+    def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
+        """Return what the method explains: log odds, or what other methods do."""
+        return "log odds" if self.log_odds else super().quantity_on(task, contrasted=contrasted)
 
     @abstractmethod
     def subsets(self, players: int) -> Booleans:

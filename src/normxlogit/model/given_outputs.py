@@ -35,7 +35,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
     if given_logits.shape != run.logits.shape:
         raise InputError(f"the outputs hold logits of shape {tuple(given_logits.shape)}, not {tuple(run.logits.shape)}")
-    difference = outputs_are_of_one_pass(run.logits, given_logits)
+    difference = outputs_are_of_one_pass(model.copy.form.returned(run.logits), given_logits)
     if difference is not None:
         raise HeadMismatchError(
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "

@@ -9,9 +9,9 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..copies.answers import ForwardSettings
 from ..copies.plain_module import forward_arguments
 from ..errors import InputError, reason_of
-from ..inputs.encoder import UNLIMITED
 from ..parts.embeddings import table_of
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
@@ -22,17 +22,17 @@ MAX_OFFSET_ROWS = 4
 """Most rows of a table before its first position, for padding or unused."""
 
 
-def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> int | None:
+def position_limit(model: nn.Module) -> int | None:
     """Return the maximal number of tokens of the model, None if it has no limit.
 
     A table with a row for each position is a bound, and a number that the model's own forward reads. The number in a
-    configuration alone is none: rotary models read on beyond it.
+    configuration alone is none: rotary models read on beyond it. Of a module that holds models of transformers, it is
+    the smallest limit of these. What a tokenizer declares is added by `Encoder.limit`.
     """
-    limits = list(_table_limits(model))
-    declared = getattr(tokenizer, "model_max_length", None)
-    if declared is not None and declared < UNLIMITED:
-        limits.append(int(declared))
-    return min(limits, default=None)
+    of_transformers = (part for part in model.modules() if isinstance(part, PreTrainedModel))
+    of_texts = [part for part in of_transformers if vocabulary_limit(part) is not None]
+    parts = [model] if isinstance(model, PreTrainedModel) else of_texts
+    return min((limit for part in parts for limit in _table_limits(part)), default=None)
 
 
 def _table_limits(model: nn.Module) -> Iterator[int]:
@@ -179,7 +179,9 @@ def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
     )
 
 
-def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:
+def input_names(
+    tokenizer: PreTrainedTokenizerBase | None, model: nn.Module, settings: ForwardSettings
+) -> frozenset[str] | None:
     """Return the names of a model's inputs, None if its signature does not list them.
 
     A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
@@ -187,7 +189,7 @@ def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> 
     """
     names, takes_any = forward_arguments(model)
     if not takes_any:
-        return frozenset((*names, "input_ids"))
+        return frozenset((*names, *settings.input_names, "input_ids"))
     if not isinstance(model, PreTrainedModel):
         return None
     parts = [

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..copies.answers import AnswerForm
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import out_of_memory
 from ..copies.non_finite import is_finite
@@ -47,6 +48,7 @@ class ModelCopy:
         module: The copy that is explained; passes run on private copies of it, see `run`.
         is_adapted: Whether something was changed on `module` that could change its answer: it must be compared with
             that of `wrapped`.
+        form: What the model returns, and where.
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         pool: Lends private copies of `module`.
         parts: Where its parts are; None before the first batch.
@@ -71,6 +73,7 @@ class ModelCopy:
         for copy in (self.unmodified, self.module):
             self.virtual_tokens.add_to(copy)
         self.is_adapted = self.wrapped is not self.unmodified
+        self.form = AnswerForm()
         self.outputs: int | None = None
         self.pool = Pool(self.module)
         self.parts: Parts | None = None
@@ -276,17 +279,17 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
     """Return the inputs for the proof of the head: one or two texts of one length, of more than one token."""
     if batch.placeholder_mask is not None:  # the head is proved on the words alone, of which there may be few
         words = ~batch.placeholder_mask[0]  # (T,)
-        by_token = {name: value for name, value in batch.inputs.items() if value.shape == batch.mask.shape}
+        by_token = {name: value for name, value in batch.inputs.items() if batch.along_tokens(name)}
         return {name: value[:, words][:, :MAX_TOKENS] for name, value in by_token.items()}
     lengths = [len(encoding) for encoding in batch.encodings[:MAX_TEXTS]]
     rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
     width = min(lengths[0], MAX_TOKENS) if task.vocabulary else lengths[0]
     sample = {}
     for name, value in batch.inputs.items():
-        if value.shape != batch.mask.shape:
+        if not batch.along_tokens(name):
             sample[name] = value[rows]
             continue
-        without_padding = value[rows][batch.mask[rows]].view(len(rows), -1)[:, :width]  # (B, T)
+        without_padding = value[rows][batch.mask[rows]].view(len(rows), -1, *value.shape[2:])[:, :width]  # (B, T)
         if width == 1 and task.reads_tokens:  # with one token the axis of tokens would be ambiguous: it is repeated
             second = without_padding + 1 if name == "position_ids" else without_padding
             without_padding = torch.cat((without_padding, second), 1)  # (B, 2)
@@ -298,7 +301,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
     """Return the inputs of the batch's first text, without padding."""
     mask = batch.mask
     return {
-        name: value[:1][mask[:1]][None] if value.shape == mask.shape else value[:1]
+        name: value[:1][mask[:1]][None] if batch.along_tokens(name) else value[:1]
         for name, value in batch.inputs.items()
     }
 

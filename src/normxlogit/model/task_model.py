@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from ..copies.answers import ForwardSettings
 from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace, embedded_of, states_of, without_autocast
@@ -40,6 +41,7 @@ class TaskModel:
 
     Attributes:
         pipeline: The settings of the pipeline that holds it.
+        extra_inputs: Its inputs beside the text, (1, ...) each, of texts that have none of their own.
         reader: Its tokenizer or processor.
         version: The model as this thread's call began with it.
 
@@ -59,6 +61,7 @@ class TaskModel:
         labels: Sequence[str] | None = None,
         pooling: Pooling | None = None,
         pipeline: PipelineSettings | None = None,
+        forward: ForwardSettings | None = None,
     ) -> None:
         task_class = choose_task(model, task, labels, pooling)
         caller_model = task_class.as_task_model(model, pooling)
@@ -66,9 +69,12 @@ class TaskModel:
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
         task_class.check_reader(tokenizer, class_name)
         self.budget = TokenBudget(positive_integer(batch_tokens, "batch_tokens"))
-        self.pipeline = pipeline or PipelineSettings()
+        self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
+        self.extra_inputs = forward.extra_inputs
         # Reads the caller's model as it is when this is called.
-        self._read_version = partial(read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline)
+        self._read_version = partial(
+            read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline, forward
+        )
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
         self._thread_version = ThreadVersion()  # that with which the call of this thread began
@@ -225,10 +231,10 @@ class TaskModel:
                         caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
                         unverified = compare(copy, first_inputs, caller_inputs)
                     try:
-                        parts, logits = find_parts(copy.pool, sample, self.filler)
+                        parts, logits = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
                     except (TypeError, ValueError):  # it reads no words without their pictures
                         sample = dict(batch.inputs)
-                        parts, logits = find_parts(copy.pool, sample, self.filler)
+                        parts, logits = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
                 if len(logits) == 1:
                     copy.known_answer = sample, logits[:, -1:].clone() if self.task.vocabulary else logits
                 copy.parts = self.task.finalise_parts(parts, copy.pool, self)
@@ -409,7 +415,8 @@ class TaskModel:
         """
         head = self.head
         if self.parts.tokenwise:
-            return head.tokens(batch.real(hidden), rows).float()  # (N, C)
+            inputs = {name: batch.inputs[name][batch.texts] for name in batch.beside_text}
+            return head.tokens(batch.real(hidden), rows, inputs).float()  # (N, C)
         return batch.real(head.texts(hidden, batch.inputs)).float()  # (N, C)
 
     def layer_as_final(self, run: ForwardPass, layer: int) -> Tensor:

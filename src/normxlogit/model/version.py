@@ -5,17 +5,27 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from ..copies.answers import AnswerForm, ForwardSettings, answer_form, answer_keys
 from ..copies.clone import unwrapped
-from ..copies.plain_module import as_task_model
+from ..copies.memory import reraise_out_of_memory
+from ..copies.plain_module import Arguments, adapt_forward, add_embeddings, arguments_of
+from ..copies.pool import private_clone
+from ..errors import NormXLogitError, UnsupportedModelError, reason_of
 from ..inputs.encoder import Encoder
 from ..loading.pipeline_settings import PipelineSettings
-from ..parts.headpiece import answer_of
 from ..tasks import Task, TaskName, choose_task, declared_tasks, task_of
+from ..tasks.classification import Classification
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy
+
+OWN_CLASSES = ("transformers.", "normxlogit.")
+"""Where classes are from that return logits."""
+
+PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])
+"""Token ids that any model can read, to see what it returns."""
 
 
 class ModelVersion(NamedTuple):
@@ -55,6 +65,7 @@ def read_version(
     reader: Any,
     tokenizer: Any,
     pipeline: PipelineSettings,
+    forward: ForwardSettings,
     *,
     previous: nn.Module,
 ) -> ModelVersion:
@@ -67,6 +78,7 @@ def read_version(
         reader: The tokenizer or processor of the model.
         tokenizer: The tokenizer of `reader`.
         pipeline: The settings of the pipeline that holds the model.
+        forward: How the model is called and what it returns.
         previous: The task model of the version before.
 
     Raises:
@@ -78,8 +90,8 @@ def read_version(
     copy = ModelCopy(caller_model, model)
     config = getattr(copy.module, "config", None)
     config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
-    task = _adapt_copy(copy, task, unwrapped_model, declared)
-    limit = task.limit(unwrapped_model, position_limit(None, unwrapped_model))
+    task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
+    limit = task.limit(unwrapped_model, position_limit(unwrapped_model))
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
     task.encoder = Encoder(
@@ -87,7 +99,7 @@ def read_version(
         config,
         limit,
         vocabulary_limit(unwrapped_model),
-        input_names(tokenizer, unwrapped_model),
+        input_names(tokenizer, unwrapped_model, forward),
         add_special_tokens=pipeline.add_special_tokens,
         virtual_ids=copy.virtual_tokens.ids,
         prefix=copy.virtual_tokens.prefix,
@@ -100,28 +112,87 @@ def read_version(
     return ModelVersion(caller_model, copy, config, task, pad_left, pad_id)
 
 
-def _adapt_copy(copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declared: TaskName | None) -> Task:
+def _adapt_copy(
+    copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declared: TaskName | None, settings: ForwardSettings
+) -> Task:
     """Make a copy of the model callable with token ids, check that its head fits the task, and return the task.
 
-    A module that is not of transformers is called once, to count its outputs. So is a user's subclass of a known model
-    that is declared to have another task than that model.
+    A module that is not of transformers is called a few times, to see what it returns. So is a model of a user's own
+    class, whose forward may end in a softmax, and one that is declared to have another task than its class.
 
     Raises:
         UnsupportedModelError: If the model's answer is not one of the task.
+        InputError: If it does not take or return what the settings say.
     """
     name, module = type(unwrapped_model).__name__, copy.module
-    device = next((parameter.device for parameter in unwrapped_model.parameters()), None)
-    ids = torch.tensor([[0, 1, 1]], device=device)  # (1, 3)
-    if not isinstance(module, PreTrainedModel):
-        logits = as_task_model(module, ids)  # (1, C) or (1, 3, C)
-        copy.outputs = logits.shape[-1]
-        task = task.sized_by_answer(logits, name)
-        task.check_answer(logits, name)
+    is_plain = not isinstance(module, PreTrainedModel)
+    if not is_plain:
+        copy.is_adapted |= task.adapt(module)
+    other_task = declared is not None and declared not in declared_tasks(unwrapped_model)
+    of_owner = not type(unwrapped_model).__module__.startswith(OWN_CLASSES) and task.plain and not task.vocabulary
+    if not (is_plain or other_task or of_owner or settings.given or settings.extra_inputs):
         return task
-    copy.is_adapted |= task.adapt(module)
-    if declared is not None and declared not in declared_tasks(unwrapped_model):
-        with torch.inference_mode():
-            answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
-        if answer is not None:
-            task.check_answer(answer, name)
+    arguments = arguments_of(module, settings)
+    try:
+        form, logits = _form_of_answer(private_clone(module), task, arguments, settings)
+    except NormXLogitError:
+        if is_plain or settings.given:
+            raise
+        return task  # the first text shows what is wrong
+    adds_logits = form.normaliser is not None or form.keys not in (("logits",), ("start_logits", "end_logits"))
+    if is_plain or settings.given or settings.extra_inputs or adds_logits:
+        for model in {id(model): model for model in (module, copy.unmodified, unwrapped(copy.wrapped))}.values():
+            adapt_forward(model, form, arguments)
+    copy.form = form
+    if is_plain:
+        inputs = _probe(module, settings, 0)
+        add_embeddings(module, inputs)
+        copy.outputs = logits.shape[-1]
+        task = task.sized_by_answer(logits, name, form)
+    elif isinstance(task, Classification):
+        task = task.with_form(form)
+    if is_plain or other_task:
+        task.check_answer(logits, name)
     return task
+
+
+def _form_of_answer(
+    module: nn.Module, task: Task, arguments: Arguments, settings: ForwardSettings
+) -> tuple[AnswerForm, Tensor]:
+    """Return what a module returns for a few short inputs, and the logits for the first."""
+    name = type(module).__name__
+
+    def run_probe(number: int) -> Any:
+        inputs = _probe(module, settings, number)
+        try:
+            with torch.inference_mode():
+                return module(**arguments(inputs))
+        except NormXLogitError:
+            raise
+        except Exception as error:
+            reraise_out_of_memory(error)
+            raise UnsupportedModelError(
+                f"{name} cannot read token ids of shape {tuple(inputs['input_ids'].shape)}: {type(error).__name__}: "
+                f"{reason_of(error)}"
+            ) from error
+
+    def fits(answer: Tensor) -> bool:
+        try:
+            task.sized_by_answer(answer, name).check_answer(answer, name)
+        except NormXLogitError:
+            return False
+        return True
+
+    keys = answer_keys(run_probe(0), settings.output_field, name, extractive=task.extractive, fits=fits)
+    form = answer_form(run_probe, keys, settings.outputs, len(PROBES))
+    _, logits = form.call(lambda: run_probe(0))
+    return form, logits
+
+
+def _probe(module: nn.Module, settings: ForwardSettings, number: int) -> dict[str, Tensor]:
+    """Return short inputs that any model can read, (1, 3), with what it needs beside a text."""
+    device = next((parameter.device for parameter in module.parameters()), None)
+    ids = torch.tensor([PROBES[number]], device=device)  # (1, 3)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)} | {
+        name: value.to(ids.device) for name, value in settings.extra_inputs.items()
+    }

@@ -26,7 +26,9 @@ from .proofs import head_gives_the_logits, head_reads_tokens_alone
 from .token_pooling import TokenPooling, find_token_pooling, token_state_indices
 
 
-def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> tuple[Parts, Tensor]:
+def find_parts(
+    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int, further: tuple[str, ...] = ()
+) -> tuple[Parts, Tensor]:
     """Record a copy's forward pass over `inputs` and find its trunk, head, embedding output and final norm.
 
     A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
@@ -67,7 +69,9 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     parts = Parts(states_lack_embeddings=layer_input is not None)
     # The head and what depends on it. Without a head, the parts before it are still found.
     try:
-        head, trunk, tokenwise = _find_head(pool, candidates, inputs, logits, filler, layer_forms)
+        head, trunk, tokenwise = _find_head(
+            pool, candidates, inputs, logits, Headpiece("", Form(None), filler, further=further), layer_forms
+        )
         unverified = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not pads_inside)
         token_pooling = None if pads_inside else _find_token_pooling(pool, head, trunk, calls, token_count, filler)
     except HeadMismatchError as error:
@@ -251,7 +255,7 @@ def _find_head(
     candidates: Iterator[Call],
     inputs: Mapping[str, Any],
     logits: Tensor,
-    filler: int,
+    piece: Headpiece,
     layer_forms: Mapping[str, Form],
 ) -> tuple[Head, Call, bool]:
     """Return the head behind the first candidate for the trunk with which the model's logits are reproduced.
@@ -261,7 +265,7 @@ def _find_head(
         candidates: Calls that could be the trunk's.
         inputs: The model's inputs.
         logits: The model's answer to them.
-        filler: As in `Headpiece`.
+        piece: How any head of the model is called.
         layer_forms: Paths of a plain module's layers, with how they return a state.
 
     Returns:
@@ -272,7 +276,7 @@ def _find_head(
     def attempt(trunk: Call) -> tuple[Head, Call, bool] | None:
         try:
             with torch.inference_mode():
-                head, tokenwise = _prove_head(pool, trunk, inputs, logits, filler, layer_forms)
+                head, tokenwise = _prove_head(pool, trunk, inputs, logits, piece, layer_forms)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
@@ -294,7 +298,7 @@ def _prove_head(
     trunk: Call,
     inputs: Mapping[str, Any],
     logits: Tensor,
-    filler: int,
+    piece: Headpiece,
     layer_forms: Mapping[str, Form],
 ) -> tuple[Head, bool]:
     """Prove the head that reads a module's output.
@@ -307,7 +311,8 @@ def _prove_head(
         raise HeadMismatchError("no hidden states")
     time_first = "input_ids" in inputs and _time_first(model, hidden, inputs["input_ids"].shape)
     outside_forms = {path: form for path, form in layer_forms.items() if not f"{path}.".startswith(f"{trunk.path}.")}
-    head = Head(pool, Headpiece(trunk.path, Form.of(trunk.returned), filler, time_first, outside_forms))
+    form = Form.of(trunk.returned)
+    head = Head(pool, replace(piece, trunk=trunk.path, form=form, time_first=time_first, skipped=outside_forms))
     hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
     if (difference := head_gives_the_logits(head.texts(hidden, inputs), logits)) is not None:
         raise HeadMismatchError(f"logits differ by {difference:.2g}")
@@ -317,11 +322,11 @@ def _prove_head(
         if rows_are_of_the_vocabulary(head_of_rows, path, hidden[0], logits[0]):
             return head_of_rows, True
     try:
-        token_logits = head.tokens(hidden[0])  # (T, C)
+        token_logits = head.first_tokens(hidden[0], inputs)  # (T, C)
     except Exception as error:  # some heads search the ids, as Longformer's does for three separators
         reraise_out_of_memory(error)
         head = Head(pool, replace(head.piece, takes_ids=False))
-        token_logits = head.tokens(hidden[0])  # (T, C)
+        token_logits = head.first_tokens(hidden[0], inputs)  # (T, C)
     tokenwise = logits.ndim == 2 or head_reads_tokens_alone(token_logits, logits[0])
     if not tokenwise and model.get_output_embeddings() is not None:
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")

@@ -50,6 +50,7 @@ class Headpiece:
         output_embedding: Path of the output embedding, where chosen rows alone can be computed; None if they cannot.
         takes_ids: Whether single tokens are given as token ids; heads that search these for separators get vectors.
         repeats: How often a token stands in its sequence of one: heads may pool two places.
+        further: The names of inputs beside the text, which the head may read, too.
     """
 
     trunk: str
@@ -60,6 +61,7 @@ class Headpiece:
     output_embedding: str | None = None
     takes_ids: bool = True
     repeats: int = 1
+    further: tuple[str, ...] = ()
 
     def swap_if_time_first(self, hidden: Tensor) -> Tensor:
         """Swap the first two axes of states if the trunk's are time first: to (B, T, H), or back."""
@@ -89,29 +91,38 @@ class Head:
         """
         return self._call(hidden, inputs, {})
 
-    def tokens(self, hidden: Tensor, rows: Tensor | None = None) -> Tensor:
+    def tokens(self, hidden: Tensor, rows: Tensor | None = None, inputs: Inputs | None = None) -> Tensor:
         """Return the head's logits at each token as a sequence of its own.
 
         Args:
             hidden: Final representations, (N, H).
             rows: Vocabulary rows to compute, (R,); None for all of the head's outputs.
+            inputs: The inputs of the text of each, (N, ...), with those beside the text.
 
         Returns:
             (N, C) logits, (N, R) for chosen rows.
         """
         if rows is None:
-            return self.tokens_with(hidden)
+            return self.tokens_with(hidden, inputs=inputs)
         if self.piece.output_embedding is None:
             return self._columns(hidden, rows)
         return self.tokens_with(hidden, {self.piece.output_embedding: partial(_project_on_rows, rows)})  # (N, R)
 
-    def tokens_with(self, hidden: Tensor, instead: Mapping[str, Instead] | None = None) -> Tensor:
+    def first_tokens(self, hidden: Tensor, inputs: Inputs) -> Tensor:
+        """Return the head's logits at tokens of the first text, (T, C), of its states, (T, H), and the inputs."""
+        of_token = {name: inputs[name][:1].expand(len(hidden), *inputs[name].shape[1:]) for name in self.piece.further}
+        return self.tokens(hidden, inputs=of_token)
+
+    def tokens_with(
+        self, hidden: Tensor, instead: Mapping[str, Instead] | None = None, inputs: Inputs | None = None
+    ) -> Tensor:
         """Return the head's logits at each token, (N, C), with functions called instead of some of its modules."""
         count, piece = len(hidden), self.piece
+        given = {name: inputs[name] for name in piece.further if inputs is not None}
         sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H)
         mask = hidden.new_ones((count, 1), dtype=torch.long)
-        inputs = {"input_ids": mask * piece.filler} if piece.takes_ids else {"inputs_embeds": sequences}
-        logits = self._call(sequences, inputs | {"attention_mask": mask}, instead or {})
+        main_input = {"input_ids": mask * piece.filler} if piece.takes_ids else {"inputs_embeds": sequences}
+        logits = self._call(sequences, main_input | {"attention_mask": mask, **given}, instead or {})
         return logits.reshape(count, -1)  # (N, C)
 
     def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:

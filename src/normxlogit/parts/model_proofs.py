@@ -136,8 +136,12 @@ def holds_on_another_text(
         with torch.inference_mode():
             rows = None if head.piece.output_embedding is None else _spread_rows(answers.shape[-1], hidden)  # (R,)
             states = hidden[0] if rows is None else hidden.flatten(0, 1)  # (T, H) or (B T, H)
-            token_logits = head.tokens(states, rows) if tokenwise else states[:1]  # (T, C) or (B T, R)
-            first_alone = head.tokens(hidden[0, :1], rows) if tokenwise else token_logits  # (1, C) or (1, R)
+            token_logits = first_alone = states[:1]  # (1, H)
+            if tokenwise and rows is None:
+                token_logits = head.first_tokens(states, doubled)  # (T, C)
+                first_alone = head.first_tokens(states[:1], doubled)  # (1, C)
+            elif tokenwise:
+                token_logits, first_alone = head.tokens(states, rows), head.tokens(states[:1], rows)  # (B T, R), (1, R)
             if rows is None:
                 difference = beyond_rounding(head.texts(hidden, doubled), answers)
             else:

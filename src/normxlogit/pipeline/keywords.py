@@ -42,6 +42,12 @@ OfVerify = Annotated[
     "and looks among all for a set whose removal changes the prediction. None, the default, runs nothing.",
 ]
 
+ExtraInputs = Annotated[
+    Mapping[str, Any] | None,
+    "What the model reads beside the texts, by the names in the explainer's `extra_inputs`: a value for each text, or "
+    "the value of a single one.",
+]
+
 
 class Generate(TypedDict, total=False):
     """Keywords of `Explainer.generate`."""
@@ -101,6 +107,7 @@ class Explain(FromOutputs, total=False):
 
     verify: OfVerify
     long_text: OfLongText
+    extra_inputs: ExtraInputs
     progress: Annotated[
         bool | None, "Whether to show a progress bar on standard error; by default on a terminal, after a second."
     ]
@@ -113,6 +120,7 @@ class Compare(TypedDict, total=False):
     contrast: Contrast
     position: AtPosition
     long_text: OfLongText
+    extra_inputs: ExtraInputs
 
 
 class Cite(TypedDict, total=False):

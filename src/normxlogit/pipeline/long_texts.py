@@ -68,7 +68,8 @@ def spread(encoding: Encoding, places: Places, result: Attribution, limit: int) 
     """Return the result of one window, with scores for the whole text."""
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., places] = result.scores
-    content = [i for i in places if not encoding.special[i]]
+    text_tokens = set(_content(encoding, limit)[0])  # of a pair, those of the text that is cut
+    content = [i for i in places if i in text_tokens]
     note = (
         f"the text has {len(encoding)} tokens and the model reads {limit}: the answer comes from the window of tokens "
         f"{content[0]} to {content[-1]}; the others have no score"

@@ -39,6 +39,7 @@ class Options:
     progress: bool | None = None
     media_method: Method | None = None
     verify: Verify = None
+    extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -125,12 +126,13 @@ def _listed(targets: object) -> list[Choice]:
         raise TargetError(f"targets= takes a list with one for each input, not {type(targets).__name__}") from None
 
 
-def provenance(model: TaskModel, method: Method) -> dict[str, Any]:
-    """Return the fields of a result on the model and the method that it comes from."""
+def provenance(model: TaskModel, method: Method, *, contrasted: bool = False) -> dict[str, Any]:
+    """Return the fields of a result on the model and the method that it comes from, and what was explained."""
     return {
         "method": method.info.name,
         "settings": method.settings,
         "model": model.name,
         "signed": method.signed_on(model.task),
         "version": __version__,
+        "quantity": method.quantity_on(model.task, contrasted=contrasted),
     }

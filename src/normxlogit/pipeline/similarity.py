@@ -218,10 +218,9 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
         predictions=(Prediction("cosine", 0, cosine, None),),
         targets=(Target("cosine", "the cosine", 0),),
         token_predictions=alone if of_texts else None,
-        **provenance(model, method),
+        **provenance(model, method) | {"quantity": "cosine"},
         notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note))),
         merge=method.word_merge,
-        quantity="cosine",
         bias=None if biases is None else _to_numpy(biases),
     )
 

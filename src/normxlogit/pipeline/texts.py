@@ -31,6 +31,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from .extra_inputs import with_extra_inputs
 from .long_texts import merge_windows, spread, window_around, windows
 from .options import Options, provenance
 from .progress import progress_bar
@@ -75,6 +76,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     if model.task.compares:
         return explain_choices(model, inputs, options)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
+    encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     encodings = model.task.locate(encodings, options.position)
@@ -129,7 +131,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
     target = columns.target
     batch_targets = describe_targets(target, columns.ids, columns.contrast, columns.places)
-    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.parts.unverified)
+    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.copy.form.note, *model.parts.unverified)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
@@ -156,10 +158,9 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 notes=notes,
                 predictions=(predictions[row],),  # type: ignore[index]
                 targets=targets,
-                quantity=model.task.quantity,
                 layers=columns.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
-                **provenance(model, method),
+                **provenance(model, method, contrasted=target.contrast is not None),
                 diagnostics=_diagnostics(columns.diagnostics, row, target.labelled),
                 bias=bias,
                 sink=sink,
@@ -215,14 +216,14 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         scores = run_method(method, request)
     except HeadMismatchError as error:
         raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
-    extractive = model.task.extractive
+    extractive, predicted = model.task.extractive, model.task.predicted(target.ids)
     values, *optional_arrays = to_host(
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
         target.ids,
         target.contrast,
         _positions_in_texts(run),
-        None if extractive else model.task.top(run.logits),
-        _token_predictions(model, run, options.token_predictions),
+        None if extractive else model.task.top(run.logits, predicted),
+        _token_predictions(model, run, options.token_predictions, predicted),
         scores.bias,
         scores.sink,
         None if scores.sinks is None else batch.real(scores.sinks),
@@ -267,7 +268,9 @@ def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str
     return {name: values if labelled else values[0] for name, values in of_row.items()}
 
 
-def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | None) -> Tensor | None:
+def _token_predictions(
+    model: TaskModel, run: ForwardPass, requested: bool | None, predicted: Tensor | None
+) -> Tensor | None:
     """Return the head's prediction at each real token, (N, 3): class, value and probability.
 
     Args:
@@ -275,13 +278,14 @@ def _token_predictions(model: TaskModel, run: ForwardPass, requested: bool | Non
         run: A forward pass of it.
         requested: Whether the caller asked for them; None computes them where they cost little, which excludes
             vocabulary heads.
+        predicted: Which output of each text is shown, (B, 1); None for the likeliest.
     """
     cheap = isinstance(run.final, Tensor) and not model.task.vocabulary
     if not (cheap if requested is None else requested) or not model.task.head_reads_tokens:
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
-            return model.task.top(run.token_logits)
+            return model.task.top(run.token_logits, None if predicted is None else predicted[run.batch.texts])
         parts = run.batch.real(run.hidden).split(TOKENS_AT_ONCE)
         return torch.cat([model.task.top(model.head.tokens(part)) for part in parts])  # (N, 3)
 
@@ -314,10 +318,11 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
         result = replace(result, predictions=(answer,))
         return spread(encoding, kept_windows[window], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
-    prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
     if options.target is None:
         options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
+    ids = torch.tensor([[target.id for target in results[0].targets]], device=mean.device)  # (1, K)
+    prediction = model.task.describe(*to_host(model.task.top(mean, model.task.predicted(ids))))[0]
     return replace(merge_windows(encoding, kept_windows, results, limit), predictions=(prediction,))
 
 

@@ -14,6 +14,9 @@ from .blocks import Block, Piece
 MOST = 40
 """Most bars or columns of a figure: the strongest ones, in the order of the text."""
 
+FAINT = 0.1
+"""Shares of the largest score below this have neither a colour nor a mark, on pages, in papers and on terminals."""
+
 GREY = "grey: not read by the model"
 """The remark on grey text."""
 
@@ -148,25 +151,21 @@ class Legend(Block):
     grid: Grid | None = None
     unread: bool = False
 
-    def meanings(self, faintest: float) -> list[tuple[int, str]]:
-        """Return the signs of the colours that are drawn, with their meanings.
-
-        Args:
-            faintest: The least strength that is coloured.
-        """
+    def meanings(self) -> list[tuple[int, str]]:
+        """Return the signs of the colours that are drawn, with their meanings."""
         signs = [(sign, text) for sign, text in ((1, self.positive), (-1, self.negative)) if text]
         if self.grid is None:
             return signs
-        return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) >= faintest]
+        return [(sign, text) for sign, text in signs if (sign * self.grid.strengths).max(initial=0.0) >= FAINT]
 
-    def remarks(self, faintest: float) -> list[str]:
+    def remarks(self) -> list[str]:
         """Return the notes on the colours, with that on which scores have none."""
         scales = set(self.grid.scales if self.grid else ())
         if not any(scales):
             return [*self.notes]
-        least = number(faintest * max(scales), max(scales), signed=False)
+        least = number(FAINT * max(scales), max(scales), signed=False)
         limit = f"closer to 0 than {least}" if self.negative else f"less than {least}"
-        return [f"no colour: {limit if len(scales) == 1 else f'less than {faintest:.0%} of the largest'}", *self.notes]
+        return [f"no colour: {limit if len(scales) == 1 else f'less than {FAINT:.0%} of the largest'}", *self.notes]
 
 
 def number(score: float, scale: float, *, signed: bool = True) -> str:

@@ -10,14 +10,11 @@ from markupsafe import Markup, escape
 
 from ..results.units.characters import direction, quoted, safe
 from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
-from .charts import GREY
+from .charts import FAINT, GREY
 from .describe import shortened
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-FAINT = 0.03
-"""Strengths below this are not coloured."""
 
 COLORS = {True: "220,38,38", False: "37,99,235"}
 """Red for positive and blue for negative scores."""

@@ -55,7 +55,7 @@ def latex_of(a: Attribution, *, words: bool | None = None, greys: bool = False) 
         for pieces in sentence.texts:
             text = "".join(_piece(piece, greys=greys) for piece in pieces if piece.kind != "special")
             lines.append(text.strip() + "\\par")
-    key_boxes = [_box(_escaped(text), sign, greys=greys) for sign, text in laid_out.legend(a).meanings(FAINT)]
+    key_boxes = [_box(_escaped(text), sign, greys=greys) for sign, text in laid_out.legend(a).meanings()]
     return LIGATURE.sub(r"\1{}", "\n".join([*lines, f"{{\\footnotesize {' '.join(key_boxes)}\\par}}", "}"])) + "\n"
 
 

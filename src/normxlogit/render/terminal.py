@@ -19,10 +19,10 @@ from ..results.units.characters import safe
 from ..results.units.media import Medium
 from .blocks import Bar, Block, Cell, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
 from .builders.media import MediumBlock
-from .charts import GREY, Grid, Legend
+from .charts import FAINT, GREY, Grid, Legend
 from .media import course_of
 
-STEPS = (0.1, 1 / 3, 2 / 3)
+STEPS = (FAINT, 1 / 3, 2 / 3)
 """Thresholds of strength for weak, clear and strong marks; pieces below the first are not marked."""
 
 BAR, NAME_WIDTH, NARROW = 16, 32, 60
@@ -95,7 +95,7 @@ def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
     """Return each block that a terminal draws, with a blank line between two."""
     blocks = [*blocks]
     strengths = (strength for block in blocks for strength in _strengths(block, color))
-    signs = {1 if strength > 0 else -1 for strength in strengths if abs(strength) >= STEPS[0]}
+    signs = {1 if strength > 0 else -1 for strength in strengths if abs(strength) >= FAINT}
     parts: list[RenderableType] = []
     for block in blocks:
         if isinstance(block, Fold):
@@ -278,14 +278,14 @@ def _legend(block: Legend, color: bool, signs: Container[int]) -> Text | None:
     """Return the meanings of the colours or marks of the drawn signs, and what else there is to say on scores."""
     line, style = Text(), DIM if color else None
     keys = {1: " red ", -1: " blue "} if color else {1: "(+++)", -1: "(---)"}
-    meanings = [(sign, meaning) for sign, meaning in block.meanings(STEPS[0]) if sign in signs]
+    meanings = [(sign, meaning) for sign, meaning in block.meanings() if sign in signs]
     for sign, meaning in meanings:
         line.append(keys[sign], _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))
     notes: list[str] = []
     if color:
-        notes = [*block.remarks(STEPS[0]), *block.facts, *block.styles, *([GREY] if block.unread else [])]
+        notes = [*block.remarks(), *block.facts, *block.styles, *([GREY] if block.unread else [])]
     else:
-        remarks = [note.replace("colour", "mark") for note in block.remarks(STEPS[0])]
+        remarks = [note.replace("colour", "mark") for note in block.remarks()]
         notes = [*(["more signs, more weight", *remarks] if meanings else []), *block.facts]
     return line.append_text(_text("   ".join(notes), style)) if meanings or notes else None
 
@@ -305,9 +305,9 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
 def _shade(strength: float) -> Style | None:
     """Return a text colour for weak scores and a background for others, for dark and light terminals."""
     amount, positive = abs(strength), strength > 0
-    if amount < STEPS[0]:
+    if amount < FAINT:
         return None
-    if amount < 2 * STEPS[0]:
+    if amount < 2 * FAINT:
         return Style(color=_rgb(INK[positive]))
     return Style(color=_rgb((255,) * 3), bgcolor=_rgb(*SHADES[positive], amount), bold=amount >= STEPS[2])
 

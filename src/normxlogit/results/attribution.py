@@ -8,7 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import named_scores
-from .targets import Prediction, Target, prediction_of
+from .targets import Prediction, Quantity, Target, prediction_of
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
@@ -75,7 +75,7 @@ class Attribution(Record):
         signed: Whether negative scores mean evidence against the target.
         merge: How the score of a word comes from its tokens' unless `words` is called with another way: "sum" where
             scores add up, "max" or "mean" where a sum would grow with the number of tokens.
-        quantity: The quantity that scores add up to.
+        quantity: What was explained, to which the scores add up where they do, such as "logit less the contrast's".
         notes: Notes for the reader, such as a text cut to the model's length.
         diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
             Gradients; a tuple with a number for each target where there is a target axis, a number where it is of all.
@@ -110,7 +110,7 @@ class Attribution(Record):
     pairs: FloatArray | None = None
     state_cosines: FloatArray | None = None
     merge: Merge = "sum"
-    quantity: Literal["logit", "value", "log odds", "nats", "cosine"] = "logit"
+    quantity: Quantity = "logit"
     notes: tuple[str, ...] = ()
     diagnostics: Mapping[str, Measured] = field(default_factory=dict)
     verified: Verification | None = None
@@ -253,12 +253,13 @@ class Attribution(Record):
         if not self.has_target_axis:
             return self
         name, of_completion = self.targets[index].name, self.completion is not None
+        shown = [p for p in self.predictions if self.targets[index].kind != "value" or p.id == self.targets[index].id]
         values = self.diagnostics.items()
         result = self._transformed(
             lambda scores: scores[index],
             targets=(self.targets[index],),
             diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
-            predictions=(self.predictions[index],) if of_completion and self.predictions else self.predictions,
+            predictions=(self.predictions[index],) if of_completion and self.predictions else tuple(shown),
             generated=(self.generated[index],) if self.generated else (),
             verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )

@@ -1,6 +1,8 @@
 """Gold labels, read from names, indices, digits, booleans or missing values."""
 
-from collections.abc import Iterable, Sequence
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
@@ -14,22 +16,22 @@ DIGITS = 18
 """Most digits of a number that may be an index."""
 
 
-class Gold(NamedTuple):
-    """The gold label of a text, by name or by index; both are None if it is missing.
-
-    Attributes:
-        name: The label's name.
-        id: Its index.
-    """
+class Label(NamedTuple):
+    """A label, by its name or by its index."""
 
     name: str | None = None
     id: int | None = None
 
+
+class Gold(tuple[Label, ...]):
+    """The gold labels of a text: none if they are missing, several where several are true."""
+
+    __slots__ = ()
+
     def agrees(self, name: str, id_: int) -> bool | None:
-        """Return whether a predicted label is the gold label, None if that is missing."""
-        if self.name is not None:
-            return name == self.name
-        return None if self.id is None else id_ == self.id
+        """Return whether a predicted label is among the gold labels, None if they are missing."""
+        matches = [id_ == label.id if label.name is None else name == label.name for label in self]
+        return any(matches) if matches else None
 
 
 def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, tokens: bool = False) -> list[Gold]:
@@ -40,45 +42,89 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
     their indices (such as "1" to "5") or by "true" and "false": then they are names too. A 0 among numbers says that
     they are indices, where labels are called "1", "2" and so on.
 
+    A list holds the labels that are true of a text, or a 0 or a 1 for each label of the model.
+
     Args:
-        values: The values: strings, numbers of any type, booleans, and None, NaN or "" where a label is missing.
+        values: The values: strings, numbers of any type, booleans, and None, NaN or "" where a label is missing; or
+            lists of these, also as text.
         labels: Index and name of every label that is known.
         tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices, and digits are where
             there is no such token.
+
+    Raises:
+        InputError: If a value cannot be a label, or there are not as many zeros and ones as labels.
     """
-    plain_values = [_plain_label(value) for value in values]
+    labels = list(labels)
+    rows = [_entries(value) for value in values]
+    if _are_marks(rows, len(labels)):
+        width = max(map(len, rows))
+        if any(index >= width for index, _ in labels):
+            raise InputError(f"gold labels are {width} zeros and ones for each text, and the model has more labels")
+        return [Gold(Label(id=i) for i, mark in enumerate(row) if mark) for row in rows]
+    read = _reader([entry for row in rows for entry in row], labels, tokens)
+    return [Gold(map(read, row)) for row in rows]
+
+
+def _reader(entries: Iterable[Any], labels: Sequence[tuple[int, str]], tokens: bool) -> Callable[[Any], Label]:
+    """Return a function that reads one gold label; the arguments are those of `read_gold`, lists flattened."""
     index_of = {name: index for index, name in labels}
     name_of_number = {number: name for name in index_of if (number := _number(name)) is not None}
     numbers_are_names = not tokens and any(number != index_of[name] for number, name in name_of_number.items())
     named_from_one = len(name_of_number) == len(index_of) and all(
         number == index_of[name] + 1 for number, name in name_of_number.items()
     )
-    if named_from_one and any(_number(value) == 0 for value in plain_values):
+    if named_from_one and any(_number(entry) == 0 for entry in entries):
         index_of, numbers_are_names = {}, False
     names_without_case: dict[str, list[str]] = {}
     for name in index_of:
         if not tokens or name.casefold() in BOOLEANS:
             names_without_case.setdefault(name.strip().casefold(), []).append(name)
 
-    def read(value: Any) -> Gold:
+    def read(value: Any) -> Label:
         """Return one label: by its exact name, by its name in other capitals, or by its index."""
-        if value is None or (str(value) in index_of and not (tokens and not isinstance(value, str))):
-            return Gold(None if value is None else str(value))
+        if str(value) in index_of and not (tokens and not isinstance(value, str)):
+            return Label(str(value))
         word = str(value).strip().casefold()
         if len(names := names_without_case.get(word, [])) == 1:
-            return Gold(names[0])
+            return Label(names[0])
         if word in BOOLEANS:
             if not BOOLEANS.keys().isdisjoint(names_without_case):
-                return Gold(word)
+                return Label(word)
             value = BOOLEANS[word]
         number = _number(value)
         if number is None or number != int(number) or numbers_are_names:
-            return Gold(str(value) if number is None else name_of_number.get(number, str(value)))
+            return Label(str(value) if number is None else name_of_number.get(number, str(value)))
         if number < 0:
             raise InputError(f"gold label {value} is neither a label nor the index of one; None marks a missing label")
-        return Gold(id=int(number))
+        return Label(id=int(number))
 
-    return [read(value) for value in plain_values]
+    return read
+
+
+def _are_marks(rows: Sequence[Sequence[Any]], count: int) -> bool:
+    """Return whether each row has a 0 or a 1 for each of the labels; otherwise rows list the labels that are true.
+
+    Indices in a list differ from each other: more than two zeros and ones are not indices, two are if there are more
+    than two labels.
+    """
+    rows = [row for row in rows if row]
+    entries = [entry for row in rows for entry in row]
+    if len({len(row) for row in rows}) != 1 or not all(entry in (0, 1) for entry in entries) or len(rows[0]) < 2:
+        return False
+    return len(rows[0]) > 2 or count <= 2 or any(type(e) is not int for e in entries) or any(sum(r) != 1 for r in rows)
+
+
+def _entries(value: Any) -> list[Any]:
+    """Return the entries of a list of labels, or one label alone, as plain values without missing ones."""
+    if hasattr(value, "as_py"):  # of Arrow
+        value = value.as_py()
+    if isinstance(value, str) and value.startswith("["):  # a list as pandas writes it to CSV, or JSON
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            value = literal_eval(value)
+    if hasattr(value, "tolist") and getattr(value, "ndim", 0):
+        value = value.tolist()
+    entries = value if isinstance(value, list | tuple | set | frozenset) else [value]
+    return [label for entry in entries if (label := _plain_label(entry)) is not None]
 
 
 def _plain_label(value: Any) -> bool | int | float | Decimal | str | None:
@@ -88,19 +134,15 @@ def _plain_label(value: Any) -> bool | int | float | Decimal | str | None:
         InputError: If it is several values.
     """
     is_date = isinstance(value, np.datetime64 | np.timedelta64)  # whose items are numbers
-    for unpack in () if is_date else ("as_py", "item"):  # of Arrow; of numpy and torch
-        if hasattr(value, unpack):
-            try:
-                value = getattr(value, unpack)()
-            except (RuntimeError, ValueError):  # several numbers
-                break
+    if hasattr(value, "item") and not is_date:  # of numpy and torch
+        value = value.item()
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
     if isinstance(value, str):
         return value if value.strip() else None
     try:
         missing = value is None or bool(value != value)  # NaN and NaT
-    except (TypeError, ValueError, ArithmeticError):  # pandas.NA and a signalling NaN are missing, an array is not
+    except (TypeError, ValueError):  # pandas.NA is missing, an array is not
         missing = not hasattr(value, "__len__")
     if missing:
         return None

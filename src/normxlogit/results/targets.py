@@ -4,6 +4,17 @@ from typing import Any, Literal, NamedTuple
 
 from .storage.schema import Index, Number
 
+Quantity = Literal[
+    "logit",
+    "logit less the contrast's",
+    "logit less the vocabulary's mean",
+    "value",
+    "log-probability",
+    "log odds",
+    "cosine",
+]
+"""What is explained: the scores of methods whose scores add up are parts of it."""
+
 
 class Prediction(NamedTuple):
     """A prediction of the model.

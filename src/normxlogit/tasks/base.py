@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
+from ..copies.answers import AnswerForm
 from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError, nearest
 from ..inputs.batching import Batch
@@ -77,10 +79,9 @@ class Task:
         labelled: Whether the outputs are classes with names.
         purpose: The purpose of the model, for errors.
         target_kind: The kind of target: a label, a token or a value.
-        quantity: The quantity that scores add up to: the logit of a label or token, or a value.
         measured: What the answers to shortened inputs are compared by.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
-        classifies_texts: Whether the answer to a text is one label of several, or a value.
+        classifies_texts: Whether the answer to a text is labels, or a value.
         shown_labels: The names of the model's outputs.
         extractive: Whether a prediction is a piece of the text, and not one of the outputs.
         compares: Whether an input is several texts whose answers are compared.
@@ -126,7 +127,6 @@ class Task:
 
     encoder: Encoder
     target_kind: Literal["label", "token", "value"] = "label"
-    quantity: Literal["logit", "value"] = "logit"
     measured: Literal["probability", "value"] = "probability"
     outcomes: Literal["exclusive", "independent"] | None = "exclusive"
     classifies_texts: bool = False
@@ -236,7 +236,14 @@ class Task:
 
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
         """Return a batch with the inputs that are not tokens; see `TaskModel.batch`."""
-        return batch
+        if not model.extra_inputs:
+            return batch
+        own = [getattr(encoding, "extra_inputs", {}) for encoding in batch.encodings]
+        extra = {
+            name: torch.cat([given.get(name, default) for given in own]).to(batch.mask.device)
+            for name, default in model.extra_inputs.items()
+        }
+        return replace(batch, inputs={**batch.inputs, **extra}, beside_text=tuple(extra))
 
     # Inputs
 
@@ -394,12 +401,13 @@ class Task:
                 f"{expected}"
             )
 
-    def sized_by_answer(self, logits: Tensor, name: str) -> "Task":
+    def sized_by_answer(self, logits: Tensor, name: str, form: AnswerForm | None = None) -> "Task":
         """Return the task with as many outputs as a plain module returned.
 
         Args:
             logits: Its answer to one text.
             name: Its name in errors.
+            form: What the module returns.
 
         Raises:
             UnsupportedModelError: If this is not an answer for the task.
@@ -418,6 +426,10 @@ class Task:
     def default_target(self, logits: Tensor) -> Tensor:
         """Return the default target, (B, 1), for logits (B, C)."""
         return logits.argmax(-1, keepdim=True)
+
+    def predicted(self, explained: Tensor) -> Tensor | None:
+        """Return which output a prediction shows, (B, 1), if the explained ones, (B, K), decide it: those of values."""
+        return explained[:, :1] if self.target_kind == "value" else None
 
     def output_index(self, name: str) -> int:
         """Return the index of the output with a name.

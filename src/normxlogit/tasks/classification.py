@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
+from ..copies.answers import AnswerForm
 from ..errors import InputError, TargetError, UnsupportedModelError
 from .base import Task, TaskName
 
@@ -34,9 +35,9 @@ class Classification(Task):
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
         super().__init__(labels, tokenizer)
         self.problem: Problem = problem
-        self.classifies_texts = self.reads_tokens and not self.per_token and problem != "multi-label"
+        self.classifies_texts = self.reads_tokens and not self.per_token
         if problem == "regression":
-            self.target_kind = self.quantity = self.measured = "value"
+            self.target_kind = self.measured = "value"
             self.outcomes = None
         elif problem == "multi-label":
             self.outcomes = "independent"
@@ -73,13 +74,29 @@ class Classification(Task):
                 f"{len(self.labels)} labels; set config.id2label to the names of all of them"
             )
 
-    def sized_by_answer(self, logits: Tensor, name: str) -> "Classification":
+    def sized_by_answer(self, logits: Tensor, name: str, form: AnswerForm | None = None) -> "Classification":
         """Return the task of a plain module with a label for each output."""
         super().sized_by_answer(logits, name)
         count = logits.shape[-1]
-        problem: Problem = "regression" if count == 1 and not self.per_token else self.problem
+        problem = self.with_form(form or AnswerForm(), count).problem
         labels = _checked_label_names(self.labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))
         return type(self)(labels, self.processor, problem)
+
+    def with_form(self, form: AnswerForm, count: int | None = None) -> "Classification":
+        """Return the task of a model that returns values, or probabilities of labels that exclude each other or not.
+
+        Args:
+            form: What it returns.
+            count: How many numbers a plain module returns.
+        """
+        problem = self.problem
+        if form.normaliser is not None:
+            problem = "single-label" if form.normaliser.outcomes == "exclusive" else "multi-label"
+        elif form.declared == "logits" and (count or len(self.labels)) == 1:
+            problem = "multi-label"  # the logit of one label, which holds or not
+        elif form.declared == "values" or (count == 1 and not self.per_token):
+            problem = "regression"
+        return type(self)(self.labels, self.processor, problem)
 
     def check_contrast(self, contrast: Any) -> None:
         """Refuse a contrast of values."""

@@ -1,5 +1,6 @@
 """The interfaces of models and forward passes that tasks may use."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import torch
@@ -27,6 +28,11 @@ class ModelInterface(Protocol):
     @property
     def pad_left(self) -> bool:
         """Whether padding stands before a text."""
+        ...
+
+    @property
+    def extra_inputs(self) -> Mapping[str, Tensor]:
+        """The inputs beside the text, (1, ...) each, of texts that have none of their own."""
         ...
 
     @property

@@ -70,7 +70,7 @@ class RowBlock:
     def cells(self, name: str) -> list[Any]:
         """Return the cells of a column as Python values."""
         column = self.columns[name]
-        return column if isinstance(column, list) else list(column.to_pylist())
+        return column if isinstance(column, list) else list(column.to_pylist(maps_as_pydicts="strict"))
 
 
 @dataclass(frozen=True)
@@ -156,39 +156,15 @@ def _checked(batch: Any, columns: Sequence[str]) -> Any:
 
 
 def sliced(table: Any) -> Iterator[Any]:
-    """Yield a table in blocks, with columns of type `string_view` as strings.
-
-    Polars writes such columns, and Arrow's `take` does not know them.
-    """
+    """Yield a table in blocks; views, which Polars writes and Arrow's `take` does not know, as plain values."""
     arrow = arrow_module()
-    types = {field.name: _without_views(arrow, field.type) for field in table.schema}
     for start in range(0, len(table), BLOCK):
-        part = table.slice(start, BLOCK)
-        columns = {}
-        for name, column_type in types.items():
-            values = part[name]
-            if values.type != column_type:
-                is_dictionary = arrow.types.is_dictionary(values.type)  # Arrow casts no dictionary of views
-                values = arrow.array(values.to_pylist(), column_type) if is_dictionary else values.cast(column_type)
-            columns[name] = values
+        block = table.slice(start, BLOCK)
+        columns = {
+            name: arrow.array(column.to_pylist()) if "view" in str(column.type) else column
+            for name, column in zip(block.column_names, block.columns, strict=True)
+        }
         yield arrow.table(columns)
-
-
-def _without_views(arrow: Any, kind: Any) -> Any:
-    """Return a type without views; a dictionary of views becomes plain values."""
-    types = arrow.types
-    if types.is_string_view(kind):
-        return arrow.large_string()
-    if types.is_binary_view(kind):
-        return arrow.large_binary()
-    if types.is_dictionary(kind):
-        values = _without_views(arrow, kind.value_type)
-        return kind if values == kind.value_type else values
-    if types.is_struct(kind):
-        return arrow.struct([part.with_type(_without_views(arrow, part.type)) for part in kind])
-    if types.is_list(kind) or types.is_large_list(kind):
-        return (arrow.list_ if types.is_list(kind) else arrow.large_list)(_without_views(arrow, kind.value_type))
-    return kind
 
 
 def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
@@ -196,7 +172,7 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
     dialect = dialect_of(file, kind)
     # A cell that is not UTF-8 is a problem of its row, not of the file.
     lines = io.TextIOWrapper(file, dialect.encoding, "surrogateescape", newline="")
-    reader = csv.reader(chain(islice(lines, dialect.skipped, None), [END_MARK]), delimiter=dialect.delimiter)
+    reader = csv.reader(chain(lines, [END_MARK]), delimiter=dialect.delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]
     if names == [END_MARK]:
         raise ValueError("the file is empty")
@@ -304,20 +280,11 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[InputRow]:
 
 
 def _rows_of_array(content: bytes) -> Iterator[InputRow]:
-    """Yield the objects of a JSON array; for any other entry, the error instead.
-
-    Content that begins with "[" but is not one array may be lines of JSON, the first of them an array. Then each line
-    is a row.
-    """
+    """Yield the objects of a JSON array; for any other entry, the error instead."""
     try:
         rows = json.loads(content)
     except RecursionError as error:
         raise ValueError(f"not JSON: {error}") from None
-    except ValueError:
-        if b"\n" not in content.strip():
-            raise
-        yield from (_parsed(line) for line in content.splitlines() if line.strip())
-        return
     yield from (row if isinstance(row, dict) else "not a JSON object" for row in rows)
 
 

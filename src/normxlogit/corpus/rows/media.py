@@ -23,6 +23,9 @@ PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16", "F")
 BESIDE = {"image": "image ", "audio": "audio "}
 """Prefixes of the columns of a shard that hold the pictures and sounds of its prompts, by the type of a part."""
 
+MEDIUM = "medium"
+"""The key of a picture or a sound in a row, behind its prefix."""
+
 
 class MediumCell(NamedTuple):
     """A picture or a sound of a row.

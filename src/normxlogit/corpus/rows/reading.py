@@ -5,12 +5,13 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, cast, get_args
 from urllib.parse import unquote
 
 from ...errors import DataError, reason_of
@@ -35,15 +36,11 @@ from .media import media_files
 
 SUFFIXES = {
     ".parquet": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     ".csv": "csv",
     ".tsv": "tsv",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".txt": "text",
-    ".text": "text",
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+    **dict.fromkeys((".txt", ".text"), "text"),
 }
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -55,21 +52,25 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 ENDS = 1 << 20
 """Bytes at each end of a file that its fingerprint reads; shards have digests of their rows too."""
 
+_SEVERAL_WORDS = re.compile(
+    r"[^\W\d_]\W*\s\W*[^\W\d_]|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+)
+"""Two words, or a letter of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
 
-class InputSource(Protocol):
-    """Where rows come from."""
 
-    def names(self) -> list[str]:
-        """Return the names of the columns."""
-        ...
+@dataclass(frozen=True)
+class InputSource:
+    """Where rows come from.
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
-        """Read some columns of all rows, in their order, block by block."""
-        ...
+    Attributes:
+        names: Returns the names of the columns.
+        blocks: Reads some columns of all rows, in their order, block by block.
+        fingerprint: Returns a name and a value for each part of the input; rows without files are compared as read.
+    """
 
-    def fingerprint(self) -> list[dict[str, Any]]:
-        """Return the fingerprint of the input: a name and a value for each part."""
-        ...
+    names: Callable[[], list[str]]
+    blocks: Callable[[Sequence[str]], Iterator[RowBlock]]
+    fingerprint: Callable[[], list[dict[str, Any]]]
 
 
 def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> InputSource:
@@ -85,62 +86,98 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     arrow_module()  # raises DataError if it is missing
     if kind is not None and kind not in get_args(Format):
         raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
-    if isinstance(inputs, str | Path):
-        inputs = [inputs]
+    inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
-        return _named_source([str(name) for name in inputs], kind, files)
-    return _source_in_memory(inputs)
-
-
-def _source_in_memory(inputs: Any) -> InputSource:
-    """Return the source of a data set, a table, a column or rows."""
+        return _named([str(name) for name in inputs], kind, files)
     inputs = collected(inputs)
     if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
         inputs = arrow_module().table(dict(inputs))
     if hasattr(inputs, "with_format"):
-        return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
+        return _of_datasets([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
     if to_frame := getattr(inputs, "to_frame", None):  # a column of pandas or Polars
         inputs = to_frame(getattr(inputs, "name", None) or "text")
     if hasattr(inputs, "__arrow_c_stream__"):
-        return _table_source(inputs)
+        return _of_frame(inputs)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
         raise DataError(
             f"cannot read a corpus from a {type(inputs).__name__}; give a table, or its rows as mappings such as "
             '{"text": "..."}'
         )
-    return RowSource(map(_mapping, inputs), {"name": "rows in memory"})
+    return _of_rows(map(_mapping, inputs), {"name": "rows in memory"})
 
 
-def _named_source(names: Sequence[str], kind: str | None, files: bool) -> InputSource:
+def columns_of_text(source: InputSource, names: Sequence[str], id_column: str | None) -> list[str]:
+    """Return the columns whose cells are mostly texts: several words, or writing that has no spaces between words."""
+    if not names or len(set(names)) < len(names):
+        return []
+    with closing(cast(Any, source.blocks(names))) as blocks:
+        block = next(blocks, None)
+    found = []
+    for name in names if block is not None else ():
+        cells = [cell for cell in block.cells(name) if cell is not None and cell != ""]
+        texts = [cell for cell in cells if isinstance(cell, str) and _SEVERAL_WORDS.search(cell)]
+        if name != id_column and cells and 2 * len(texts) >= len(cells):
+            found.append(name)
+    return found
+
+
+def _named(names: Sequence[str], kind: str | None, files: bool) -> InputSource:
     """Return the source of files, data sets or standard input; the arguments are as for `open_source`."""
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
     if list(names) == ["-"]:
         return _standard_input(kind or "text")
     if files and kind is None and (paths := media_files(names)):
-        return TableSource(arrow_module().table({"path": paths}), ", ".join(names))
+        return _of_table(arrow_module().table({"path": paths}), ", ".join(names))
     datasets = [(name, dataset) for name in names if (dataset := _dataset(name)) is not None]
     if not datasets:
-        return FileSource([file for name in names for file in _files(name, kind)])
+        return _of_files([file for name in names for file in _files(name, kind)])
     if len(datasets) < len(names):
         raise DataError("data sets and files cannot be mixed in one corpus")
-    return DatasetSource(datasets)
+    return _of_datasets(datasets)
 
 
-def _table_source(table: Any) -> "TableSource | RowSource":
+# --- in memory --------------------------------------------------------------------------------------------------------
+
+
+def _of_frame(table: Any) -> InputSource:
     """Return the source of a table; a pandas frame with columns of mixed types is read row by row."""
     arrow = arrow_module()
     try:
-        return TableSource(arrow.table(table))
+        return _of_table(arrow.table(table), "rows in memory")
     except (arrow.ArrowException, TypeError, ValueError) as error:
         if hasattr(table, "itertuples") and table.columns.is_unique:
             names, values = list(table.columns), table.astype(object).where(table.notna(), None)
             rows = (dict(zip(names, row, strict=True)) for row in values.itertuples(index=False, name=None))
-            return RowSource(rows, {"name": "rows in memory"})
+            return _of_rows(rows, {"name": "rows in memory"})
         raise DataError(
             f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}; give its rows as "
             'mappings such as {"text": "..."}'
         ) from None
+
+
+def _of_table(table: Any, name: str) -> InputSource:
+    """Return the source of an Arrow table."""
+    return InputSource(
+        partial(list, table.column_names), partial(_table_blocks, table), partial(list, [{"name": name}])
+    )
+
+
+def _table_blocks(table: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
+    for number, block in enumerate(sliced(table.select(list(columns))), 1):
+        yield RowBlock.of(block, min(number * BLOCK / len(table), 1.0))
+
+
+def _of_rows(rows: Iterable[InputRow], metadata: dict[str, Any]) -> InputSource:
+    """Return the source of rows that can be read only once, whose columns are those of the first rows."""
+    rows = iter(rows)
+    first = list(islice(rows, BLOCK))
+    # Rows that are read in order to look at them are read again: `first` stays.
+    return InputSource(
+        partial(row_names, first),
+        lambda columns: row_blocks(chain(first, rows), columns, lambda: 0.0),
+        partial(list, [metadata]),
+    )
 
 
 def _mapping(row: Any) -> Mapping[str, Any]:
@@ -157,11 +194,14 @@ def _standard_input(kind: str) -> InputSource:
 
         system, content = MemoryFileSystem(), sys.stdin.buffer.read()
         system.pipe_file(name, content)
-        return FileSource([File(system, name, name, kind, len(content), {})])
+        return _of_files([File(system, name, name, kind, len(content), {})])
     try:
-        return RowSource(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
+        return _of_rows(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
     except ValueError as error:
         raise DataError(f"{name}: not {kind}: {error}") from None
+
+
+# --- data sets --------------------------------------------------------------------------------------------------------
 
 
 def _dataset(name: str) -> Any:
@@ -177,6 +217,32 @@ def _dataset(name: str) -> Any:
     if (Path(name) / "state.json").is_file():
         return optional_module("datasets", missing).load_from_disk(name)
     return None
+
+
+def _of_datasets(datasets: list[tuple[str, Any]]) -> InputSource:
+    """Return the source of data sets with their names, one after the other."""
+    name, first = datasets[0]
+    names = getattr(first, "column_names", first)  # a dictionary of data sets may have no such attribute
+    if isinstance(names, Mapping):
+        raise DataError(f"{name} has splits ({', '.join(names)}); name one")
+    digests = (str(getattr(part, "_fingerprint", None) or getattr(part, "info", ""))[:200] for _, part in datasets)
+    fingerprint = [{"name": name, "digest": digest} for (name, _), digest in zip(datasets, digests, strict=True)]
+    parts = [part for _, part in datasets]
+    return InputSource(partial(list, names or []), partial(_dataset_blocks, parts), partial(list, fingerprint))
+
+
+def _dataset_blocks(parts: Sequence[Any], columns: Sequence[str]) -> Iterator[RowBlock]:
+    arrow = arrow_module()
+    for number, part in enumerate(parts):
+        total = len(part) if hasattr(part, "__len__") else 0
+        rows_read = 0
+        for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
+            table = table if isinstance(table, arrow.Table) else arrow.table(table)
+            rows_read += len(table)
+            yield RowBlock.of(table, (number + (rows_read / total if total else 0)) / len(parts))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -215,20 +281,8 @@ class File:
         except (ValueError, arrow_module().ArrowException) as error:
             raise DataError(f"{self.name}: not {self.kind}: {reason_of(error)}") from None
 
-    def names(self) -> list[str]:
-        """Return the names of the columns that the file holds."""
-        with self.reader() as reader:
-            return reader.names
-
-    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
-        """Read some columns of the file; rows of JSON may lack one."""
-        with self.reader() as reader:
-            if self.kind != "jsonl":
-                check_columns(reader.names, columns)
-            yield from reader.blocks(columns)
-
-    def digest(self) -> str:
-        """Return a digest of both ends of the file."""
+    def fingerprint(self) -> dict[str, Any]:
+        """Return its name and length, and a digest of both ends."""
         digest = hashlib.blake2b(digest_size=16)
         try:
             with self.system.open(self.path, "rb") as file:
@@ -238,7 +292,7 @@ class File:
                 digest.update(file.read(ENDS))
         except OSError as error:
             raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
-        return digest.hexdigest()
+        return {"name": self.name, "bytes": self.size, "digest": digest.hexdigest()}
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -272,13 +326,12 @@ def _kind(path: str) -> str:
     suffix = _suffix(path)
     if suffix in MEDIA_SUFFIXES:
         raise DataError(f"{path}: {NOT_READ}")
-    if suffix == ".json":  # lines or an array; of a folder it may be anything else, such as a configuration
-        return "jsonl"
-    if suffix not in SUFFIXES:
+    kinds = {**SUFFIXES, ".json": "jsonl"}  # lines or an array; in a folder it may be anything, such as a configuration
+    if suffix not in kinds:
         raise DataError(
             f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(get_args(Format))}"
         )
-    return SUFFIXES[suffix]
+    return kinds[suffix]
 
 
 def _partitions(path: str, top: str) -> dict[str, str | None]:
@@ -294,122 +347,47 @@ def _partitions(path: str, top: str) -> dict[str, str | None]:
     return {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in parts if name and value}
 
 
-@dataclass(frozen=True)
-class FileSource:
-    """Files, one after the other."""
+def _of_files(files: Sequence[File]) -> InputSource:
+    """Return the source of files, one after the other."""
+    return InputSource(partial(_file_names, files), partial(_file_blocks, files), partial(_fingerprints, files))
 
-    files: list[File]
 
-    def names(self) -> list[str]:
-        """Return the columns of the first file, and those of its folders' names."""
-        return list(dict.fromkeys([*self.files[0].names(), *self.files[0].partitions]))
+def _fingerprints(files: Sequence[File]) -> list[dict[str, Any]]:
+    return [file.fingerprint() for file in files]
 
-    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
-        """Read all files; the share is that of their bytes."""
-        total, bytes_read = max(sum(file.size for file in self.files), 1), 0
-        partition_types = self._partition_types(columns)
-        columns_in_files = [name for name in columns if name not in partition_types]
-        for file in self.files:
-            partitions = {name: file.partitions.get(name) for name in partition_types}
-            for block in file.blocks(columns_in_files):
-                partition_columns = {
-                    name: arrow_module().array([partitions[name]] * len(block.problems), "string").cast(kind)
-                    for name, kind in partition_types.items()
+
+def _file_names(files: Sequence[File]) -> list[str]:
+    """Return the columns of the first file, and those of its folders' names."""
+    with files[0].reader() as reader:
+        return list(dict.fromkeys([*reader.names, *files[0].partitions]))
+
+
+def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowBlock]:
+    """Read all files; the share is that of their bytes."""
+    total, bytes_read = max(sum(file.size for file in files), 1), 0
+    types = _partition_types(files, columns)
+    in_files = [name for name in columns if name not in types]
+    for file in files:
+        with file.reader() as reader:
+            if file.kind != "jsonl":  # rows of JSON may lack a column
+                check_columns(reader.names, in_files)
+            for block in reader.blocks(in_files):
+                shared = {
+                    name: arrow_module().array([file.partitions.get(name)] * len(block.problems), "string").cast(kind)
+                    for name, kind in types.items()
                 }
-                yield RowBlock(
-                    {**block.columns, **partition_columns},
-                    block.problems,
-                    (bytes_read + block.fraction * file.size) / total,
-                )
-            bytes_read += file.size
-
-    def _partition_types(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return the Arrow types of the columns that only the names of folders hold."""
-        names = {name for name in columns if any(name in file.partitions for file in self.files)}
-        types = {}
-        for name in names.difference(self.files[0].names() if names else ()):
-            values = [value for file in self.files if (value := file.partitions.get(name)) is not None]
-            types[name] = "int64" if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", v) for v in values) else "string"
-        return types
-
-    def fingerprint(self) -> list[dict[str, Any]]:
-        """Return name, length and a digest of both ends of each file."""
-        return [{"name": file.name, "bytes": file.size, "digest": file.digest()} for file in self.files]
+                share = (bytes_read + block.fraction * file.size) / total
+                yield RowBlock({**block.columns, **shared}, block.problems, share)
+        bytes_read += file.size
 
 
-@dataclass(frozen=True)
-class DatasetSource:
-    """Data sets of the package `datasets`, with their names."""
-
-    parts: list[tuple[str, Any]]
-
-    def names(self) -> list[str]:
-        """Return the columns of the first data set."""
-        name, part = self.parts[0]
-        names = getattr(part, "column_names", part)  # a dictionary of data sets may have no such attribute
-        if isinstance(names, Mapping):
-            raise DataError(f"{name} has splits ({', '.join(names)}); name one")
-        return list(names or [])
-
-    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
-        """Read the data sets one after the other."""
-        arrow = arrow_module()
-        for number, (_, part) in enumerate(self.parts):
-            total = len(part) if hasattr(part, "__len__") else 0
-            rows_read = 0
-            for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
-                table = table if isinstance(table, arrow.Table) else arrow.table(table)
-                rows_read += len(table)
-                yield RowBlock.of(table, (number + (rows_read / total if total else 0)) / len(self.parts))
-
-    def fingerprint(self) -> list[dict[str, Any]]:
-        """Return the names of the data sets and their fingerprints in `datasets`."""
-        return [
-            {"name": name, "digest": str(getattr(part, "_fingerprint", None) or getattr(part, "info", ""))[:200]}
-            for name, part in self.parts
-        ]
-
-
-class TableSource:
-    """A table of Arrow in memory."""
-
-    def __init__(self, table: Any, name: str = "rows in memory") -> None:
-        self._name, self._table = name, table
-
-    def names(self) -> list[str]:
-        """Return the names of its columns."""
-        return list(self._table.column_names)
-
-    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
-        """Read some of its columns, block by block."""
-        for number, table in enumerate(sliced(self._table.select(list(columns))), 1):
-            yield RowBlock.of(table, min(number * BLOCK / len(self._table), 1.0))
-
-    def fingerprint(self) -> list[dict[str, Any]]:
-        """Return its name alone; its rows are compared with the digests of the shards as they are read."""
-        return [{"name": self._name}]
-
-
-class RowSource:
-    """Rows that can be read only once: mappings from any iterable, or the lines of a stream.
-
-    Args:
-        rows: The rows.
-        metadata: Facts that are known before the rows are read; the rows are compared as they are read.
-    """
-
-    def __init__(self, rows: Iterable[InputRow], metadata: dict[str, Any]) -> None:
-        self._rows, self._metadata = iter(rows), metadata
-        self._first = list(islice(self._rows, BLOCK))
-
-    def names(self) -> list[str]:
-        """Return the names in the first rows."""
-        return row_names(self._first)
-
-    def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
-        """Read all rows."""
-        return row_blocks(chain(self._first, self._rows), columns, lambda: 0.0)
-
-    def fingerprint(self) -> list[dict[str, Any]]:
-        """Return the metadata, as the fingerprint of rows that are not read yet."""
-        return [self._metadata]
+def _partition_types(files: Sequence[File], columns: Sequence[str]) -> dict[str, str]:
+    """Return the Arrow types of the columns that only the names of folders hold."""
+    names = [name for name in columns if any(name in file.partitions for file in files)]
+    if not names:
+        return {}
+    with files[0].reader() as reader:
+        names = [name for name in names if name not in reader.names]
+    values = {name: [file.partitions.get(name) or "0" for file in files] for name in names}
+    whole = {name: all(re.fullmatch("0|-?[1-9][0-9]{0,17}", value) for value in values[name]) for name in names}
+    return {name: "int64" if whole[name] else "string" for name in names}

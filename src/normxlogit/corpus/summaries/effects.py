@@ -1,7 +1,6 @@
 """The effect of deleting a word of a summary, measured with the model."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -32,15 +31,13 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
         InputError: If the run is not of one label, or value, for each text.
         DataError: If it was made by another model, or without its texts.
     """
-    model = explainer._model
+    model = explainer.task_model
     if run.unit not in ("words", "tokens") or model.task.per_token or model.task.compares or not model.task.labelled:
         raise InputError("verify= deletes words of texts that are classified as a whole")
     if not run.manifest.identity.is_same(identity_of(model)):
         raise DataError(f"{run.folder.location} was made by {run.manifest.model['name']}, or by another state of it")
     if "text" not in run.kinds:
-        raise DataError(
-            f"{run.folder.location} holds no texts to delete words from; make it with keep_text (--keep-text)"
-        )
+        raise DataError(f"{run.folder.location} holds no texts to delete words from: it was made with --no-keep-text")
     return model
 
 
@@ -89,7 +86,7 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
         logit_losses = [float(logits[row, ()][target] - logits[row, tokens][target]) for row, tokens in removals]
         label_changes = [int(logits[row, ()].argmax() != logits[row, tokens].argmax()) for row, tokens in removals]
         effects[label, text] = _effect(logit_losses, label_changes if changes_labels else None)
-    return [[replace(unit, effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
+    return [[unit._replace(effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
 
 
 def _drawn_places(

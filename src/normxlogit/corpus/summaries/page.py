@@ -1,6 +1,7 @@
 """Summaries as tables with bars and links to texts, for the terminal and as a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ...render.blocks import (
@@ -19,7 +20,7 @@ from ...render.blocks import (
     cell,
 )
 from ...render.charts import Legend, number
-from ...render.describe import model_text
+from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
 from ...results.citations import LEAST_LOSS
 from .answers import AnswerSummary, MeasuredUse
@@ -30,13 +31,19 @@ from .units import NAMES, SIGNALS, Unit, WrongAnswer
 NOTABLE = 0.01
 """A note is shown from this share of scores on special tokens on."""
 
+EXAMPLE = 60
+"""Most characters of a text in a table."""
+
 LABELS = 50
 """Most labels in the table of predictions."""
 
 WITHOUT = ["deleting it takes", "prediction changes"]
 """Columns of the effects of deleting a word, in the unit of its score."""
 
-MEANS = "Those that speak for it or against it most surely, by their mean score with its 95% interval."
+MEANS = (
+    'A positive mean score speaks for the answer "{label}", a negative one against it; the surest ones, each with its '
+    '95% interval. "occurrences": how often it stands in texts that were explained for this answer.'
+)
 
 DELETED = (
     ' "deleting it takes": what the label\'s logit loses where the model reads a text without the word; "prediction '
@@ -93,9 +100,10 @@ def summary_cards(summary: Summary | AnswerSummary | ConversationSummary) -> lis
     if isinstance(summary, AnswerSummary | ConversationSummary):
         return _answer_cards(summary)
     anchors = {text_id: f"text-{index}" for index, text_id in enumerate(summary.texts)}
+    texts_by_id = {text_id: shortened(" ".join(text.split()), EXAMPLE) for text_id, text in summary.texts.items()}
     result_cards = [_predictions(summary)]
     result_cards += [_wrong_answers(summary.wrong)] if summary.wrong else []
-    result_cards += [_card(section, anchors) for section in _sections(summary)]
+    result_cards += [_card(section, anchors, texts_by_id) for section in _sections(summary)]
     if anchors:
         rows = [[cell(text_id, anchor=anchors[text_id]), cell(text)] for text_id, text in summary.texts.items()]
         texts = Table([Column("id"), Column("text")], rows)
@@ -165,7 +173,7 @@ def _limits(summary: Summary) -> Card:
             f"none of {summary.tried:,} {summary.unit} is more often in wrong answers than chance would have it"
         )
     if summary.rare:
-        left_out = f"{summary.rare:,} {summary.unit} that stand at fewer than {summary.min_count} places"
+        left_out = f"{summary.rare:,} {summary.unit} that occur fewer than {summary.min_count} times"
         notes.append(f"{left_out} under a label are in no list")
     special_share = next((mass.mass for mass in summary.mass if mass.kind == "special"), 0.0)
     if special_share >= NOTABLE:
@@ -344,10 +352,10 @@ def _sections(summary: Summary) -> Iterator[Section]:
         yield Section(f"{what} that are more often in wrong answers", columns, mistake_lines, "", note)
     for label, units in _by_label(summary).items():
         has_effects = any(unit.effect for unit in units)
-        columns = [unit_heading, "places", *(WITHOUT if has_effects else []), "mean score"]
-        note = MEANS + (DELETED if has_effects else "")
+        columns = [unit_heading, "occurrences", *(WITHOUT if has_effects else []), "mean score"]
+        note = MEANS.format(label=label).replace("texts", inputs) + (DELETED if has_effects else "")
         lines = [_unit_line(unit, has_effects=has_effects) for unit in units]
-        yield Section(f"{label}: {summary.unit} for and against", columns, lines, SIDES, note)
+        yield Section(f'{summary.unit.capitalize()} for and against "{label}"', columns, lines, SIDES, note)
     if summary.difference is not None:
         yield from _difference(summary.difference, unit_heading, inputs)
 
@@ -397,23 +405,26 @@ def _unit_line(unit: Unit, *, has_effects: bool) -> Line:
 
 def _with_half(mean: float, high: float) -> str:
     """Return a mean ± half the width of its interval, to three decimals."""
-    half_width = "" if high != high else f" ± {round(high - mean, 3):.2g}"
+    half_width = "" if high != high or high == mean else f" ± {round(high - mean, 3):.2g}"
     return f"{round(mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
 
 
-def _card(section: Section, anchors: Mapping[str, str]) -> Card:
+def _card(section: Section, anchors: Mapping[str, str], texts: Mapping[str, str] | None = None) -> Card:
     """Return the card of a section; the arguments are those of `_table`."""
     blocks: list[Block] = [Paragraph(section.note)] if section.note else []
-    return Card([*blocks, _table(section, anchors)], section.heading, result=False)
+    return Card([*blocks, _table(section, anchors, texts=texts or {})], section.heading, result=False)
 
 
-def _table(section: Section, anchors: Mapping[str, str], caption: str = "") -> Table:
+def _table(
+    section: Section, anchors: Mapping[str, str], caption: str = "", texts: Mapping[str, str] = MappingProxyType({})
+) -> Table:
     """Return the table of a section, with bars that begin at 0, and links to examples.
 
     Args:
         section: The section.
         anchors: Where the text of each example is on the page, by its id.
         caption: The caption of the table.
+        texts: The texts of examples by their ids; of these one is shown, of others all ids.
     """
     has_bars, has_examples = section.bars is not None, any(line.examples for line in section.lines)
     bars = _bars(section.lines)
@@ -423,7 +434,8 @@ def _table(section: Section, anchors: Mapping[str, str], caption: str = "") -> T
         if has_bars:
             row.append(Cell(value=line.value, bar=bar))
         if has_examples:
-            row.append(Cell(links={example: anchors.get(example, "") for example in line.examples}))
+            shown = [example for example in line.examples if example in texts][:1] or line.examples
+            row.append(Cell(links={texts.get(example, example): anchors.get(example, "") for example in shown}))
         rows.append(row)
     columns = [
         Column(name, numbers=index > 0 and name not in section.texts) for index, name in enumerate(section.columns)
@@ -431,7 +443,7 @@ def _table(section: Section, anchors: Mapping[str, str], caption: str = "") -> T
     if has_bars:
         columns.append(Column(section.bars or ""))
     if has_examples:
-        columns.append(Column("examples"))
+        columns.append(Column("example" if texts else "examples"))
     return Table(columns, rows, caption, sortable=True, stacked=len(columns) > FITTING)
 
 

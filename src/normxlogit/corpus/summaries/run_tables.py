@@ -91,6 +91,22 @@ class RunTables:
         except (OSError, ValueError, arrow_module().ArrowException) as error:
             raise self._damage(error) from None
 
+    def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+        """Return the ids of some rows, and their texts if the run kept them.
+
+        Of rows that share an id each is called by its number too.
+        """
+        if not rows:
+            return {}
+        text = "text" if "text" in self.kinds else "NULL"
+        row_id_text = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
+        repeated = self.ask(
+            "SELECT id FROM shards WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",
+            list({name for _, name, _ in row_id_text}),
+        )
+        repeated_ids = {name for (name,) in repeated}
+        return {row: (f"{name} (row {row})" if name in repeated_ids else name, text) for row, name, text in row_id_text}
+
     def with_kept(self, name: str) -> str:
         """Register a kept column of the shards for queries, and return its name in them."""
         shards = self.shards(name)

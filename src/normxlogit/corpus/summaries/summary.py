@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +11,11 @@ import numpy as np
 from ...errors import DataError, InputError
 from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
-from ...render.layout import layout
-from ...results.attribution import Attribution
-from ...results.gold import read_gold
 from ...results.layers import last_visible
-from ...results.storage.columns import CORPUS, result_states
 from ...results.storage.schema import plain
-from ..rows.formats import arrow_module
 from .answers import AnswerSummary, summarize_answers
 from .conversations import ConversationSummary, summarize_conversations
+from .gold import compared_with_gold, judge
 from .run_tables import RunTables
 from .units import NAMES, SIGNALS, Mass, Rate, RowNote, Unit, WrongAnswer, Z
 
@@ -27,12 +23,6 @@ if TYPE_CHECKING:
     from ...explainer import Explainer
 
 EXAMPLES = 3
-
-CHANCE = 0.05
-"""Significance level for listing a unit as frequent in wrong answers."""
-
-LISTED = 5
-"""Most labels that an error lists."""
 
 NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 """Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
@@ -88,15 +78,15 @@ class Summary:
     highest: list[Unit]
     against: list[Unit]
     mass: list[Mass]
-    accuracy: float | None
-    right: dict[str, float]
-    unknown: dict[str, int]
-    wrong: list[WrongAnswer]
-    mistakes: list[Rate]
-    tried: int
     texts: dict[str, str]
     difference: dict[str, Any] | None
     grids: int
+    accuracy: float | None = None
+    right: dict[str, float] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    wrong: list[WrongAnswer] = field(default_factory=list)
+    mistakes: list[Rate] = field(default_factory=list)
+    tried: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -163,22 +153,14 @@ def summarize(
 class _Run(RunTables):
     """The queries over the shards of a run."""
 
-    def collect(
-        self,
-        layer: int,
-        rows: str = "shards",
-        right: str = "NULL::BOOLEAN",
-        into: str = "units",
-        unit: str | None = None,
-    ) -> None:
+    def collect(self, layer: int, rows: str = "judged", into: str = "units", unit: str | None = None) -> None:
         """Read the shards once into a table: sums of each unit by label and by right or wrong answers.
 
         A row explains K labels at L layers; of the layers `layer` counts.
 
         Args:
             layer: Which of the layers, counted from 0.
-            rows: A FROM clause with the columns of the shards.
-            right: The expression of a query that says whether an answer is right.
+            rows: The shards with `is_right`.
             into: The name of the table; with `_words` behind it a view of the units that are neither special tokens nor
                 punctuation.
             unit: "words" or "tokens"; by default that of the run.
@@ -192,17 +174,17 @@ class _Run(RunTables):
             f"""
             CREATE TEMP TABLE {into} AS
             WITH label AS (
-                SELECT row, prediction, {right} AS correct, {units} AS units, {sequences} AS sequences,
+                SELECT row, prediction, is_right, {units} AS units, {sequences} AS sequences,
                        {scores} AS scores, {n} AS n, {layers} AS layers, target,
                        unnest(range(len(target))) AS k
                 FROM {rows}
             ), flat AS (
-                SELECT row, prediction, correct, target[k + 1] AS label, unnest(units) AS text,
+                SELECT row, prediction, is_right, target[k + 1] AS label, unnest(units) AS text,
                        unnest(sequences) AS sequence,
                        unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
                 FROM label
             )
-            SELECT label, correct, label = prediction AS predicted,
+            SELECT label, is_right, label = prediction AS predicted,
                    sequence IS NULL AS special, lower(trim(text)) AS text,
                    count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
                    sum(abs(score)) AS mass, count(*) FILTER (score < 0) AS negative,
@@ -249,40 +231,24 @@ class _Run(RunTables):
             top: Units in each list.
             least: Least places of a unit in the lists.
         """
-        rows, is_right = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)  # parts of queries
+        judge(self, gold)
         layer = self.layer_index()
-        self.collect(layer, rows, is_right)
+        self.collect(layer)
         if self.unit == "words":
             self.collect(layer, into="tokens_of_all", unit="tokens")  # words leave special tokens out
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC"))
         (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
         highest = self._units(top, least)
         against = self._units(top, least, against=True) if self.common.get("signed") else []
-        texts = self._texts(sorted({row for _, rows in (*highest, *against) for row in rows}))  # (id, text) by row
+        texts = self.ids_and_texts(
+            sorted({row for _, rows in (*highest, *against) for row in rows})
+        )  # (id, text) by row
 
         def with_examples(units: Sequence[tuple[Unit, list[int]]]) -> list[Unit]:
-            return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
+            return [unit._replace(examples=[texts[row][0] for row in rows]) for unit, rows in units]
 
         counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
         count_of_grids = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'
-        compared_with_gold: dict[str, Any] = {
-            "accuracy": None,
-            "right": {},
-            "unknown": {},
-            "wrong": [],
-            "mistakes": [],
-            "tried": 0,
-        }
-        if gold is not None:
-            mistakes, tried = self._mistakes(top, least)
-            compared_with_gold = {
-                "accuracy": self.ask(f"SELECT avg(({is_right})::INT) FROM {rows}")[0][0],  # noqa: S608
-                "right": self._right(rows, is_right),
-                "unknown": self._unknown(rows),
-                "wrong": self._wrong(rows, is_right, layer, top),
-                "mistakes": mistakes,
-                "tried": tried,
-            }
         return Summary(
             folder=self.folder.location,
             model=model or self.manifest.model["name"],
@@ -300,7 +266,7 @@ class _Run(RunTables):
             highest=with_examples(highest),
             against=with_examples(against),
             mass=self._mass("tokens_of_all" if self.unit == "words" else "units"),
-            **compared_with_gold,
+            **({} if gold is None else compared_with_gold(self, layer, top, least)),
             texts={name: text for name, text in texts.values() if text is not None},
             difference=None if compared_run is None else self._difference(compared_run, top, least),
             grids=self.ask(count_of_grids)[0][0] if self.unit == "patches" else 0,
@@ -368,161 +334,6 @@ class _Run(RunTables):
         )
         return [Mass(*row) for row in rows]
 
-    def _with_gold(self, gold: str) -> tuple[str, str]:
-        """Return the shards joined with the gold label of each row, and whether the answer is right.
-
-        The first is a FROM clause, the second an expression, NULL where a row has no right label.
-        """
-        self._check_gold(gold)
-        column = f"shards.{self.with_kept(gold)}"
-        values = self.ask(f"SELECT CAST({column} AS VARCHAR), any_value({column}) FROM shards GROUP BY 1")  # noqa: S608
-        labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards WHERE prediction IS NOT NULL")
-        label_names = self.common.get("labels")
-        labels += enumerate(map(str, label_names)) if isinstance(label_names, list) else ()
-        try:
-            gold_labels = read_gold(
-                [value for _, value in values], labels, tokens=self.common["target"]["kind"] == "token"
-            )
-        except InputError as error:
-            raise DataError(f"column {gold!r}: {error}") from None
-        if isinstance(label_names, list) and (
-            outside := [g.id for g in gold_labels if g.id is not None and g.id >= len(label_names)]
-        ):
-            raise DataError(
-                f"column {gold!r} holds {min(outside)}, and the model has {len(label_names)} labels, counted from 0: "
-                f"{', '.join(map(str, label_names[:LISTED]))}{', ...' if len(label_names) > LISTED else ''}"
-            )
-        arrow = arrow_module()
-        names = dict(labels)
-        gold_names = [label.name if label.name is not None else names.get(label.id, label.id) for label in gold_labels]
-        table = {
-            "value": arrow.array([text for text, _ in values], arrow.string()),
-            "name": arrow.array([label.name for label in gold_labels], arrow.string()),
-            "id": arrow.array([label.id for label in gold_labels], arrow.int64()),
-            "shown": arrow.array([None if name is None else str(name) for name in gold_names], arrow.string()),
-        }
-        self.register("right_labels", arrow.table(table))
-        same_name, same_index = "prediction = right_labels.name", "prediction_id = right_labels.id"
-        is_right = f"CASE WHEN right_labels.name IS NULL THEN {same_index} ELSE {same_name} END"
-        return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", is_right
-
-    def _check_gold(self, gold: str) -> None:
-        """Refuse a column that cannot hold gold labels."""
-        arrow = arrow_module()
-        if gold not in self.kinds:
-            raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
-        if gold in CORPUS["text"]:
-            raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
-        if arrow.types.is_nested(self.kinds[gold]):
-            raise DataError(f"column {gold!r} holds {self.kinds[gold]}; right labels are names or numbers")
-        if self.common["target"]["kind"] == "value":
-            raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
-
-    def _right(self, rows: str, right: str) -> dict[str, float]:
-        """Return the share of each label's predictions that are right."""
-        shares = self.ask(f"SELECT prediction, avg(({right})::INT) FROM {rows} GROUP BY 1")  # noqa: S608  # quoted names
-        return {label: share for label, share in shares if share is not None}
-
-    def _unknown(self, rows: str) -> dict[str, int]:
-        """Return the right labels that the model does not have, the most frequent first."""
-        labels = self.common.get("labels")
-        if not isinstance(labels, list):  # a vocabulary
-            return {}
-        counts = self.ask(
-            f"SELECT right_labels.shown, count(*) FROM {rows} "  # noqa: S608  # quoted names
-            "WHERE right_labels.shown IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"
-        )
-        label_texts = set(map(str, labels))
-        return {label: n for label, n in counts if label not in label_texts}
-
-    def _wrong(self, from_rows: str, is_right: str, layer: int, top: int) -> list[WrongAnswer]:
-        """Return the wrong answers with the highest probabilities.
-
-        Args:
-            from_rows: The FROM clause of the rows with their right labels.
-            is_right: The expression of a query that says whether an answer is right.
-            layer: The index of the layer whose scores are shown.
-            top: Most answers.
-        """
-        answers = self.ask(
-            f"SELECT row, prediction, probability, right_labels.shown FROM {from_rows} WHERE NOT ({is_right}) "  # noqa: S608
-            "ORDER BY probability DESC NULLS LAST, row LIMIT ?",
-            top,
-        )
-        wrong_rows = [row for row, *_ in answers]
-        ids, texts = self._texts(wrong_rows), self._coloured_texts(wrong_rows, layer)
-        return [
-            WrongAnswer(ids[row][0], label, probability, gold, texts.get(row, []))
-            for row, label, probability, gold in answers
-        ]
-
-    def _coloured_texts(self, rows: Sequence[int], layer: int) -> dict[int, list[list[tuple[str, float | None]]]]:
-        """Return the texts of some rows, by row; nothing for pictures and sounds.
-
-        A row has one text or a pair; each is a list of pieces with their scores, None between the scored units.
-        """
-        if not rows or self.unit in SIGNALS.values():
-            return {}
-        table = self.read_rows(rows)
-        texts_by_row = {}
-        for row, state in zip(table["row"].to_pylist(), result_states(table), strict=True):
-            laid_out = layout(Attribution.from_dict(state))
-            scores: list[float] = laid_out.grid.scores[layer].tolist()
-            texts_by_row[row] = [
-                [(piece.text, None if piece.column is None else scores[piece.column]) for piece in pieces]
-                for pieces in laid_out.texts
-            ]
-        return texts_by_row
-
-    def _mistakes(self, top: int, least: int) -> tuple[list[Rate], int]:
-        """Return the units that stand in wrong answers significantly often, and how many were tested.
-
-        If each of n places is in a wrong answer with probability p, then a share of q or more is wrong with a
-        probability of at most exp(-n KL(q || p)), by Chernoff's bound, which holds for small n too. The bound is
-        multiplied by the number of tested units (Bonferroni). Rows without a gold label do not count.
-        """
-        rows = self.ask(
-            """
-            WITH every AS (
-                SELECT coalesce(sum(count) FILTER (NOT correct) / sum(count), 0) AS share
-                FROM units WHERE NOT special AND correct IS NOT NULL
-            ), rates AS (
-                SELECT text, sum(count)::BIGINT AS n, coalesce(sum(count) FILTER (NOT correct), 0)::BIGINT AS wrong,
-                       wrong / n AS rate, sum(total) FILTER (NOT correct) / wrong AS mean_wrong,
-                       sum(total) FILTER (correct) / (n - wrong) AS mean_right
-                FROM units_words WHERE correct IS NOT NULL GROUP BY text HAVING n >= ?
-            ), tested AS (
-                SELECT *, count(*) OVER () AS tried,
-                       CASE WHEN rate <= share THEN 0 WHEN rate = 1 THEN -n * ln(share)
-                            ELSE n * (rate * ln(rate / share) + (1 - rate) * ln((1 - rate) / (1 - share)))
-                       END AS divergence
-                FROM rates, every
-            )
-            SELECT text, wrong, n - wrong, rate, mean_wrong, mean_right, least(tried * exp(-divergence), 1), tried
-            FROM tested ORDER BY divergence DESC, text
-            """,
-            least,
-        )
-        tried = rows[0][-1] if rows else 0
-        rates = [Rate(*row) for *row, _ in rows]
-        return [rate for rate in rates if rate.chance <= CHANCE][:top], tried
-
-    def _texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        """Return the ids of some rows, and their texts if the run kept them.
-
-        Of rows that share an id each is called by its number too.
-        """
-        if not rows:
-            return {}
-        text = "text" if "text" in self.kinds else "NULL"
-        row_id_text = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
-        repeated = self.ask(
-            "SELECT id FROM shards WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",
-            list({name for _, name, _ in row_id_text}),
-        )
-        repeated_ids = {name for (name,) in repeated}
-        return {row: (f"{name} (row {row})" if name in repeated_ids else name, text) for row, name, text in row_id_text}
-
     def _difference(self, compared_run: "_Run", top: int, least: int) -> dict[str, Any]:
         """Return the differences to another run: in its answers, and in the scores of units."""
         if compared_run.unit != self.unit:
@@ -542,8 +353,9 @@ class _Run(RunTables):
             "WHERE a.prediction <> b.prediction GROUP BY ALL ORDER BY n DESC LIMIT ?",
             top,
         )
-        texts = self._texts([row for *_, rows in changed_predictions for row in rows])
-        self.collect(compared_run.layer_index(), "others", into="other_units")
+        texts = self.ids_and_texts([row for *_, rows in changed_predictions for row in rows])
+        rows = "(SELECT *, NULL::BOOLEAN AS is_right FROM others)"
+        self.collect(compared_run.layer_index(), rows, into="other_units")
         means = "(SELECT label, text, sum(count)::BIGINT AS n, sum(total) / n AS mean FROM {} GROUP BY label, text)"
         shifts = self.ask(
             f"SELECT label, text, a.mean, b.mean, a.n FROM {means.format('units_words')} AS a "  # noqa: S608

@@ -1,6 +1,6 @@
 """The rows of a summary's tables."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Z = 1.96
 """Standard errors of a 95% interval."""
@@ -17,8 +17,7 @@ SIGNALS = {"image": "patches", "audio": "frames"}
 """The units of results that are not of texts, by their kind."""
 
 
-@dataclass(frozen=True)
-class RowNote:
+class RowNote(NamedTuple):
     """A note on results, or the reason why rows have none.
 
     Attributes:
@@ -32,8 +31,7 @@ class RowNote:
     examples: list[str]
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """The effect of deleting a word from texts.
 
     Attributes:
@@ -41,7 +39,7 @@ class Effect:
         mean: The mean of the explained logit (or value) with it minus that without it.
         low: Lower end of the 95% interval of the mean.
         high: Upper end.
-        changed: Share of the places at which the prediction is another; None if the answer is not one label.
+        changed: Share of the deletions that change the prediction; None if the answer is not one label.
     """
 
     places: int
@@ -51,8 +49,7 @@ class Effect:
     changed: float | None
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """A word or token, or the patch or frame at one place, over all inputs of a label.
 
     Attributes:
@@ -60,11 +57,11 @@ class Unit:
         text: The word in lower case; row and column of a patch, number of a frame.
         count: Its occurrences.
         mean: Its mean score.
-        low: Lower end of the 95% interval of the mean.
+        low: Lower end of the 95% interval of the mean; of one occurrence the mean, as there is none.
         high: Upper end.
         total: Its scores together.
         against: Share of its occurrences with a negative score, None for methods without a sign.
-        examples: Ids of texts where it scores highest, or lowest where it speaks against the label; with the number of
+        examples: Ids of inputs where it scores highest, or lowest where it speaks against the label; with the number of
             the row where several share an id.
         effect: The effect of deleting it; None if not measured.
     """
@@ -81,30 +78,22 @@ class Unit:
     effect: Effect | None = None
 
 
-@dataclass(frozen=True)
-class Mass:
-    """A kind of token and its share of the scores.
-
-    Attributes:
-        kind: "special", "punctuation", "number" or "word"; of pictures and sounds "special", "patch" or "frame".
-        tokens: Its share of the tokens.
-        mass: Its share of the magnitude of all scores.
-    """
+class Mass(NamedTuple):
+    """A kind of token, its share of the tokens, and its share of the magnitude of all scores."""
 
     kind: str
     tokens: float
     mass: float
 
 
-@dataclass(frozen=True)
-class WrongAnswer:
+class WrongAnswer(NamedTuple):
     """A row that the model got wrong.
 
     Attributes:
         id: Its id; with the number of the row where several share it.
         prediction: The label that was predicted.
         probability: Its probability, None if there is none.
-        gold: The right label.
+        gold: The right labels.
         pieces: The texts of the row, each cut into pieces with their scores; None if a piece has none. Empty where
             it is a picture or a sound.
     """
@@ -116,9 +105,8 @@ class WrongAnswer:
     pieces: list[list[tuple[str, float | None]]]
 
 
-@dataclass(frozen=True)
-class Rate:
-    """A word's counts and mean scores in wrong and in right answers.
+class Rate(NamedTuple):
+    """A word's occurrences and mean scores in wrong and in right answers.
 
     Attributes:
         text: The word.

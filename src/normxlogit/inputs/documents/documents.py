@@ -4,6 +4,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
@@ -114,7 +115,14 @@ def _is_picture_file(document: Any) -> bool:
 
 
 def _search_hits(documents: Any) -> Any:
-    """Return the documents in a search result; anything else unchanged."""
+    """Return the documents in a search result, and pairs of names and texts (a map of Parquet) as texts by name.
+
+    Anything else is returned unchanged.
+    """
+    if isinstance(documents, list) and documents and all(map(_is_named_text, documents)):
+        if len(by_name := dict(documents)) < len(documents):
+            raise InputError("two documents have the same name; give them different ones")
+        return by_name
     for key in LIST_KEYS:
         hits = _field(documents, key)
         if isinstance(hits, Mapping):
@@ -298,6 +306,10 @@ def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, s
     return {name: decoded(content, str(path))}
 
 
+def _is_named_text(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)
+
+
 def is_existing_path(text: str) -> bool:
     """Return whether a text is the path of something that exists."""
     try:
@@ -388,14 +400,15 @@ class _VisibleText(HTMLParser):
 
 
 def _decoded_html(content: bytes, name: str) -> str:
-    """Return an HTML page as text, decoded by the charset that it declares."""
-    charset = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
-    encoding = charset.group(1).decode() if charset else encoding_of(content)
+    """Return an HTML page as text, decoded by the charset that it declares if that reads the declaration itself."""
+    declared = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
+    if declared:
+        with suppress(LookupError, UnicodeError):  # no such encoding, or another one
+            text = content.decode(declared.group(1).decode())
+            if declared.group().decode("ascii", "replace") in text:
+                return text.lstrip("\ufeff")
     try:
-        try:
-            return content.decode(encoding).lstrip("\ufeff")
-        except LookupError:  # a name that nothing is known by
-            return content.decode("utf-8-sig")
+        return content.decode(encoding_of(content)).lstrip("\ufeff")
     except UnicodeDecodeError:
         raise DataError(f"{name} is not text in the encoding that it names, or UTF-8") from None
 

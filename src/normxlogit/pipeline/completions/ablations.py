@@ -1,7 +1,7 @@
 """Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from ...methods import Method, Occlusion
 from ...methods.perturbation import Perturbation, PerturbedAnswers, log_odds
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
+from ...results.targets import Quantity
 from ...results.units.spans import NamedSpan
 from ...tasks.media.multimodal import MultimodalLM
 from .completed_prompts import Completed
@@ -90,7 +91,7 @@ class SourceScores(NamedTuple):
     """
 
     table: Array
-    quantity: Literal["nats", "log odds"]
+    quantity: Quantity
     passes: dict[str, float]
     r2: Array | None = None
 
@@ -109,7 +110,7 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
     prior_scores, prior_cost = (None, {}) if method.prior is None else prior(method.prior)
     present = method.subsets(len(ablations.sources))  # (N, S)
     answers = ablations(present) @ weights.T  # (N, K)
-    quantity: Literal["nats", "log odds"] = "nats"
+    quantity: Quantity = "log-probability"
     scale = np.ones(len(weights))  # (K,)
     if method.log_odds:  # fitted for each token of a part, and reported for the part
         quantity, scale = "log odds", weights.sum(1)

@@ -300,7 +300,7 @@ def _result(
         generated=tuple(predictions[1]),
         targets=_explained_targets(model, completion),
         layers=layers or None,
-        **provenance(model, options.method),
+        **provenance(model, options.method, contrasted=options.contrast is not None),
         notes=(
             *sequence.notes,
             *((NO_SOURCE,) if unscored_source else ()),

@@ -1,5 +1,5 @@
 (() => {
-  const FAINT = 0.03;
+  const FAINT = {{ faint }};
   const COLORS = { for: "220,38,38", against: "37,99,235" };
 
   function paint(element, strength) {
@@ -80,7 +80,7 @@
     }
 
     function strongest(found, scale, sign) {
-      const kept = found.filter(([e, value]) => !special(e) && value * sign > (data.shares ? FAINT : 0));
+      const kept = found.filter(([e, value]) => !special(e) && value * sign > (data.shares ? 0.03 : 0));
       kept.sort((a, b) => sign * (b[1] - a[1]));
       return kept.slice(0, 5).map(([e, value]) => name(e) + " " + written(value, scale)).join(", ");
     }

@@ -336,6 +336,7 @@ def result_states(table: Any) -> list[dict[str, Any]]:
     table = table.select([name for name in table.column_names if name in names and name not in DERIVED])
     if "target_spans" in table.column_names and "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
+    table = _as_written(table, arrow_types({name: names[name] for name in table.column_names}))
     states = []
     for index, row in enumerate(table.to_pylist()):
         try:
@@ -343,6 +344,19 @@ def result_states(table: Any) -> list[dict[str, Any]]:
         except UNREADABLE as error:  # noqa: PERF203  # names the row
             raise DataError(f"result {index}: not an attribution: {error!r}") from None
     return states
+
+
+def _as_written(table: Any, types: Mapping[str, Any]) -> Any:
+    """Return a table with the types that were written; pandas has NaN for null, and then floats for whole numbers."""
+    import pyarrow
+
+    columns = {
+        name: column
+        if column.type == types[name]
+        else pyarrow.array(column.to_pylist(), types[name], from_pandas=not pyarrow.types.is_floating(types[name]))
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    return pyarrow.table(columns).replace_schema_metadata(table.schema.metadata)
 
 
 def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,332 @@
+"""What a module returns: the field that holds its answer, and the logits of which it made this answer.
+
+A forward pass may end in a softmax or a sigmoid. The logits are then the input of that operation, which is found by
+recording a pass; where it is not an operation of torch, they are computed from the probabilities.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ..errors import InputError, UnsupportedModelError
+
+Outputs = Literal["logits", "probabilities", "log-probabilities", "values"]
+"""What the numbers that a module returns are."""
+
+Outcomes = Literal["exclusive", "independent"]
+"""Whether one of the outputs is true, or each by itself."""
+
+FieldKey = str | int | None
+"""The name or index of a field in a module's output; None for an output that is the answer itself."""
+
+SUM_TOLERANCE = 1e-4
+"""How far from one the sum of probabilities may be, for half precision in the forward pass of a module."""
+
+SHAPE_ONLY = frozenset([
+    "__getitem__", "clone", "contiguous", "double", "flatten", "float", "reshape", "squeeze", "to", "type", "unsqueeze",
+    "view",
+])  # fmt: skip
+"""Functions that leave the values of a tensor as they are."""
+
+
+class _LogitsOfProbabilities(torch.autograd.Function):
+    """The logits of probabilities: their logarithms, minus those of the complements where each is by itself.
+
+    A node of its own, so that the frozen network, which holds a softmax as a constant, refuses it by name.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, probabilities: Tensor, independent: bool) -> Tensor:
+        tiny = torch.finfo(probabilities.dtype).tiny
+        positive = probabilities.clamp(min=tiny)
+        complements = (1 - probabilities).clamp(min=tiny)
+        ctx.save_for_backward(positive * complements if independent else positive)
+        return positive.log() - complements.log() if independent else positive.log()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (slope,) = ctx.saved_tensors
+        return gradient / slope, None
+
+
+class Normaliser(NamedTuple):
+    """A function that makes probabilities or their logarithms of logits.
+
+    Attributes:
+        apply: The function.
+        outputs: What it returns.
+        outcomes: Whether one of these outcomes is true, or each by itself.
+    """
+
+    apply: Callable[[Tensor], Tensor]
+    outputs: Outputs
+    outcomes: Outcomes
+
+    def logits(self, answer: Tensor) -> Tensor:
+        """Return logits that give an answer."""
+        if self.outputs == "log-probabilities":
+            return answer if self.outcomes == "exclusive" else answer - torch.log(-torch.expm1(answer))
+        logits: Tensor = _LogitsOfProbabilities.apply(answer, self.outcomes == "independent")  # type: ignore[no-untyped-call]
+        return logits
+
+
+_LOG_SIGMOID = Normaliser(torch.nn.functional.logsigmoid, "log-probabilities", "independent")
+
+NORMALISERS = {
+    "softmax": Normaliser(partial(torch.softmax, dim=-1), "probabilities", "exclusive"),
+    "log_softmax": Normaliser(partial(torch.log_softmax, dim=-1), "log-probabilities", "exclusive"),
+    "sigmoid": Normaliser(torch.sigmoid, "probabilities", "independent"),
+    "logsigmoid": _LOG_SIGMOID,
+    "log_sigmoid": _LOG_SIGMOID,
+}
+"""Functions that a forward pass may end in, by their names in torch."""
+
+
+class _RecordedLogits(TorchFunctionMode):
+    """Records the inputs of normalisers in a forward pass, and what is only reshaped afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._recorded: dict[int, tuple[Tensor, Tensor, str]] = {}  # by the id of the result, which is kept alive
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Call a function of torch, and record its input if it is a normaliser."""
+        options = kwargs or {}
+        result = func(*args, **options)
+        name, source = getattr(func, "__name__", ""), args[0] if args else options.get("input")
+        if not isinstance(result, Tensor) or not isinstance(source, Tensor) or result.ndim > 3:  # attention has four
+            return result
+        if name in NORMALISERS:
+            self._recorded[id(result)] = (result, source, name)
+        elif name in SHAPE_ONLY and args and id(source) in self._recorded:
+            _, logits, normaliser = self._recorded[id(source)]
+            self._recorded[id(result)] = (result, func(logits, *args[1:], **options), normaliser)
+        return result
+
+    def of(self, answer: Tensor) -> tuple[Tensor, str] | None:
+        """Return the logits of an answer, and the name of its normaliser; None if it was not made by one."""
+        found = self._recorded.get(id(answer))
+        return None if found is None else found[1:]
+
+
+@dataclass(frozen=True)
+class AnswerForm:
+    """Where a module's answer is in its output, and what it is.
+
+    Attributes:
+        keys: The field, or two for start and end logits, which are put side by side.
+        normaliser: What makes the answer of logits; None if it holds logits or values.
+        recorded: Whether the logits are the recorded input of the normaliser; otherwise they are computed.
+        declared: What the module's owner says that the numbers are; None if nothing was said.
+    """
+
+    keys: tuple[FieldKey, ...] = (None,)
+    normaliser: Normaliser | None = None
+    recorded: bool = False
+    declared: Outputs | None = None
+
+    @property
+    def note(self) -> tuple[str, ...]:
+        """Return a note for results if the logits are not what the module returns."""
+        if self.normaliser is None or self.declared is not None:
+            return ()
+        source = "the logits before its last operation" if self.recorded else "the logits that belong to them"
+        return (
+            f"the module returns {self.normaliser.outputs}: {source} are explained (outputs='logits' takes what it "
+            "returns for logits)",
+        )
+
+    def call(self, forward: Callable[..., Any], *args: Any, **inputs: Any) -> tuple[Any, Tensor]:
+        """Call a module's forward, and return its output and the logits.
+
+        Returns:
+            The output, and logits of (B, C) or (B, T, C).
+        """
+        if not self.recorded:
+            output = forward(*args, **inputs)
+            return output, self._side_by_side([self._logits(field_of(output, key), None) for key in self.keys])
+        with _RecordedLogits() as recorded:
+            output = forward(*args, **inputs)
+            return output, self._side_by_side([self._logits(field_of(output, key), recorded) for key in self.keys])
+
+    def returned(self, logits: Tensor) -> Tensor:
+        """Return the module's own answer for logits."""
+        return logits if self.normaliser is None else self.normaliser.apply(logits)
+
+    def _logits(self, answer: Tensor, recorded: _RecordedLogits | None) -> Tensor:
+        """Return the logits of an answer."""
+        if self.normaliser is None:
+            return answer
+        found = None if recorded is None else recorded.of(answer)
+        return self.normaliser.logits(answer) if found is None else found[0]
+
+    @staticmethod
+    def _side_by_side(logits: Sequence[Tensor]) -> Tensor:
+        """Return logits as (B, C) or (B, T, C); start and end logits, (B, T) each, are stacked."""
+        if len(logits) > 1:
+            return torch.stack(list(logits), -1)  # (B, T, 2)
+        return logits[0][:, None] if logits[0].ndim == 1 else logits[0]
+
+
+@dataclass(frozen=True)
+class ForwardSettings:
+    """How a module is called and what it returns, as its owner says it.
+
+    Attributes:
+        outputs: What the numbers that it returns are; None to find out.
+        output_field: The name or index of the field with the answer; None to find out.
+        input_names: Its own names for `input_ids` and the tokenizer's other outputs.
+        extra_inputs: Its further inputs, (1, ...) each, of texts that are given none of their own.
+    """
+
+    outputs: Outputs | None = None
+    output_field: FieldKey = None
+    input_names: Mapping[str, str] = field(default_factory=dict)
+    extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def given(self) -> bool:
+        """Whether the owner says anything about the forward itself."""
+        return self.outputs is not None or self.output_field is not None or bool(self.input_names)
+
+
+def fields_of(output: Any) -> dict[FieldKey, Tensor]:
+    """Return the tensors in a module's output that may be its answer: of floats with one to three axes."""
+    fields: Mapping[Any, Any] = {None: output}
+    if isinstance(output, Mapping):
+        fields = output
+    elif isinstance(output, tuple | list):
+        names = getattr(output, "_fields", range(len(output)))
+        fields = dict(zip(names, output, strict=True))
+    elif not isinstance(output, Tensor) and hasattr(output, "__dict__"):
+        fields = vars(output)
+    return {
+        key: value
+        for key, value in fields.items()
+        if isinstance(value, Tensor) and value.is_floating_point() and 1 <= value.ndim <= 3  # a loss has no axes
+    }
+
+
+def field_of(output: Any, key: FieldKey) -> Tensor:
+    """Return a field of a module's output."""
+    if key is None:
+        return output  # type: ignore[no-any-return]
+    if isinstance(output, tuple | list) and isinstance(key, int):
+        return output[key]  # type: ignore[no-any-return]
+    return output[key] if isinstance(output, Mapping) else getattr(output, key)  # type: ignore[no-any-return, arg-type]
+
+
+def answer_keys(
+    output: Any, named: FieldKey, name: str, *, extractive: bool, fits: Callable[[Tensor], bool]
+) -> tuple[FieldKey, ...]:
+    """Return which field of a module's output is the answer, or which two of an extractive model.
+
+    It is the one that the caller names, `logits`, or the only one that the task can read.
+
+    Args:
+        output: What the module returned.
+        named: The caller's choice.
+        name: Of the module, for errors.
+        extractive: Whether the answer may be start and end logits.
+        fits: Whether a tensor of (B, C) or (B, T, C) can be the answer.
+
+    Raises:
+        InputError: If there is no field of the name.
+        UnsupportedModelError: If there is no answer, or several fields may be it.
+    """
+    fields = fields_of(output)
+    described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
+    if named is not None:
+        if named not in fields:
+            raise InputError(f"{name} returns no {named!r} of one to three axes, but {described or _described(output)}")
+        return (named,)
+    if {"start_logits", "end_logits"} <= fields.keys():
+        return "start_logits", "end_logits"
+    pairs = [key for key, value in fields.items() if value.ndim == 2]
+    if extractive and len(pairs) == 2 and fields[pairs[0]].shape == fields[pairs[1]].shape:
+        return tuple(pairs)
+    if None in fields or "logits" in fields:
+        return ("logits" if "logits" in fields else None,)
+    fitting = [key for key, value in fields.items() if fits(value[:, None] if value.ndim == 1 else value)]
+    if len(fitting) == 1 or len(fields) == 1:
+        return (*(fitting or fields),)
+    if not fields:
+        raise UnsupportedModelError(
+            f"{name} returns {_described(output)}; its logits must be a tensor of shape (texts, classes) or (texts, "
+            "tokens, classes), alone, in a tuple, or in a mapping"
+        )
+    raise UnsupportedModelError(
+        f"{name} returns several tensors, and which of them is the answer is not clear: {described}; name it: "
+        f"output_field={next(iter(fitting or fields))!r}"
+    )
+
+
+def answer_form(
+    run: Callable[[int], Any], keys: tuple[FieldKey, ...], declared: Outputs | None, probes: int
+) -> AnswerForm:
+    """Return what a module returns: found by the operation that its answer comes from, or by the numbers.
+
+    Numbers are taken for probabilities if they lie within 0 and 1 and their sum is one, for all of several inputs; for
+    their logarithms if the exponentials do so. Of a single number, or of several of any sum, only the operation tells.
+
+    Args:
+        run: Calls the module with one of several inputs, by its number.
+        keys: The fields of its answer.
+        declared: What its owner says.
+        probes: How many inputs there are.
+
+    Raises:
+        InputError: If the numbers cannot be what the owner says.
+    """
+    if declared in ("logits", "values"):
+        return AnswerForm(keys, declared=declared)
+    answers: list[Tensor] = []
+    recorded: list[tuple[Tensor, str] | None] = []
+    for number in range(probes):
+        with _RecordedLogits() as record:
+            output = run(number)
+        own_answers = [field_of(output, key) for key in keys]
+        answers += own_answers
+        recorded += map(record.of, own_answers)
+    names = {None if found is None else found[1] for found in recorded}
+    normaliser = NORMALISERS.get(next(iter(names)) or "") if len(names) == 1 else None
+    is_recorded = normaliser is not None and all(
+        found is not None and torch.allclose(normaliser.apply(found[0]).to(answer), answer, atol=1e-6)
+        for found, answer in zip(recorded, answers, strict=True)
+    )
+    normaliser = normaliser if is_recorded else _normaliser_by_numbers(answers, declared)
+    if declared is not None and (normaliser is None or normaliser.outputs != declared):
+        raise InputError(
+            f"outputs={declared!r}, and the module returned numbers from {min(float(a.min()) for a in answers):.3g} to "
+            f"{max(float(a.max()) for a in answers):.3g}"
+            + ("" if normaliser is None else f", which are {normaliser.outputs}")
+        )
+    return AnswerForm(keys, normaliser, is_recorded, declared)
+
+
+def _normaliser_by_numbers(answers: Sequence[Tensor], declared: Outputs | None) -> Normaliser | None:
+    """Return what makes answers of logits, by the numbers alone; None for logits."""
+    for name in ("softmax", "log_softmax", "sigmoid", "logsigmoid"):
+        normaliser = NORMALISERS[name]
+        exclusive = normaliser.outcomes == "exclusive"
+        if declared not in (None, normaliser.outputs) or (declared is None and not exclusive):
+            continue
+        chances = [answer.double().exp() if normaliser.outputs == "log-probabilities" else answer for answer in answers]
+        within = all(bool(((chance >= 0) & (chance <= 1 + SUM_TOLERANCE)).all()) for chance in chances)
+        sums = torch.cat([chance.double().sum(-1).flatten() for chance in chances]) if exclusive else torch.ones(1)
+        several = chances[0].ndim > 1 and chances[0].shape[-1] > 1
+        if within and (several or not exclusive) and bool(((sums - 1).abs() < SUM_TOLERANCE).all()):
+            return normaliser
+    return None
+
+
+def _described(output: Any) -> str:
+    """Return a description of the type of a module's output, with the shape of a tensor."""
+    if isinstance(output, Tensor):
+        return f"a tensor of shape {tuple(output.shape)} and type {str(output.dtype).removeprefix('torch.')}"
+    return f"a {type(output).__name__}"

@@ -1,0 +1,248 @@
+"""A job: what is called for each row of a corpus, the columns that it reads, and those that come out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
+from ...model.task_model import TaskModel
+from ...pipeline.options import Options
+from ...pipeline.texts import ScoreColumns
+from ...results.base import Record
+from ...tasks.targets import All, Choice
+from ..rows.shards import InputColumns, TextColumn
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+GIVE_UP = 8
+"""If so many rows fail before any succeeds, the model is at fault, and the error is raised."""
+
+
+Work = Callable[[list[int]], Any]
+"""Works on some rows, by their places."""
+
+Report = Callable[[int, str], None]
+"""Called with the place of a row that has no result, and the reason."""
+
+TextColumns = Callable[[], Sequence[str]]
+"""Returns the columns of the input that hold texts."""
+
+
+class Reads(NamedTuple):
+    """What a job reads from the column that one of its settings names.
+
+    Attributes:
+        column: The column of a shard; of pictures and sounds the prefix of several.
+        parse: Returns a cell as a string; None for pictures and sounds.
+        usual: Its usual names, of which the first is taken that the input has; none where it need not be there.
+        content: A description of its content, for errors.
+    """
+
+    column: str
+    parse: Callable[[Any, str], str] | None = None
+    usual: Sequence[str] = ()
+    content: str = ""
+
+
+class ReadRows(NamedTuple):
+    """The rows of a shard as the model reads them.
+
+    Attributes:
+        inputs: Those that can be read: encodings, in columns where they are texts, or prompts with completions.
+        problems: Why the others cannot be read, by place among the rows.
+        targets: The target of each input, if there is a column of targets.
+    """
+
+    inputs: Sequence[Any]
+    problems: dict[int, str]
+    targets: list[Choice] | None = None
+
+
+@dataclass(frozen=True)
+class ExplainedRows:
+    """The results of the rows of a shard.
+
+    Attributes:
+        encodings: What the model read, in columns where it is texts.
+        batches: Scores in columns, each with the places of its texts among the encodings.
+        results: The results of what is not explained in columns, by place: pictures, sounds, texts beyond the model's
+            length, and completions.
+        problems: Why the others have no result, by place.
+        tokens: How many tokens were explained.
+    """
+
+    encodings: Sequence[Any]
+    batches: list[tuple[list[int], ScoreColumns]]
+    results: Mapping[int, Record]
+    problems: dict[int, str]
+    tokens: int
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the results: those of the batches, then the others."""
+        return [*(index for places, _ in self.batches for index in places), *self.results]
+
+
+class Together:
+    """Works on rows together, and on each half where that fails, until the rows that fail stand alone.
+
+    It counts over all shards: when the first rows all fail, the model or the settings are at fault.
+    """
+
+    def __init__(self) -> None:
+        self._done = self._failed = 0
+
+    def __call__(
+        self,
+        work: Callable[[list[int]], Any],
+        rows: Sequence[int],
+        report: Callable[[int, str], None],
+        at_once: int = 0,
+    ) -> None:
+        """Work on rows, and report those that fail.
+
+        Args:
+            work: Works on some of the rows.
+            rows: The rows.
+            report: Called with a row that fails, and the reason.
+            at_once: How many rows are worked on together; 0 for all.
+        """
+        step = at_once or max(len(rows), 1)
+        for start in range(0, len(rows), step):
+            self._halve(work, list(rows[start : start + step]), report)
+
+    def _halve(self, work: Work, rows: list[int], report: Report) -> None:
+        try:
+            work(rows)
+        except (HeadMismatchError, UnsupportedModelError):
+            raise
+        except NormXLogitError as error:
+            if len(rows) > 1:
+                self._halve(work, rows[: len(rows) // 2], report)
+                self._halve(work, rows[len(rows) // 2 :], report)
+                return
+            self._failed += 1
+            if not self._done and self._failed >= GIVE_UP:
+                raise
+            report(rows[0], str(error))
+        else:
+            self._done += len(rows)
+
+
+class Job(ABC):
+    """The base of jobs.
+
+    Attributes:
+        shard_rows: Rows of a shard by default: what is written at once, and the most that a kill can cost.
+        kind: The kind of the results, whose columns are `CORPUS[kind]`; empty for that of the model's predictions.
+        copied: Columns of a shard that are copied to the results.
+    """
+
+    shard_rows: ClassVar[int] = 64
+    kind: ClassVar[str] = ""
+    copied: ClassVar[Sequence[str]] = ("row", "id")
+
+    @abstractmethod
+    def reads(self, *, media: bool) -> dict[str, Reads]:
+        """Return what is read, by the setting that names the column.
+
+        Args:
+            media: Whether the model reads pictures or sounds alone.
+        """
+
+    @abstractmethod
+    def absent_columns(self, *, keep_text: bool) -> list[str]:
+        """Return the columns of its kind that the results do not have."""
+
+    @abstractmethod
+    def model_of(self, model: TaskModel) -> TaskModel:
+        """Return the model that the job calls.
+
+        Raises:
+            UnsupportedModelError: If it is not one for the job.
+            InputError: If a setting would fail in every row.
+        """
+
+    @abstractmethod
+    def read(self, model: TaskModel, rows: list[dict[str, Any]], together: Together) -> ReadRows:
+        """Read and tokenise rows, which have the columns of a shard and the pictures and sounds themselves."""
+
+    @abstractmethod
+    def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
+        """Run the model and the method over rows.
+
+        Raises:
+            NormXLogitError: If the model or the settings are at fault, not single rows.
+        """
+
+    def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
+        """Return the job with a name for each column that was not given one.
+
+        Where one column is needed and has none of the usual names, it is the only one that holds texts.
+
+        Args:
+            names: The columns of the input; none for a stream.
+            columns_of_text: Returns those that hold texts.
+            media: Whether the model reads pictures or sounds alone.
+
+        Raises:
+            DataError: If a column cannot be told.
+            InputError: If the job is not one for such a model.
+        """
+        found: dict[str, Any] = {}
+        required = {setting: reads for setting, reads in self.reads(media=media).items() if reads.usual}
+        for setting, reads in required.items():
+            value = getattr(self, setting)
+            if value is not None and not isinstance(value, str | tuple):
+                raise InputError(f"{setting}= is the name of a column, not {value!r}")
+            column = value or next((name for name in reads.usual if name in names), None if names else reads.usual[0])
+            if column is None and len(required) == 1 and not media:
+                of_text = names if len(names) == 1 else columns_of_text()
+                column = of_text[0] if len(of_text) == 1 else None
+            if column is None:
+                option = f"{setting} (--{setting.replace('_', '-')})"
+                raise DataError(f"which column holds the {reads.content}? give {option}, one of {', '.join(names)}")
+            found[setting] = column
+        return replace(self, **found)  # type: ignore[type-var]
+
+    def columns(self, *, media: bool) -> InputColumns:
+        """Return the columns that are read from the input, beside ids and kept columns."""
+        texts: dict[str, TextColumn] = {}
+        of_media: dict[str, str] = {}
+        for setting, reads in self.reads(media=media).items():
+            names = getattr(self, setting)
+            if names is not None and reads.parse is None:
+                of_media[reads.column] = names
+            elif names is not None and reads.parse is not None:
+                texts[reads.column] = TextColumn((names,) if isinstance(names, str) else tuple(names), reads.parse)
+        return InputColumns(texts, of_media, target=getattr(self, "target_column", None))
+
+    def options(self) -> dict[str, Any]:
+        """Return the settings that are fields of `Options`."""
+        return {name: getattr(self, name) for name in fields_of(type(self)) if name in fields_of(Options)}
+
+    def described(self) -> dict[str, Any]:
+        """Return the job's settings as plain values, by their public names."""
+        return {"job": type(self).__name__, **{name: _plain(getattr(self, name)) for name in fields_of(type(self))}}
+
+
+def fields_of(kind: Any) -> list[str]:
+    """Return the names of the fields of a job or of another dataclass."""
+    return [field.name for field in fields(kind)]
+
+
+def check_choice(name: str, value: object, choices: Sequence[str], *, optional: bool = True) -> None:
+    """Refuse a setting that is not among its choices."""
+    if value not in (*choices, *([None] if optional else [])):
+        raise InputError(f"{name} must be {', '.join(map(repr, choices))}{' or None' * optional}, not {value!r}")
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as plain values for JSON."""
+    if isinstance(value, All):
+        return {"all": True}  # a label may be called "all"
+    if value is None or isinstance(value, str | bool):
+        return value
+    return int(value) if hasattr(value, "__index__") else [_plain(part) for part in value]

@@ -1,0 +1,409 @@
+"""Modules as people write them: what they return, what their forward is called with, and which answer is meant."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import BertForSequenceClassification
+
+from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, cli
+from tests import commands, plain, tiny
+
+TEXT = tiny.TEXTS[2]
+METHODS = ["frozen-gradient", "normxlogit", "integrated-gradients", "occlusion"]
+TASK = {"task": "sequence-classification"}
+
+
+class Logits(plain.Transformer):
+    """Returns logits, and applies `last` to them where a subclass has one."""
+
+    def last(self, logits):
+        return logits
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.last(super().forward(input_ids, attention_mask))
+
+
+class Softmax(Logits):
+    def last(self, logits):
+        return nn.functional.softmax(logits, dim=1)
+
+
+class LogSoftmax(Logits):
+    def last(self, logits):
+        return logits.log_softmax(-1)
+
+
+class Sigmoid(Logits):
+    def last(self, logits):
+        return torch.sigmoid(logits)
+
+
+class OneChance(Logits):
+    def __init__(self):
+        super().__init__(outputs=1)
+
+    def last(self, logits):
+        return torch.sigmoid(logits).squeeze(-1)
+
+
+class ByHand(Logits):
+    def last(self, logits):
+        powers = logits.exp()
+        return powers / powers.sum(-1, keepdim=True)
+
+
+class OwnBert(BertForSequenceClassification):
+    """A user's subclass of a model of transformers, whose forward ends in a softmax."""
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None):
+        pooled = self.bert(input_ids, attention_mask, token_type_ids).pooler_output
+        return self.classifier(pooled).softmax(-1)
+
+
+def explainer(module, **options):
+    labels = {} if isinstance(module, OneChance | OwnBert) else {"labels": plain.LABELS}
+    return Explainer(module, tiny.tokenizer(specials=False), **TASK | labels | options)
+
+
+def answer(module, a):
+    ids = torch.tensor([a.token_ids])
+    with torch.no_grad():
+        return module(ids, torch.ones_like(ids))
+
+
+# --- what a module returns ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [Softmax, Sigmoid, OneChance, ByHand, OwnBert])
+def test_the_probability_shown_is_the_modules_own(kind):
+    module = plain.grown(OwnBert(tiny.model("bert", num_labels=3).config) if kind is OwnBert else kind())
+    e = explainer(module)
+    for a in (e(TEXT), *e(tiny.TEXTS), e(TEXT, target=0)):
+        own = answer(module, a).flatten()
+        assert a.prediction.probability == pytest.approx(own[a.prediction.id].item(), abs=1e-5)
+        assert a.prediction.id == int(own.argmax())
+        assert any("returns probabilities" in note for note in a.notes)
+    verified = e(TEXT, target=0, verify=2).verified
+    assert verified.original.value == pytest.approx(answer(module, a).flatten()[0].item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", [Softmax, LogSoftmax, Sigmoid])
+def test_a_last_softmax_or_sigmoid_leaves_the_explanation_of_the_logits(kind, method):
+    expected = explainer(plain.grown(Logits()))(TEXT, target=ALL, method=method)
+    found = explainer(plain.grown(kind()))(TEXT, target=ALL, method=method)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4, atol=1e-6)
+
+
+def test_probabilities_without_an_operation_of_torch_are_explained_by_their_logarithms():
+    module = plain.grown(ByHand())
+    a = explainer(module)(TEXT, target=1, method="integrated-gradients")
+    logarithm = answer(module, a)[0, 1].log().item()
+    assert a.scores.sum() + a.bias == pytest.approx(logarithm, abs=1e-4)
+    with pytest.raises(UnsupportedModelError):  # the softmax inside would be held as a constant
+        explainer(module)(TEXT, method="frozen-gradient")
+    assert np.abs(explainer(module)(TEXT).scores).max() > 0
+
+
+def test_logits_that_lie_between_zero_and_one_are_logits():
+    module = plain.grown(Logits())
+    with torch.no_grad():
+        module.out.weight.mul_(1e-4)
+        module.out.bias.copy_(torch.tensor([0.2, 0.3, 0.5]) + 0.01)
+    a = explainer(module)(TEXT)
+    assert a.prediction.probability == pytest.approx(answer(module, a).softmax(-1).max().item(), abs=1e-6)
+    assert not a.notes
+
+
+@pytest.mark.parametrize(
+    ("outputs", "kind", "chance"),
+    [
+        ("logits", Softmax, lambda own: own.softmax(-1)),
+        ("probabilities", Softmax, lambda own: own),
+        ("log-probabilities", LogSoftmax, lambda own: own.exp()),
+        ("values", Logits, lambda own: None),
+    ],
+)
+def test_outputs_says_what_a_module_returns(outputs, kind, chance):
+    module = plain.grown(kind())
+    a = explainer(module, outputs=outputs)(TEXT, target="maybe")
+    own = answer(module, a)[0]
+    if outputs == "values":
+        assert (a.prediction.label, a.prediction.probability) == ("maybe", None)
+        assert a.prediction.value == pytest.approx(own[2].item(), abs=1e-5)
+        return
+    assert a.prediction.probability == pytest.approx(chance(own).max().item(), abs=1e-5)
+    assert not any("the module returns" in note for note in a.notes)
+
+
+@pytest.mark.parametrize("outputs", ["probabilities", "log-probabilities"])
+def test_outputs_that_the_numbers_cannot_be_are_refused(outputs):
+    module = plain.grown(Logits())
+    module.out.bias.data += 5
+    with pytest.raises(InputError, match="the module returned numbers from"):
+        explainer(module, outputs=outputs)
+
+
+def test_a_single_logit_can_be_said_to_be_one():
+    class OneLogit(OneChance):
+        def last(self, logits):
+            return logits
+
+    module = plain.grown(OneLogit())
+    a = explainer(module, outputs="logits")(TEXT)
+    assert a.prediction.probability == pytest.approx(answer(module, a).sigmoid().item(), abs=1e-5)
+    assert explainer(module)(TEXT).prediction.probability is None
+
+
+# --- regressions -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["joy", "anger", "fear"])
+def test_a_regression_shows_the_value_that_is_explained(target):
+    names = ["joy", "anger", "fear"]
+    model = tiny.model("bert", num_labels=3, problem_type="regression", id2label=dict(enumerate(names)))
+    e = Explainer(model, tiny.tokenizer_for("bert"))
+    with torch.no_grad():
+        values = model(**e.tokenizer(TEXT, return_tensors="pt")).logits[0]
+    for a in (e(TEXT, target=target), e(TEXT, target=[target])[target], e(TEXT, target=target, method="normxlogit")):
+        assert a.prediction.label == target
+        assert a.prediction.value == pytest.approx(values[names.index(target)].item(), abs=1e-4)
+        assert f"{target} = " in str(a)
+        assert {p.label for p in a.token_predictions or ()} <= {target}
+    long = e(" ".join([TEXT] * 12), target=target, long_text="window")
+    assert long.prediction.label == target
+    other = next(name for name in names if name != target)
+    assert f"prediction  {other}" not in str(e(TEXT, target=ALL)[target])
+
+
+# --- what a forward is called with -------------------------------------------------------------------------------
+
+
+class OtherNames(plain.Transformer):
+    def forward(self, sent_id, mask):
+        return super().forward(sent_id, mask)
+
+
+class WithFeatures(plain.Transformer):
+    """Reads four numbers beside each text."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(16 + 4, 3)
+
+    def answer(self, pooled, features):
+        return self.head(torch.cat([pooled, features], -1))
+
+    def forward(self, features, input_ids, attention_mask):
+        kept = attention_mask[..., None].float()
+        return self.answer((self.states(input_ids, attention_mask) * kept).sum(1) / kept.sum(1), features)
+
+
+class OwnBertWithFeatures(BertForSequenceClassification):
+    def __init__(self, config):
+        super().__init__(config)
+        self.head = nn.Linear(32 + 4, 3)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None, features=None):
+        pooled = self.bert(input_ids, attention_mask, token_type_ids).pooler_output
+        return {"logits": self.head(torch.cat([pooled, features], -1))}
+
+
+def with_features(kind):
+    module = plain.grown(
+        OwnBertWithFeatures(tiny.model("bert", num_labels=3).config) if "Bert" in kind.__name__ else kind()
+    )
+    return module, Explainer(module, tiny.tokenizer(specials=False), extra_inputs={"features": [0.0] * 4}, **TASK)
+
+
+FOUR_WORDS = "the movie is good"
+"""As many tokens as there are features: a batch of either has the same shape."""
+
+
+@pytest.mark.parametrize("method", [None, *METHODS])
+def test_a_forward_may_have_other_names(method):
+    names = {"input_ids": "sent_id", "attention_mask": "mask"}
+    expected = explainer(plain.grown(plain.Transformer()))(tiny.TEXTS, method=method)
+    found = explainer(plain.grown(OtherNames()), input_names=names)(tiny.TEXTS, method=method)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.scores, other.scores)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", [WithFeatures, OwnBertWithFeatures])
+def test_each_text_is_read_with_its_own_extra_inputs(kind, method):
+    module, e = with_features(kind)
+    texts = [*tiny.TEXTS, FOUR_WORDS]
+    features = torch.randn(len(texts), 4, generator=torch.Generator().manual_seed(0))
+    many = e(texts, extra_inputs={"features": features}, method=method)
+    for a, text, row in zip(many, texts, features, strict=True):
+        ids = torch.tensor([a.token_ids])
+        with torch.no_grad():
+            own = module(input_ids=ids, attention_mask=torch.ones_like(ids), features=row[None])
+        own = own["logits"] if isinstance(own, dict) else own
+        assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
+        alone = e(text, extra_inputs={"features": row.tolist()}, method=method)
+        np.testing.assert_allclose(alone.scores, a.scores, rtol=1e-3, atol=2e-5)
+        if a.bias is not None:
+            assert a.scores.sum() + a.bias == pytest.approx(own.max().item(), abs=1e-3)
+
+
+def test_the_head_reads_each_token_with_its_texts_extra_inputs():
+    module, e = with_features(WithFeatures)
+    row = torch.tensor([3.0, -2.0, 1.0, 0.5])
+    a = e(TEXT, target=1, extra_inputs={"features": row}, method="normxlogit")
+    ids = torch.tensor([a.token_ids])
+    with torch.no_grad():
+        states = module.states(ids)[0]
+        at_token = module.answer(states, row.expand(len(states), -1))[:, 1]
+        expected = module.embed(ids)[0].norm(dim=-1) * at_token
+    np.testing.assert_allclose(a.scores, expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_extra_inputs_stay_while_words_are_removed():
+    module, e = with_features(WithFeatures)
+    row = torch.tensor([3.0, -2.0, 1.0, 0.5])
+    a = e(FOUR_WORDS, extra_inputs={"features": row}, method="occlusion", verify=4)
+    mask_id = e.tokenizer.mask_token_id
+    for position, score in enumerate(a.scores):
+        ids = torch.tensor([a.token_ids])
+        changed = ids.clone()
+        changed[0, position] = mask_id
+        ones = torch.ones_like(ids)
+        with torch.no_grad():
+            before, after = (module(row[None], some, ones)[0, a.target.id].item() for some in (ids, changed))
+        assert score == pytest.approx(before - after, abs=1e-4)
+    with torch.no_grad():
+        original = module(row[None], ids, ones).softmax(-1).max().item()
+        single = [
+            module(row[None], ids[:, [i for i in range(4) if i not in removed.tokens]], ones[:, :3]).softmax(-1)[0]
+            for removed in a.verified.single
+        ]
+    assert a.verified.original.value == pytest.approx(original, abs=1e-5)
+    for removed, own in zip(a.verified.single, single, strict=True):
+        assert removed.value == pytest.approx(own[a.target.id].item(), abs=1e-5)
+
+
+def test_a_text_without_extra_inputs_has_those_of_the_explainer():
+    _, e = with_features(WithFeatures)
+    zero = e(TEXT, extra_inputs={"features": [0.0] * 4})
+    np.testing.assert_array_equal(e(TEXT).scores, zero.scores)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"feature": [[0.0] * 4]}, "no extra input 'feature'"),
+        ({"features": [[0.0] * 4] * 2}, "2 values of 'features' for 1 texts"),
+        ({"features": [[0.0] * 3]}, r"of shape \(3,\) for a text, and \(4,\)"),
+        ({"features": ["red"]}, "must be a number"),
+    ],
+)
+def test_extra_inputs_that_do_not_fit_are_refused(given, message):
+    _, e = with_features(WithFeatures)
+    with pytest.raises(InputError, match=message):
+        e([TEXT], extra_inputs=given)
+
+
+def test_a_name_that_the_forward_does_not_have_is_refused():
+    for options in ({"input_names": {"input_ids": "words"}}, {"extra_inputs": {"stars": 3.0}}):
+        with pytest.raises(InputError, match="has no argument"):
+            explainer(plain.grown(plain.Transformer()), **options)
+
+
+# --- which answer ------------------------------------------------------------------------------------------------
+
+
+class TwoTasks(plain.Transformer):
+    """Answers for a mood of three and for a topic of five."""
+
+    def __init__(self):
+        super().__init__()
+        self.topic = nn.Linear(16, 5)
+
+    def forward(self, input_ids, attention_mask=None):
+        pooled = self.states(input_ids, attention_mask).mean(1)
+        return {"mood": self.out(pooled), "topic": self.topic(pooled)}
+
+
+class TwoTasksInATuple(TwoTasks):
+    def forward(self, input_ids, attention_mask=None):
+        return tuple(super().forward(input_ids, attention_mask).values())
+
+
+@pytest.mark.parametrize(("kind", "topic"), [(TwoTasks, "topic"), (TwoTasksInATuple, 1)])
+def test_one_of_several_answers_is_chosen_by_its_name_or_its_labels(kind, topic):
+    module = plain.grown(kind())
+    tokenizer = tiny.tokenizer(specials=False)
+    with pytest.raises(UnsupportedModelError, match="output_field="):
+        Explainer(module, tokenizer, **TASK)
+    named = Explainer(module, tokenizer, output_field=topic, **TASK)(TEXT)
+    ids = torch.tensor([named.token_ids])
+    with torch.no_grad():
+        own = module(ids)[topic]
+    assert named.prediction.value == pytest.approx(own.max().item(), abs=1e-5)
+    by_labels = Explainer(module, tokenizer, labels=list("abcde"), **TASK)(TEXT)
+    np.testing.assert_array_equal(by_labels.scores, named.scores)
+    with pytest.raises(InputError, match="returns no 'topics'"):
+        Explainer(module, tokenizer, output_field="topics", **TASK)
+
+
+def test_a_subclass_of_several_answers_is_read_by_the_field_that_is_named():
+    class OwnTwoTasks(BertForSequenceClassification):
+        def forward(self, input_ids, attention_mask=None, token_type_ids=None):
+            pooled = self.bert(input_ids, attention_mask, token_type_ids).pooler_output
+            return {"urgency_logits": self.classifier(pooled)[:, :2], "topic_logits": self.classifier(pooled)}
+
+    module = plain.grown(OwnTwoTasks(tiny.model("bert", num_labels=3).config))
+    a = Explainer(module, tiny.tokenizer_for("bert"), output_field="topic_logits", **TASK)(TEXT)
+    ids = torch.tensor([a.token_ids])
+    with torch.no_grad():
+        own = module(ids)["topic_logits"]
+    assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-5)
+
+
+# --- code of a repository's own ----------------------------------------------------------------------------------
+
+OWN_CODE = """
+import torch
+from transformers import BertConfig, BertModel, PreTrainedModel
+
+
+class Settings(BertConfig):
+    model_type = "of-its-own"
+
+
+class Moods(PreTrainedModel):
+    config_class = Settings
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bert, self.classifier = BertModel(config), torch.nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, token_type_ids=None):
+        return (self.classifier(self.bert(input_ids, attention_mask, token_type_ids).pooler_output).softmax(-1),)
+"""
+
+
+def test_a_repository_with_code_of_its_own_is_explained_on_the_command_line(tmp_path, capsys):
+    tiny.save(tmp_path, "bert", num_labels=2)
+    (tmp_path / "own.py").write_text(OWN_CODE)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    names = {"AutoConfig": "own.Settings", "AutoModelForSequenceClassification": "own.Moods"}
+    settings |= {"auto_map": names, "model_type": "of-its-own", "architectures": ["Moods"]}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    arguments = ("explain", TEXT, "--model", tmp_path, "--format", "json")
+    code, _, err = commands.run(capsys, *arguments, program=cli)
+    assert code == 2
+    assert "--trust-remote-code" in err
+    code, out, _ = commands.run(capsys, *arguments, "--trust-remote-code", program=cli)
+    shown = json.loads(out)["attributions"][0]["predictions"][0]
+    e = Explainer.from_pretrained(tmp_path, trust_remote_code=True)
+    own = answer(e.model, e(TEXT))[0].flatten()
+    assert (code, shown["id"]) == (0, int(own.argmax()))
+    assert shown["probability"] == pytest.approx(own.max().item(), abs=1e-5)

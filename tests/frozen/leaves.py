@@ -1,0 +1,63 @@
+"""What every leaf of a model contributes to an answer: the vectors that it looks up, biases, tables and buffers.
+
+Nothing of the library is used but the rules: the caller's own model runs, with what it adds as leaves. The frozen
+network is affine, so the contributions of all leaves have the answer as their sum (Ali et al., 2022, section 3).
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from normxlogit.frozen.backward import RecordedInputs, frozen_backward
+
+LOOKED_UP = "vectors looked up"
+HELD = "held values"
+
+
+def contributions_of_leaves(
+    model: nn.Module, inputs: Mapping[str, Any], answer_of: Callable[[Any], Tensor]
+) -> tuple[float, dict[str, float]]:
+    """Return an answer of a model, and what each of its leaves contributes to it.
+
+    Args:
+        model: A model of transformers that looks up word embeddings.
+        inputs: Its inputs.
+        answer_of: Chooses the answer, a scalar, from its outputs.
+    """
+    model = copy.deepcopy(model).requires_grad_(False).eval()
+    leaves: dict[str, Tensor] = {}
+    for name, value in (*model.named_parameters(), *model.named_buffers()):
+        if value.is_floating_point() and name.rpartition(".")[2] != "weight":  # what multiplies is no leaf
+            leaves[name] = value.requires_grad_()
+    vectors: list[Tensor] = []  # that are looked up, of words, positions and types
+
+    def as_leaf(_: nn.Module, __: Any, found: Tensor) -> Tensor:
+        vectors.append(found.detach().requires_grad_())
+        return vectors[-1].clone()
+
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, nn.Embedding):
+                stack.callback(module.register_forward_hook(as_leaf).remove)
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(RecordedInputs())
+        answer = answer_of(model(**inputs))
+    leaves |= {f"{LOOKED_UP} {number}": found for number, found in enumerate(vectors)}
+    held = 0.0
+
+    def count(products: Tensor) -> None:
+        nonlocal held
+        held += float(products.double().sum())
+
+    with frozen_backward(answer, vectors, count):
+        slopes = torch.autograd.grad(answer, list(leaves.values()), allow_unused=True)
+    shares = {
+        name: float((slope.double() * leaf.detach().double()).sum())
+        for (name, leaf), slope in zip(leaves.items(), slopes, strict=True)
+        if slope is not None
+    }
+    return float(answer.detach()), shares | {HELD: held}
