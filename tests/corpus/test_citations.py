@@ -135,7 +135,7 @@ def same_test(result, cited, row):
         assert (contradiction is None) == (sentence.judgement != "contradicts")
         if contradiction is not None:
             assert contradiction["rather"] == sentence.rather
-            assert contradiction["source"] == (cited.names[sentence.sources[0]] if sentence.sources else None)
+            assert contradiction["source"] == (cited.names[sentence.sources[0]] if sentence.sources else "")
     units = np.array(row["source_losses"], float).reshape(row["shape"])
     np.testing.assert_allclose(units[:, cited.sources], cited.source_losses, atol=1e-4)
     assert np.isnan(np.delete(units, cited.sources, axis=1)).all()

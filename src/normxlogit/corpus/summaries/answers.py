@@ -52,14 +52,14 @@ class Contradiction(NamedTuple):
     Attributes:
         id: The id of its row.
         rather: What the sources rather say.
-        source: The name of the source that it contradicts; None if it cites none.
+        source: The name of the source that it contradicts; empty if it cites none.
         gain: What the sentence's log-probability gains from saying that, in nats.
         text: The sentence; the whole answer where texts were not kept.
     """
 
     id: str
     rather: str
-    source: str | None
+    source: str
     gain: float
     text: str
 

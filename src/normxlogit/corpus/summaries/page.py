@@ -242,9 +242,7 @@ def _flawed_answers(summary: AnswerSummary | ConversationSummary, sources: str) 
         summary: The summary.
         sources: What the answers were given: "documents" or "conversation".
     """
-    contradictions = [
-        Line([c.id, f"{c.gain:.1f}", c.rather, c.source or "", c.text.strip()]) for c in summary.contradictions
-    ]
+    contradictions = [Line([c.id, f"{c.gain:.1f}", c.rather, c.source, c.text.strip()]) for c in summary.contradictions]
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
     contradiction_columns = ["id", "by nats", "rather said", "source", "text"]
     sections = [

@@ -36,12 +36,12 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionEr
 
 
 class ContradictionCell(NamedTuple):
-    """A contradiction: what the sources rather say, by how many nats, and the source and document it contradicts."""
+    """A contradiction: what the sources rather say, by how many nats, and the source and document it contradicts, or ""."""
 
     rather: str
     gain: Number
-    source: str | None
-    document: str | None
+    source: str
+    document: str
 
 
 Strings = tuple[str, ...]
@@ -298,8 +298,8 @@ def _contradiction(result: Citations, sentence: int) -> dict[str, Any] | None:
     return ContradictionCell(
         support.rather,
         0.0 if rather is None else rather.gain,
-        None if source is None else result.names[source],
-        None if source is None else result.documents[source],
+        "" if source is None else result.names[source],
+        "" if source is None else result.documents[source],
     )._asdict()
 
 
