@@ -36,7 +36,7 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionEr
 
 
 class ContradictionCell(NamedTuple):
-    """A contradiction: what the sources rather say, by how many nats, and the source and document it contradicts, or ""."""
+    """What the sources rather say, by how many nats, and the source and document contradicted, empty if none is cited."""
 
     rather: str
     gain: Number
