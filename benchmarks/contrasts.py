@@ -20,7 +20,7 @@ from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.frozen.contributions import contributions
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readout import Place
+from normxlogit.frozen.readouts import Place
 from normxlogit.inputs.encoding import Encoding
 
 from .named_words import FIRST, NamedPrompt, named_among
@@ -143,14 +143,11 @@ def _contributions(
     if means is not None:
         states = _states(explainer, encoding).hidden_states
         for place in places:
-            run.readouts[place].direction = states[place.layer].float() - means[place.layer]
+            run.readouts[place].vectors = [states[place.layer].float() - means[place.layer]]
     last = model.copy.token_states(run.answer, len(encoding))[:, -1]  # (1, H)
     rows = torch.stack(list(weights.values())) @ model.head.tokens(torch.eye(last.shape[1])).T  # (K, H)
     at_last = torch.full((1, len(rows)), len(encoding) - 1)
-    try:
-        read = contributions(last.float() @ rows.T, run, places, at_last)
-    finally:
-        frozen._passes.release(run)
+    read = contributions(last.float() @ rows.T, run, places, at_last)
     return torch.stack([read.values[place][0] for place in places], 1).double().numpy()
 
 

@@ -17,7 +17,7 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.pipeline.verification import AnswersWithout
+from normxlogit.leave_out.answers import TextAnswers
 
 from .next_token import split_sentences
 
@@ -83,7 +83,7 @@ def measure(
         for at_random in (False, True):
             results = list(explainer(group, method="random" if at_random else method))
             for masked in (False, True):
-                answers = AnswersWithout(explainer._model, encodings, results, masked=masked)
+                answers = TextAnswers(explainer._model, encodings, results, masked=masked)
                 deletions = delete_words(answers, results)
                 is_value = results[0].target.kind == "value"
                 changed = (deletions.flips[:, None] <= np.array(COUNTS)).astype(float)  # (n, 4)

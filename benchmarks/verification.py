@@ -12,7 +12,8 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.timing import in_turn, ratio
 from normxlogit.explainer import Explainer
-from normxlogit.pipeline.verification import AnswersWithout, removable_for_task
+from normxlogit.leave_out.answers import TextAnswers
+from normxlogit.leave_out.units import removable_for_task
 
 WORDS = 8
 """Words of the highest scores among which all sets are tried."""
@@ -61,9 +62,9 @@ def set_sizes(explainer: Explainer, texts: Sequence[str], on_progress: OnProgres
     sizes = []
     for _, text in with_progress("texts", texts, on_progress):
         a = explainer(text, verify=WORDS)
-        parts = sorted(removable_for_task(explainer._model, a).parts, key=lambda part: -part.score)[:WORDS]
+        parts = removable_for_task(explainer._model, a).parts[:WORDS]
         sets = [s for size in range(len(parts) + 1) for s in itertools.combinations(parts, size)]
-        answers = AnswersWithout(explainer._model, explainer.encode(text), [a])
+        answers = TextAnswers(explainer._model, explainer.encode(text), [a])
         keys = [(0, tuple(sorted(token for part in s for token in part.tokens))) for s in sets]
         outcomes = [answer.outcome for answer in answers(keys)]
         least = next((len(s) for s, o in zip(sets, outcomes, strict=True) if o != outcomes[0]), None)

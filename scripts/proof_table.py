@@ -1,7 +1,7 @@
 """Print the table of proofs from the functions that prove: python scripts/proof_table.py."""
 
 from normxlogit.decompositions import decompx, value_zeroing  # noqa: F401
-from normxlogit.frozen import conservation  # noqa: F401  # enters its proofs, as the others do
+from normxlogit.frozen import frozen_model  # noqa: F401  # enters its proofs, as the others do
 from normxlogit.parts import model_proofs  # noqa: F401
 from normxlogit.parts.proofs import PROOFS
 

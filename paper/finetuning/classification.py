@@ -8,6 +8,7 @@ import numpy as np
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.evaluation.datasets import Example, GlueTask, load_examples, task_named
+from normxlogit.inputs.encoder import Encoder
 from normxlogit.loading.load import sentencepiece_remedy
 from normxlogit.model.input_limits import position_limit
 
@@ -54,7 +55,8 @@ def finetune(
     _check_labels(kind, (*train, *validation))
     set_seed(recipe.seed)
     network, tokenizer = _load(model, kind, recipe, options)
-    length = min(recipe.max_length, position_limit(tokenizer, network) or recipe.max_length)
+    limit = Encoder(tokenizer, network.config, position_limit(network)).limit
+    length = min(recipe.max_length, limit or recipe.max_length)
     metric = "accuracy" if kind.labels else "pearson"
     arguments = training_arguments(
         recipe,

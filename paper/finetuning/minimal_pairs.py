@@ -66,7 +66,7 @@ def finetune(
     network, tokenizer = load(model, dtype=torch.float32, **options)
     if "gguf_file" in options:
         unpacked(network)
-    encoder = Encoder(tokenizer, network.config, position_limit(tokenizer, network))
+    encoder = Encoder(tokenizer, network.config, position_limit(network))
     task = task_of(network).name
     settings: dict[str, Any] = {"evidence": False, "data_dir": data_dir, "max_length": recipe.max_length}
     train, _ = load_items("train", encoder, task, limit=limit, **settings)

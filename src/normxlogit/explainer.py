@@ -11,12 +11,13 @@ from typing_extensions import Unpack
 
 from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
-from .frozen.conservation import Balance
+from .errors import InputError
+from .frozen.proof import Balance
 from .inputs.chat import Prompt
 from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding
 from .inputs.media.sounds import Recording
-from .inputs.texts import Text, repeatable
+from .inputs.texts import Text, repeatable, split_texts
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
@@ -26,7 +27,7 @@ from .pipeline import keywords
 from .pipeline.arguments import checked_methods
 from .pipeline.citations.cite import cite, cite_each, cite_stream
 from .pipeline.completions.given_completion import explain_generation
-from .pipeline.completions.prompts import explain_generated, explain_written
+from .pipeline.completions.prompts import explain_generated, explain_written, without_other_answer
 from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.similarity import explain_similarity
@@ -34,6 +35,7 @@ from .pipeline.texts import balance_of, explain_by_default, explain_inputs, expl
 from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
+from .results.verification import Removal
 from .tasks import TaskName
 from .tasks.choice import Question
 from .tasks.similarity.sentence_embedding import Pooling
@@ -151,16 +153,25 @@ class Explainer:
     ) -> Attribution: ...
     @overload
     def __call__(
+        self, inputs: Any, *, is_split_into_words: Literal[True], **options: Unpack[keywords.Explain]
+    ) -> Any: ...
+    @overload
+    def __call__(
         self, inputs: Iterable[Text | Question | Encoding] | Mapping[str, Any], **options: Unpack[keywords.Explain]
     ) -> Attributions[Attribution]: ...
-    def __call__(self, inputs: Any, **options: Unpack[keywords.Explain]) -> Attribution | Attributions[Attribution]:
+    def __call__(
+        self, inputs: Any, *, is_split_into_words: bool = False, **options: Unpack[keywords.Explain]
+    ) -> Attribution | Attributions[Attribution]:
         """Explain one text or many.
 
         Args:
             inputs: A text, a pair (tuple of two), or several in a list, a column or a row, frame or data set with one
                 column of texts; what `encode` returned, a tokenizer's output or its token ids; for question answering
-                (question, context), for multiple choice (prompt, list of choices), both tuples; for a causal language
-                model also chat messages; for image and audio classification a picture or samples, or a list of them.
+                (question, context), for multiple choice (prompt, list of choices), both tuples; chat messages, of
+                one chat or of several in a list; for image and audio classification a picture or samples, or several.
+            is_split_into_words: Whether texts are lists of words, as tokenizers call it: a list of strings is then one
+                text, a tuple of two lists a pair, a list of lists several texts. A column that is called "tokens" is
+                read so by itself.
             **options: What is explained and how, see `keywords.Explain`.
 
         Returns:
@@ -172,7 +183,7 @@ class Explainer:
             MethodError: If the method or a setting does not exist, or gives no scores for `layers`.
             UnsupportedModelError: If the method does not work on the model, or a proof fails (`HeadMismatchError`).
         """
-        method = options.get("method")
+        method, inputs = options.get("method"), split_texts(inputs) if is_split_into_words else inputs
         if method is None:
             return explain_by_default(self._model, inputs, options)
         return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
@@ -187,18 +198,33 @@ class Explainer:
     @overload
     def compare(
         self,
+        inputs: Any,
+        methods: Sequence[str | Method] | None = None,
+        *,
+        is_split_into_words: Literal[True],
+        **options: Unpack[keywords.Compare],
+    ) -> Any: ...
+    @overload
+    def compare(
+        self,
         inputs: Iterable[Text | Question | Encoding] | Mapping[str, Any],
         methods: Sequence[str | Method] | None = None,
         **options: Unpack[keywords.Compare],
     ) -> list[Attributions[Attribution]]: ...
     def compare(
-        self, inputs: Any, methods: Sequence[str | Method] | None = None, **options: Unpack[keywords.Compare]
+        self,
+        inputs: Any,
+        methods: Sequence[str | Method] | None = None,
+        *,
+        is_split_into_words: bool = False,
+        **options: Unpack[keywords.Compare],
     ) -> Attributions[Attribution] | list[Attributions[Attribution]]:
         """Explain an input and target by several methods.
 
         Args:
             inputs: One input or several, as in a call.
             methods: Names or methods; by default `frozen-gradient` and `normxlogit`.
+            is_split_into_words: Whether texts are lists of words, as in a call.
             **options: What is explained, see `keywords.Compare`.
 
         Returns:
@@ -211,24 +237,56 @@ class Explainer:
             MethodError: If there is no method, or one does not exist; `UnsupportedModelError` where one does not work.
         """
         method_list = compared_methods(methods, options.get("target"))
-        inputs = repeatable(inputs)  # each method reads them
+        inputs = split_texts(inputs) if is_split_into_words else repeatable(inputs)  # each method reads them
         results = [self(inputs, method=method, **options) for method in method_list]
         if isinstance(results[0], Attribution):
             return Attributions(results)
         return [Attributions(input_results) for input_results in zip(*results, strict=True)]
 
-    def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
+    def without(
+        self, inputs: Any, units: Any, *, completion: str | Sequence[int] | None = None, **options: Any
+    ) -> Removal:
+        """Answer what the model would without some of what it reads: without these words, spans, sources or regions.
+
+        Args:
+            inputs: A text, a pair, a picture..., as in a call; with `completion` a prompt.
+            units: Words or spans, or a list of them, as `verify` takes them.
+            completion: The completion whose log-probability is measured, in nats.
+            **options: Of a call, such as `target`, or of `explain_completion`, such as `sources`.
+
+        Returns:
+            The answer without all of them: `prediction`, `value` (the probability or value of the target, or nats),
+            and whether the prediction `changed`.
+
+        Raises:
+            InputError: If there is no such unit, or there are several inputs.
+
+        Example:
+            >>> Explainer.from_pretrained().without("It is mediocre, maybe even bad.", ["mediocre", "bad"]).changed
+            True
+        """
+        is_span = isinstance(units, tuple) and all(isinstance(edge, int) for edge in units)
+        options |= {"method": "random", "verify": [units] if is_span or isinstance(units, str) else units}
+        a = self(inputs, **options) if completion is None else self.explain_completion(inputs, completion, **options)
+        if not isinstance(a, Attribution) or a.verified is None:
+            raise InputError(a.notes[-1] if isinstance(a, Attribution) else "without() takes one input, not a list")
+        return a.verified.together
+
+    def encode(
+        self, texts: Text | Iterable[Any], *, is_split_into_words: bool = False, max_length: int | None = None
+    ) -> list[Encoding]:
         """Encode texts once, to explain the encodings with several methods.
 
         Args:
             texts: A text, a pair, or several in any container.
+            is_split_into_words: Whether they are lists of words, as in a call.
             max_length: Read at most this many tokens of each.
 
         Raises:
             InputError: If a text cannot be read.
         """
         self._model.refresh()
-        return self._model.encoder(texts, max_length=max_length)
+        return self._model.encoder(split_texts(texts) if is_split_into_words else texts, max_length=max_length)
 
     def frozen_report(self, text: Text, target: Choice | None = None) -> Balance:
         """Return the contributions of a text and of each module's constants to the output, by the frozen network.
@@ -302,8 +360,9 @@ class Explainer:
             UnsupportedModelError: If the model does not generate, or the method does not work on it.
         """
         own_options = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
+        own_options, other_answer = without_other_answer(own_options)
         explained = Options.of(own_options, **completion_methods(own_options.get("method")))
-        return explain_generated(self._language_model, prompt, max_new_tokens, explained, options)
+        return explain_generated(self._language_model, prompt, max_new_tokens, explained, options, other_answer)
 
     @overload
     def explain_completion(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
@@ -316,7 +375,7 @@ class Explainer:
     def explain_completion(
         self, prompt: Prompt | Iterable[Prompt], completion: Any, **options: Unpack[keywords.ExplainCompletion]
     ) -> Attribution | Attributions[Attribution]:
-        """Explain a given completion: every token by all tokens before it, or parts of it by sources.
+        """Explain a given completion: every token by all tokens before it, parts by sources, or against another one.
 
         One forward pass over the whole sequence; `sources` and `parts` take the least cost that the method allows.
 
@@ -335,8 +394,9 @@ class Explainer:
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
         sources, parts, merge = options.pop("sources", None), options.pop("parts", None), options.pop("merge", None)
-        explained = Options.of(options, **completion_methods(options.get("method")))
-        return explain_written(self._language_model, prompt, completion, explained, sources, parts, merge)
+        own_options, other_answer = without_other_answer(options)
+        explained = Options.of(own_options, **completion_methods(options.get("method")))
+        return explain_written(self._language_model, prompt, completion, explained, sources, parts, merge, other_answer)
 
     @overload
     def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters

@@ -21,7 +21,7 @@ TEXT = "the movie is not good"
         ({"device": "cpu"}, r"from_pretrained\(name, device=\.\.\.\)"),
         ({"targts": [0]}, "did you mean targets="),
         ({"progres": False}, "did you mean progress="),
-        ({"nonsense": 1}, "it has target=, targets="),
+        ({"nonsense": 1}, "target=, targets="),
     ],
     ids=str,
 )

@@ -54,7 +54,13 @@ def test_a_completion_without_a_space_before_it_begins_a_word():
 
 
 @pytest.mark.parametrize(
-    "options", [{"contrast": "film"}, {"target": "film"}, {"targets": ["film", "cat", "the", "bad"]}, {"layers": [1]}]
+    "options",
+    [
+        {"contrast": tiny.VOCABULARY["film"]},
+        {"target": "film"},
+        {"targets": ["film", "cat", "the", "bad"]},
+        {"layers": [1]},
+    ],
 )
 def test_another_target_a_contrast_and_layers_are_summed(writer, options):
     options = {**options, "method": "normxlogit"}

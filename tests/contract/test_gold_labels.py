@@ -211,6 +211,7 @@ def test_a_number_is_a_token_id_and_a_string_a_token():
     model = tiny.explainer("gpt2", "CausalLM")
     found = model(tiny.TEXTS)
     ids, names = ([getattr(result.prediction, field) for result in found] for field in ("id", "label"))
+    assert found.filter(gold=["[]"] * len(found), correct=False) == found, "a token, not an empty list"
     for gold in (ids, list(map(float, ids)), names):
         assert found.filter(gold=gold) == found
         assert found.filter(gold=gold, correct=False) == []

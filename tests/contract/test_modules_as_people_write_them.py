@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import BertForSequenceClassification
+from transformers import (
+    BertForSequenceClassification,
+    LayoutLMConfig,
+    LayoutLMForSequenceClassification,
+    LayoutLMForTokenClassification,
+)
 
-from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, cli
+from normxlogit import ALL, DataError, Explainer, InputError, UnsupportedModelError, attribute, cli, load
 from tests import commands, plain, tiny
 
 TEXT = tiny.TEXTS[2]
@@ -407,3 +412,43 @@ def test_a_repository_with_code_of_its_own_is_explained_on_the_command_line(tmp_
     own = answer(e.model, e(TEXT))[0].flatten()
     assert (code, shown["id"]) == (0, int(own.argmax()))
     assert shown["probability"] == pytest.approx(own.max().item(), abs=1e-5)
+
+
+# --- boxes of words ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", [LayoutLMForSequenceClassification, LayoutLMForTokenClassification])
+def test_the_boxes_of_a_tokenised_page_are_read_with_its_tokens(kind, method):
+    settings = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
+    settings |= {"max_2d_position_embeddings": 100, "pad_token_id": 0}
+    config = LayoutLMConfig(vocab_size=tiny.SIZE, num_labels=3, **settings)
+    model, tokenizer = plain.grown(kind(config)), tiny.tokenizer_for("bert")
+    encoded = tokenizer(tiny.TEXTS, padding=True, return_tensors="pt")
+    corners = torch.randint(0, 50, (*encoded.input_ids.shape, 2), generator=torch.Generator().manual_seed(0))
+    encoded["bbox"] = torch.cat([corners, corners + 20], -1)
+    with torch.no_grad():
+        logits = model(**encoded).logits
+    e = Explainer(model, tokenizer)
+    for row, a in enumerate(e(encoded, method=method)):
+        own = logits[row] if logits.ndim == 2 else logits[row, a.target.position]
+        assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
+        alone = e({name: values[row, : len(a.tokens)] for name, values in encoded.items()}, method=method)[0]
+        np.testing.assert_allclose(alone.scores, a.scores, rtol=1e-3, atol=1e-4)
+        if a.bias is not None:
+            assert a.scores.sum() + a.bias == pytest.approx(own.max().item(), abs=1e-3)
+
+
+# --- corpora -----------------------------------------------------------------------------------------------------
+
+
+def test_a_corpus_has_the_modules_own_probabilities_and_knows_its_settings(tmp_path):
+    module, texts = plain.grown(Softmax()), [*tiny.TEXTS]
+    rows = [{"text": text} for text in texts]
+    attribute(explainer(module), rows, tmp_path / "out")
+    (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
+    for row, a in zip(load(shard), explainer(module)(texts), strict=True):
+        assert row.prediction.probability == pytest.approx(answer(module, a).max().item(), abs=1e-5)
+        assert row.notes == a.notes
+    with pytest.raises(DataError):
+        attribute(explainer(module, outputs="logits"), rows, tmp_path / "out")

@@ -214,3 +214,15 @@ def test_threads_agree_on_models_that_write_on_themselves():
         found = list(pool.map(lambda text: explainer(text, target=0).scores, texts * 5))
     for scores, wanted in zip(found, expected * 5, strict=True):
         np.testing.assert_allclose(scores, wanted, **CLOSE)
+
+
+def test_an_answer_that_ends_at_once_says_so():
+    model, tokenizer = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
+    model.lm_head.bias = torch.nn.Parameter(torch.zeros(tiny.SIZE))
+    model.lm_head.bias.data[tokenizer.eos_token_id] = 1e3
+    model.config.eos_token_id = model.generation_config.eos_token_id = tokenizer.eos_token_id
+    e = Explainer(model, tokenizer)
+    a = e.generate(TEXT)
+    assert (a.completion, len(a)) == ("", 1)
+    assert any("has no text: it ended at once, with '[SEP]'" in note for note in a.notes)
+    assert not any("no text" in note for note in e.explain_completion(TEXT, " a film").notes)

@@ -269,7 +269,7 @@ def summarized(name, folder, capsys):
     assert (code, err) == (0, "")
     page = folder.with_suffix(".html")
     code, _, err = run(capsys, "summarize", folder, "--gold", "label", "--output", page)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, f"wrote {page}\n")
     return out, page.read_text("utf-8")
 
 

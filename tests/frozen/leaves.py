@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from normxlogit.frozen.backward import RecordedInputs, frozen_backward
+from normxlogit.frozen.backward import frozen_backward
+from normxlogit.frozen.forward import Recording
 
 LOOKED_UP = "vectors looked up"
 HELD = "held values"
@@ -44,7 +45,7 @@ def contributions_of_leaves(
             if isinstance(module, nn.Embedding):
                 stack.callback(module.register_forward_hook(as_leaf).remove)
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(RecordedInputs())
+        stack.enter_context(Recording())
         answer = answer_of(model(**inputs))
     leaves |= {f"{LOOKED_UP} {number}": found for number, found in enumerate(vectors)}
     held = 0.0

@@ -2,26 +2,26 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
 
+from normxlogit.errors import UnsupportedModelError
 from normxlogit.frozen import backward, rules
-from tests.frozen.operations import ONE_ARGUMENT, TWINS, TWO_FACTORS, check
-
-HELD_FACTOR, HELD_IN_PRODUCT = backward.held_factor, backward._FrozenGraph._held_in_product
+from tests.frozen.operations import NOTHING_FLOWS, ONE_ARGUMENT, TWINS, TWO_FACTORS, check
 
 
 def mutations() -> list[tuple[str, str]]:
     """Return the name of each operation in the table with each way to make its rule wrong."""
     found = []
-    for name in (*rules.RULES, *rules.FACTORS):
+    for name, row in rules.RULES.items():
         found.append((name, "removed"))
-        if name not in rules.HELD:  # twice nothing is nothing
+        if name not in NOTHING_FLOWS:  # twice nothing is nothing
             found.append((name, "doubled"))
-        if name in rules.FACTORS or name in rules.HELD_INPUT or name in rules.PASSED_INPUT:
+        if name in rules.PRODUCTS or (row.held and not row.slope) or name == "Div":
             found.append((name, "swapped"))
     return found
 
@@ -35,58 +35,45 @@ def mutated(name: str, how: str) -> Iterator[None]:
         how: "removed" for torch's own gradient in its place, or no rule where that is right; "doubled" for twice the
             gradient; "swapped" to hold what moves and let move what is held.
     """
-    table: dict[str, Any] = dict(rules.RULES)
-    held, passed, factors = dict(rules.HELD_INPUT), dict(rules.PASSED_INPUT), dict(rules.FACTORS)
-    pass_all, held_factor, held_in_product = set(rules._PASS_ALL), HELD_FACTOR, HELD_IN_PRODUCT
-    if how == "swapped":
-        if name in factors:
-            held_factor = lambda *args, **options: 1 - HELD_FACTOR(*args, **options)  # noqa: E731
-        elif name in passed:
-            passed[name] = 0
-            table[name] = rules.hold_others(0)
-        else:
-            held[name] = 1 if rules.HELD_INPUT[name] == 0 else 0
-            table[name] = rules.hold(held[name])
-    elif how == "removed":
-        if table.get(name, name) is None:
-            del table[name]
-        else:
-            table[name] = None
-        for others in (held, passed, factors):
-            others.pop(name, None)
-        pass_all.add(name)
+    table, factors, row = dict(rules.RULES), dict(rules.PRODUCTS), rules.RULES[name]
+    held_factor = backward.held_factor
+    if how == "doubled":
+        table[name] = row._replace(slope=partial(doubled, row.slope))
+    elif how == "swapped" and name in factors:
+        held_factor = partial(the_other, held_factor)
+    elif how == "swapped":
+        table[name] = row._replace(held=lambda node: swapped(row, node))
+    elif name in factors:
+        del factors[name]
+    elif row.held == () and row.slope is None:
+        del table[name]
     else:
-        rule = table.get(name)
-        if name in factors:
-
-            def twice(self: Any, product: str, edges: Any) -> Any:
-                index, found = HELD_IN_PRODUCT(self, product, edges)
-                return index, doubled(found) if product == name else found
-
-            held_in_product = twice
-        else:
-            table[name] = doubled(rule)
+        table[name] = rules.RULES["Add"]
     with (
         mock.patch.object(rules, "RULES", table),
         mock.patch.object(backward, "RULES", table),
-        mock.patch.object(rules, "HELD_INPUT", held),
-        mock.patch.object(rules, "PASSED_INPUT", passed),
-        mock.patch.object(rules, "_PASS_ALL", pass_all),
-        mock.patch.object(backward, "FACTORS", factors),
+        mock.patch.object(backward, "PRODUCTS", factors),
         mock.patch.object(backward, "held_factor", held_factor),
-        mock.patch.object(backward._FrozenGraph, "_held_in_product", held_in_product),
     ):
         yield
 
 
-def doubled(rule: Any) -> Any:
-    """Return a rule whose gradients are twice as large."""
+def the_other(held_factor: Any, *args: Any, **options: Any) -> int:
+    """Return the factor that is not held."""
+    return 1 - int(held_factor(*args, **options))
 
-    def twice(node: Any, constant: Any, inputs: Any, outputs: Any) -> Any:
-        found = inputs if rule is None else rule(node, constant, inputs, outputs)
-        return tuple(None if gradient is None else 2 * gradient for gradient in found)
 
-    return twice
+def swapped(row: rules.Row, node: Any) -> list[int]:
+    """Return inputs to hold in the place of those that a row holds: the first of the others."""
+    held = row.held(node) if callable(row.held) else row.held
+    return [next(index for index in range(len(node.next_functions)) if index not in held)]
+
+
+def doubled(slope: Any, node: Any, constant: Any, inputs: Any, outputs: Any) -> Any:
+    """Return twice the gradients that a slope gives."""
+    found = None if slope is None else slope(node, constant, inputs, outputs)
+    found = inputs if found is None else found
+    return tuple(None if gradient is None else 2 * gradient for gradient in found)
 
 
 def check_rule(name: str) -> None:
@@ -104,7 +91,7 @@ def noticed(name: str, how: str) -> str:
     with mutated(name, how):
         try:
             check_rule(name)
-        except (AssertionError, KeyError, rules.UnsupportedModelError) as error:
+        except (AssertionError, KeyError, UnsupportedModelError) as error:
             return type(error).__name__
     return ""
 
@@ -119,6 +106,7 @@ STUB = SimpleNamespace(
     _saved_training=False,
     _saved_epsilon=0.5,
     next_functions=((None, 0),) * 4,
+    metadata={},
 )
 """What the nodes of fused norms on other devices save."""
 
@@ -126,7 +114,7 @@ _WANTED: dict[str, Any] = {
     "linear": lambda: GRADIENTS,
     "kernel": lambda: (GRADIENTS[0], None, *GRADIENTS[2:]),
     "attention": lambda: (None, None, GRADIENTS[2], None),
-    "rms norm": lambda: (GRADIENTS[0] * CHANNELS * STUB._saved_result1, None, None, None),
+    "rms norm": lambda: (GRADIENTS[0] * CHANNELS * STUB._saved_result1, None, *GRADIENTS[2:]),
     "batch norm": lambda: (
         GRADIENTS[0] * CHANNELS / (CHANNELS + 0.5).sqrt(),
         None,
@@ -139,8 +127,6 @@ _WANTED: dict[str, Any] = {
 
 def _on_a_stub(kind: str, name: str) -> tuple[Any, ...]:
     """Return the gradients that a rule gives for a node that cannot be made here."""
-    rule = rules.RULES[name]
-    if rule is None:
-        return GRADIENTS
-    found = rule(STUB, lambda constant: None, GRADIENTS, GRADIENTS[:1])
-    return GRADIENTS if found is None else found
+    row = rules.RULES[name]
+    held = row.held(STUB) if callable(row.held) else row.held
+    return tuple(backward._apply(STUB, row, held, None, GRADIENTS, GRADIENTS[:1]))

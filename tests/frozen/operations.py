@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from transformers.models.bloom.modeling_bloom import GeLUFunction
 from transformers.models.yoso.modeling_yoso import YosoCumulation
 
-from normxlogit.frozen.rules import stem
+from normxlogit.frozen.slopes import stem
 from tests.frozen.slopes import assert_conserved, slope_of
 
 X = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(3)) + 0.1
@@ -362,7 +362,7 @@ TWINS = {
     "linear": "LazyClone PinMemory MkldnnReshape NestedFromPadded NestedFromPaddedTensor NestedGetValues Chunk "
     "NestedTensorFromMask NestedViewFromJagged ReshapeCopy ToPaddedTensor UpsampleLanczos2DAa _CheckpointBackward "
     "AsStridedScatter SliceInverse Coalesce ToMkldnn Zero "
-    "_MeasuredBackward FractionalMaxPool2D FractionalMaxPool3D MatMul4BitBackward MatMul8bitFpBackward "
+    "FractionalMaxPool2D FractionalMaxPool3D MatMul4BitBackward MatMul8bitFpBackward "
     "MatMul8bitLtBackward HQQMatmulCachedDeqBackward HQQMatmulNoCacheDeqBackward HQQMatmulNoCacheMulBackward "
     "QuantizedLinearFunctionBackward WeightQBytesLinearFunctionBackward AWQWeightQBitsLinearFunctionBackward "
     "TinyGemmQBitsLinearFunctionBackward MarlinF8QBytesLinearFunctionBackward MarlinQBitsLinearFunctionBackward "

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit.frozen.backward import RecordedInputs, frozen_backward
-from normxlogit.frozen.conservation import balance, constants_as_leaves
-from normxlogit.frozen.readout import read_out
+from normxlogit.frozen.backward import frozen_backward
+from normxlogit.frozen.forward import Constants, Recording, recorded
+from normxlogit.frozen.proof import balance
+from normxlogit.frozen.readouts import Readout
 
 X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
 
@@ -14,7 +15,7 @@ X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
 def slope_of(function, x):
     """Return the frozen network's Jacobian at x; check that the contributions of x and of constants are the value."""
     leaf = x.clone().requires_grad_()
-    with RecordedInputs():
+    with Recording():
         value = function(leaf.clone())
     torch.testing.assert_close(value.detach(), function(x.clone()), atol=0, rtol=0)
     assert_conserved(function, x)
@@ -24,9 +25,9 @@ def slope_of(function, x):
 
 
 def assert_conserved(function, x):
-    with constants_as_leaves(nn.Module()) as constants:
-        flowing, readout = read_out(x[None], axes=(0, 1, *range(2, x.ndim + 1)))
-        value = function(flowing[0])
+    constants, readout = Constants(nn.Module()), Readout()
+    with recorded(nn.Module(), constants=constants):
+        value = function(readout.read(x, enters=True))
     weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(1)).to(value)
-    sums = balance((value * weights).sum(), [readout.leaf], constants)
+    sums = balance((value * weights).sum(), [readout], constants)
     assert sums.inputs + sum(sums.bias.values()) == pytest.approx(sums.answer, abs=1e-5 * max(1, sums.size))

@@ -6,10 +6,10 @@ import torch
 from normxlogit import ALL
 from normxlogit.copies.clone import clone
 from normxlogit.copies.run import Site, run, tensor_of
-from normxlogit.frozen import runner
+from normxlogit.frozen import frozen_model
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readout import Place
+from normxlogit.frozen.readouts import Place
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import BatchTargets, resolve
 from tests import tiny
@@ -82,9 +82,9 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:1]], ids=["several", "alone"])
 def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(texts, monkeypatch):
     task, batch = made("llama", "CausalLM", texts)
-    passes, expected, answer, prove = [], [], TaskModel.answer, runner.prove_conservation
+    passes, expected, answer, prove = [], [], TaskModel.answer, frozen_model.prove_conservation
     monkeypatch.setattr(TaskModel, "answer", lambda self, *a, **k: passes.append(a) or answer(self, *a, **k))
-    monkeypatch.setattr(runner, "prove_conservation", lambda *a: expected.append(a[1].detach()) or prove(*a))
+    monkeypatch.setattr(frozen_model, "prove_conservation", lambda *a: expected.append(a[1].detach()) or prove(*a))
     FrozenModel.of(task).run(batch, EMBEDDINGS)
     assert len(passes) == (len(texts) > 1), "what the model said to the first text that it read alone is known"
     with torch.no_grad():
@@ -107,16 +107,16 @@ def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeyp
     target = resolve(task.task, frozen.run(batch, EMBEDDINGS), None)
     kept = frozen.contributions(frozen.run(batch, EMBEDDINGS), target, EMBEDDINGS).values[EMBEDDINGS[0]]
     calls = []
-    inside = frozen.module.get_submodule(sorted(frozen._passes.layers)[-1])
+    inside = frozen.module.get_submodule(sorted({output.path for output in task.parts.outputs})[-1])
     kind = type(inside)
     forward = kind.forward
     monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(0) or forward(self, *a, **k))
     counts = []
     for longest in (batch.mask.numel(), batch.mask.numel() - 1):
-        monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", longest)
+        monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", longest)
         frozen_pass, before = frozen.run(batch, EMBEDDINGS), len(calls)
         again = frozen.contributions(frozen_pass, target, EMBEDDINGS).values[EMBEDDINGS[0]]
         torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)
         counts.append(len(calls) - before)
     assert counts[0] == 0, "all that the backward pass needs was kept"
-    assert counts[1] == len(frozen._passes.layers), "the layers ran again"
+    assert counts[1] == len(task.parts.outputs), "the layers ran again"

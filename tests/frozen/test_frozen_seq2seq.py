@@ -4,8 +4,8 @@ import pytest
 
 from normxlogit import MethodError, UnsupportedModelError
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readout import SOURCE, WORDS, Side
-from normxlogit.inputs.encoder import append_tokens
+from normxlogit.frozen.readouts import SOURCE, WORDS, Side
+from normxlogit.inputs.alignment import append_tokens
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
 from tests.tasks.test_seq2seq import begin, writer

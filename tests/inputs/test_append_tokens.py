@@ -4,7 +4,8 @@ from tokenizers import Tokenizer, decoders, models
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
-from normxlogit.inputs.encoder import Encoder, append_tokens
+from normxlogit.inputs.alignment import append_tokens
+from normxlogit.inputs.encoder import Encoder
 from tests import tiny
 
 

@@ -8,7 +8,6 @@ from tokenizers import Tokenizer, models
 
 from normxlogit import InputError
 from normxlogit.inputs.encoder import Encoder, private_tokenizer
-from normxlogit.inputs.encoding import word_indices
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5
@@ -105,7 +104,7 @@ def test_the_smallest_of_all_limits_holds():
 def test_a_mask_typed_into_the_text_is_no_special_token():
     (found,) = encoder()(["the [MASK] sat"])
     assert found.special == (True, False, False, False, True)
-    assert found.word_ids == (None, 0, 1, 2, None)
+    assert found.offsets == ((0, 0), (0, 3), (4, 10), (11, 14), (0, 0))
 
 
 def test_texts_of_which_nothing_is_left():
@@ -115,7 +114,3 @@ def test_texts_of_which_nothing_is_left():
     bare = encoder(tiny.tokenizer_for("gpt2"))
     with pytest.raises(InputError, match="input 0 is empty after tokenisation"):
         bare(["\x00\u200b"])
-
-
-def test_a_token_on_two_words_belongs_to_the_first():
-    assert word_indices([0, 0], [(0, 5), (5, 8)], [0, 0], ("ab cd ef", "")) == (0, 2)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 import normxlogit
 from normxlogit import ALL, DataError, Explainer, Predictions, UnsupportedModelError, attribute
-from normxlogit.frozen import runner
+from normxlogit.frozen import frozen_model
 from tests import tiny
 from tests.contract.compare import total
 from tests.corpus.corpora import results
@@ -189,7 +189,7 @@ def test_alone_in_a_batch_in_windows_in_a_thread_and_from_own_outputs(family, ki
     np.testing.assert_allclose(in_thread[0].scores, alone[2].scores, rtol=1e-4, atol=1e-5)
     alone[2].save(tmp_path / "a.json")
     assert normxlogit.load(tmp_path / "a.json") == alone[2]
-    monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", 4)  # layers run again in the backward pass
+    monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", 4)  # layers run again in the backward pass
     a = Explainer(model, tokenizer)(TEXT, method=method)
     np.testing.assert_allclose(a.scores, alone[2].scores, rtol=1e-4, atol=1e-5)
     if kind == "SequenceClassification":

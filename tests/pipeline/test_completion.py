@@ -70,11 +70,11 @@ def test_targets_and_contrast():
     each = explainer.explain_completion(PROMPT, completion, targets=["mat", cat, "a"], method="normxlogit")
     np.testing.assert_allclose(each.scores, by_hand(model, ids, start, [mat, cat, a]), rtol=2e-3, atol=1e-3)
     assert [t.name for t in each.targets] == ["mat", "cat", "a"]
-    less = explainer.explain_completion(PROMPT, completion, contrast="mat", method="normxlogit")
+    less = explainer.explain_completion(PROMPT, completion, contrast=mat, method="normxlogit")
     np.testing.assert_allclose(less.scores, by_hand(model, ids, start, contrast=mat), rtol=2e-3, atol=2e-3)
     assert less.targets[0].contrast == "mat"
     assert less.notes == base.notes == ()
-    own = explainer.explain_completion(PROMPT, completion, contrast="cat", method="normxlogit")
+    own = explainer.explain_completion(PROMPT, completion, contrast=cat, method="normxlogit")
     assert not own.scores[1].any(), "the second token is the contrast itself"
     assert own.notes == ("'cat' is both target and contrast: their difference is zero at every token",)
     np.testing.assert_allclose(less.scores, base.scores - one.scores, rtol=1e-3, atol=1e-3)

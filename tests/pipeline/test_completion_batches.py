@@ -27,9 +27,9 @@ def same(one, other):
 def test_every_method_takes_completions_in_batches(method):
     explainer, alone = explainer_for(), explainer_for()
     after = [" and bad", ".", " cat is here", [7, 8, 9, 10]]
-    many = explainer.explain_completion(PROMPTS, after, method=method, contrast="the")
+    many = explainer.explain_completion(PROMPTS, after, method=method, contrast=tiny.VOCABULARY["the"])
     for found, prompt, completion in zip(many, PROMPTS, after, strict=True):
-        same(found, alone.explain_completion(prompt, completion, method=method, contrast="the"))
+        same(found, alone.explain_completion(prompt, completion, method=method, contrast=tiny.VOCABULARY["the"]))
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import transformers
 from transformers.models.t5 import modeling_t5
 
 from normxlogit import Attribution, Citations, DataError, Explainer, MethodError
-from normxlogit.frozen import runner
+from normxlogit.frozen import frozen_model
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readout import SOURCE, WORDS
+from normxlogit.frozen.readouts import SOURCE, WORDS
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from tests import tiny
@@ -87,7 +87,7 @@ def held_rms(self, x):
     return self.weight * (x * (x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon).rsqrt().detach())
 
 
-@pytest.mark.parametrize(("contrast", "layer"), [(None, 0), ("mat", 0), (None, 1)])
+@pytest.mark.parametrize(("contrast", "layer"), [(None, 0), (tiny.VOCABULARY["mat"], 0), (None, 1)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attention_held(
     family, contrast, layer, monkeypatch
@@ -181,7 +181,7 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
     explainer, kept, found = explainer_for(family), {}, {}
     explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
     for long in (10_000, 1):
-        monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", long)
+        monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", long)
         with shapes_kept() as shapes:
             encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
             batch = explainer._language_model.batch([encoding], [0], encode_sources=False)

@@ -50,8 +50,8 @@ def test_layers_contrast_and_rows_that_end_early():
     many = explainer.from_outputs(inputs, outputs, layers=[1, 3], contrast="the")
     assert len(many[0]) == 1
     for found, prompt in zip(many, ["bad", PROMPTS[1]], strict=True):
-        ids = found.token_ids[found.prompt_tokens :]
-        alone = explainer.explain_completion(prompt, ids, layers=[1, 3], contrast="the", method="normxlogit")
+        ids, the = found.token_ids[found.prompt_tokens :], tiny.VOCABULARY["the"]
+        alone = explainer.explain_completion(prompt, ids, layers=[1, 3], contrast=the, method="normxlogit")
         np.testing.assert_allclose(found.scores, alone.scores, atol=2e-3)
 
 

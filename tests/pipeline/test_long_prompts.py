@@ -9,9 +9,9 @@ import torch
 import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
-from normxlogit.frozen import frozen_model, runner
-from normxlogit.frozen.readout import Place
-from normxlogit.frozen.runner import FrozenRunner
+from normxlogit.frozen import entries, frozen_model
+from normxlogit.frozen.frozen_model import FrozenModel
+from normxlogit.frozen.readouts import Place
 from normxlogit.model.task_model import TaskModel
 from tests import tiny, vlm
 from tests.autograd import shapes_kept
@@ -38,7 +38,7 @@ def explainer_for(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
     plain = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
-    monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", 1)
+    monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", 1)
     spared = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
     scale = np.abs(plain.scores).max()
     np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5 * scale)
@@ -47,7 +47,7 @@ def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
 
 def test_only_what_layers_are_given_is_kept(monkeypatch):
     def kept(long):
-        monkeypatch.setattr(runner, "MAX_TOKENS_KEPT", long)
+        monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", long)
         explainer = explainer_for("llama")
         model = explainer._model
         frozen, batch = frozen_model.FrozenModel.of(model), model.batch(explainer.encode([PROMPT]), [0])
@@ -65,10 +65,10 @@ def test_layers_under_a_picture_run_again_and_find_no_keys_of_the_first_run(make
     """The configurations of some of these models are the only place where the cache of keys can be switched off."""
     model, processor = make()
     messages, written = vlm.question(vlm.picture()), "the cat is red"
-    is_long, seen = FrozenRunner._is_long, []
+    is_long, seen = FrozenModel._is_long, []
 
     def explained(change):
-        monkeypatch.setattr(FrozenRunner, "_is_long", change)
+        monkeypatch.setattr(FrozenModel, "_is_long", change)
         return Explainer(model, processor).explain_completion(messages, written)
 
     def keeping_everything(self, batch):
@@ -99,7 +99,7 @@ def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
         return explainer_for(name) if name != "t5" else tiny.explainer("t5", "Seq2SeqLM")
 
     whole = explainer().explain_completion(PROMPT, AFTER)
-    monkeypatch.setattr(runner, "PROOF_TOKENS", 4)
+    monkeypatch.setattr(entries, "PROOF_TOKENS", 4)
     read, answer = [], TaskModel.answer
 
     def noted(self, inputs, *args, **options):

@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from normxlogit.render.html import FAINT
+from normxlogit.render.charts import FAINT
 from normxlogit.render.latex import shade
 from tests.factories import all_labels, make_attribution
 from tests.render.test_html import luminance

@@ -54,7 +54,7 @@ def test_a_piece_that_stands_there_twice_or_never(piece, times):
         located(piece, TEXT)
 
 
-def test_a_tokenizer_without_offsets_has_no_characters():
+def test_tokens_without_offsets_have_no_characters():
     (encoding,) = encodings(TEXT)
-    with pytest.raises(InputError, match="needs the original text and a tokenizer that reports offsets"):
+    with pytest.raises(InputError, match="needs the text and the character offsets of its tokens"):
         locate([replace(encoding, offsets=None)], "sat")

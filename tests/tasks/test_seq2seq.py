@@ -29,7 +29,7 @@ def writer(family):
 
 def begin(model, source):
     model.refresh()
-    return model.task.read_prompt(model, ReadPrompt(source, None), special=True)
+    return model.task.read_prompt(model, ReadPrompt(source, None))
 
 
 @pytest.mark.parametrize("family", list(CONFIGS))

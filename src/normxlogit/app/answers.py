@@ -82,6 +82,7 @@ class App:
         contrast: str | None = None,
         every_layer: bool = False,
         words: bool = True,
+        leave_out: str | None = None,
     ) -> Shown:
         """Explain a text by one or several methods.
 
@@ -94,6 +95,7 @@ class App:
             contrast: A label or token to subtract; empty for none.
             every_layer: Whether to give scores for each layer.
             words: Whether to show words, where they can be told, or tokens.
+            leave_out: Words to leave out, separated by commas; empty for those of the highest scores.
 
         Raises:
             NormXLogitError: If something typed does not fit; of several methods, if none works on the model.
@@ -121,7 +123,8 @@ class App:
                 continue
             forward_seconds.append(_forward_seconds(explainer, model_input))
             if len(method_list) == 1 and not every_layer:  # verified in a second call, which is not timed
-                result = explainer(model_input, **options | {"method": method, "verify": VERIFIED})
+                named = [part.strip() for part in (leave_out or "").split(",") if part.strip()]
+                result = explainer(model_input, **options | {"method": method, "verify": named or VERIFIED})
             results.append(result)
             costs_by_method.append((method.info.passes, seconds))
             if curve := _curve(explainer, result, method.spec):

@@ -146,14 +146,19 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
                 with gr.Row():
                     layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
                     live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
+                leave_out = gr.Textbox(
+                    label="Leave out",
+                    info="Words, separated by commas; those of the highest scores if empty",
+                    elem_id="leave_out",
+                )
                 with gr.Accordion("Second text, for models of pairs", open=False):
                     pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
         result = _result(_example(app, initial_methods), "explained")
-    fields = [text, pair, model, methods, target, contrast, layers, words]
+    fields = [text, pair, model, methods, target, contrast, layers, words, leave_out]
     latest = Latest()
 
     def explain(request: gr.Request, *values: Any) -> Any:
-        text, pair, model, methods, target, contrast, layers, words = values
+        text, pair, model, methods, target, contrast, layers, words, leave_out = values
 
         def work() -> Any:
             return shown(
@@ -166,6 +171,7 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
                     contrast=contrast,
                     every_layer=bool(layers),
                     words=words == "words",
+                    leave_out=leave_out,
                 ),
                 "Explanation",
             )

@@ -252,8 +252,7 @@ def attribute(
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, batch_tokens=batch_tokens)
         if kind is Predictions:
             job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
-            has_words = explainer.task_model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
-            job_settings.setdefault("words", bool(has_words))
+            job_settings.setdefault("words", explainer.task_model.task.reads_tokens)
         cluster = None
         if engine == "ray":
             from ..corpus.ray_engine import Cluster

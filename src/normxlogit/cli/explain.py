@@ -63,9 +63,10 @@ def explain(
     verify: Annotated[
         str | None,
         typer.Option(
-            metavar="N",
-            help="Run the model again without this many of the words of the highest scores; auto: look among all "
-            "words for a set that changes the answer. 5 where one method is drawn, otherwise 0.",
+            metavar="N|KIND|WORDS",
+            help="Run the model again without this many of the words of the highest scores (auto: look among all for a "
+            "set that changes the answer), without each sentence or paragraph, or without words separated by commas. "
+            "5 where one method is drawn, otherwise 0.",
         ),
     ] = None,
     words: Annotated[
@@ -213,13 +214,13 @@ def _explain(
 
 
 def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | None]", inputs: Sequence[str]) -> Any:
-    """Return how many words are removed to verify an explanation.
+    """Return what is removed to verify an explanation.
 
     By default some are where a person reads the result of one method, and none otherwise.
     """
     if verify is None:
         return VERIFIED if kind not in ("json", "csv") and len(methods) == 1 and len(inputs) <= MANY else 0
-    return options.verify_count(verify)
+    return options.verified_units(verify)
 
 
 def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool | None, output: Path | None) -> None:

@@ -43,7 +43,13 @@ def generate(
     target: Annotated[
         str | None, typer.Option(help="A token to explain at every place; by default each generated token itself.")
     ] = None,
-    contrast: Annotated[str | None, typer.Option(help="A token to subtract: why this and not that.")] = None,
+    contrast: Annotated[
+        str | None,
+        typer.Option(
+            help="Another answer (mind its first space): what of the prompt makes the whole one likelier than this. "
+            "With --target a token to subtract at every place."
+        ),
+    ] = None,
     layers: options.LayerNumbers = None,
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
@@ -67,13 +73,16 @@ def generate(
     media += [{"type": "audio", "audio": path} for path in audio or ()]
     if media:
         request = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
-    keywords: dict[str, Any] = {"layers": layers_of(layers), "verify": options.verify_count(verify)}
+    keywords: dict[str, Any] = {"layers": layers_of(layers), "verify": options.verified_units(verify)}
     with quiet():
         from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets
 
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        keywords |= typed_targets(explainer._model.task, [] if target is None else [target], contrast)
+        if target is None:
+            keywords["contrast"] = contrast or None
+        else:
+            keywords |= typed_targets(explainer._model.task, [target], contrast)
         if completion is None:
             with status("generating, and explaining each token"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)

@@ -86,17 +86,20 @@ MethodName = Annotated[
 ]
 Targets = Annotated[
     list[str] | None,
-    typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
+    typer.Option(
+        help="A label, the next words of a language model, or the number of one; the prediction if none is given; may "
+        "be repeated."
+    ),
 ]
 AllLabels = Annotated[bool, typer.Option("--all-labels", help="Explain every label.")]
-Contrast = Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")]
+Contrast = Annotated[str | None, typer.Option(help="Label or words to subtract: why this and not that.")]
 LayerNumbers = Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')]
 VerifyCount = Annotated[
     str | None,
     typer.Option(
-        metavar="N",
-        help="Run the model again without this many of the words (regions, moments) of the highest scores; auto: five, "
-        "or more.",
+        metavar="N|KIND|WORDS",
+        help="Run the model again without this many of the words (regions, moments) of the highest scores (auto: five, "
+        "or more), without each sentence, paragraph or message, or without words separated by commas.",
     ),
 ]
 MaxNewTokens = Annotated[int, typer.Option(min=1, help="Most tokens to generate.")]
@@ -161,16 +164,24 @@ def load(
 
 
 def verify_count(text: str | None) -> Any:
-    """Parse `--verify` for `Explainer`.
+    """Parse `--verify` of a command that cites.
 
     Raises:
         InputError: If it is neither a number nor "auto".
     """
-    if text is None or text == AUTO:
+    value = verified_units(text)
+    if not (value is None or value == AUTO or isinstance(value, int)):
+        raise InputError(f"--verify takes a number or 'auto', not {one_line(text or '')!r}")
+    return value
+
+
+def verified_units(text: str | None) -> Any:
+    """Parse `--verify`: a number, "auto", a kind of unit, or words separated by commas."""
+    if text is None or text in (AUTO, "word", "sentence", "paragraph", "message"):
         return text
-    if not (text.isascii() and text.isdecimal() and len(text) <= DIGITS):
-        raise InputError(f"--verify takes a number or 'auto', not {one_line(text)!r}")
-    return int(text)
+    if text.isascii() and text.isdecimal() and len(text) <= DIGITS:
+        return int(text)
+    return [words.strip() for words in text.split(",")]
 
 
 def required(value: str, what: str) -> None:

@@ -34,6 +34,7 @@ def similarity(
     kind = output_format or format_for(output)
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, task="embedding", pooling=pooling)
-        results = explainer.similarity(first, others, method=method, matrix=matrix, verify=options.verify_count(verify))
+        verified = options.verified_units(verify)
+        results = explainer.similarity(first, others, method=method, matrix=matrix, verify=verified)
         from ..render.builders.similarity import ranking_blocks
     deliver_result(results, kind, output, None if len(results) == 1 else [ranking_blocks(results)])

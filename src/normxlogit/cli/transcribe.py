@@ -32,6 +32,6 @@ def transcribe(
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         with status("transcribing, and explaining each token"):
             result = explainer.generate(
-                sound, max_new_tokens=max_new_tokens, method=method, verify=options.verify_count(verify)
+                sound, max_new_tokens=max_new_tokens, method=method, verify=options.verified_units(verify)
             )
     deliver_result(result, kind, output)

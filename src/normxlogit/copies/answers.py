@@ -49,9 +49,9 @@ class _LogitsOfProbabilities(torch.autograd.Function):
         return positive.log() - complements.log() if independent else positive.log()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
         (slope,) = ctx.saved_tensors
-        return gradient / slope, None
+        return grad_outputs[0] / slope, None
 
 
 class Normaliser(NamedTuple):

@@ -4,8 +4,8 @@ Some models change their own state in a forward pass: rotary embeddings grow wit
 switches its implementation after a short one. That would change the answer to the next text, in this thread or another.
 So each pass leases a copy of its own, and a copy that was changed is not leased again.
 
-A lease lasts for one pass, not for a method's whole call: the head is called between a frozen pass and its backward
-pass.
+A lease lasts for one forward pass, not for a method's whole call: a backward pass needs the graph, not the copy. Layers
+that run again in it do so on a copy that is no pool's.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping

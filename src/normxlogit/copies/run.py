@@ -6,7 +6,7 @@ Hooks are registered here and nowhere else, for one pass, and are removed when i
 one pass is seen by another, and no thread needs a state of its own: a copy is run by one thread at a time (see `pool`).
 
 The backward pass outlives `run`: what runs again in it, as layers under gradient checkpointing do, runs without these
-hooks. `FrozenRunner.forward` therefore refuses to replace anything inside such layers.
+hooks. `FrozenModel` therefore keeps layers as they are in whose inside something is replaced.
 """
 
 import contextlib

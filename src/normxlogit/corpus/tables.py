@@ -140,14 +140,17 @@ def _batch_columns(
 def _token_columns(model: TaskModel, encodings: EncodingColumns) -> dict[str, Any]:
     """Return the columns of R texts' N tokens: names, ids, offsets, and sequence ids of pairs."""
     arrow, bounds = arrow_module(), encodings.bounds
-    spans: Any = [None] * len(encodings)
-    if encodings.offsets is not None:
-        pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))  # (N * 2,)
-        spans = _lists(arrow.FixedSizeListArray.from_arrays(pairs, 2), bounds)
+    spans, words = (
+        [None] * len(encodings)
+        if pairs is None
+        else _lists(arrow.FixedSizeListArray.from_arrays(arrow.array(pairs.ravel().astype(np.int32)), 2), bounds)
+        for pairs in (encodings.offsets, encodings.words)  # (N, 2)
+    )
     return {
         "units": _lists(_names(model, encodings.ids, readable=True), bounds),
         "unit_ids": _lists(encodings.ids.astype(np.int32), bounds),
         "spans": spans,
+        "word_spans": words,
         "sequence_ids": _lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL), bounds),
     }
 
@@ -236,8 +239,8 @@ def _positions(scored: ScoreColumns) -> FloatArray:
 def _notes(
     model: TaskModel, encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]
 ) -> list[list[str]]:
-    """Return the notes of each text: on its encoding, on a contrast equal to the target, and on attention sinks."""
-    notes = [list(encodings.notes.get(i, ())) for i in range(len(encodings))]
+    """Return the notes of each text: on its encoding, the model, a contrast equal to the target, and sinks."""
+    notes = [[*encodings.notes.get(i, ()), *model.notes] for i in range(len(encodings))]
     if scored.contrast is not None:
         contrast = int(scored.contrast[0])
         name = model.task.output_name(contrast)
@@ -316,6 +319,7 @@ def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str
 def _words(encoding: Encoding, scores: FloatArray, merge: Merge) -> dict[str, Any]:
     """Return the words of a text and their scores, merged from token scores, (K, L, T)."""
     texts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
-    words = merge_words(scores, texts, encoding.offsets or (), encoding.sequence_ids, merge)
+    offsets, sequences = encoding.offsets or (), encoding.sequence_ids
+    words = merge_words(scores, texts, offsets, sequences, merge, split=encoding.words)
     flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
     return {"words": [word.text for word in words], "word_scores": flat}

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
-from ..model.masking import masks
-from ..pipeline.verification import Answer, AnswersWithout, removable_for_task
+from ..leave_out.answers import Answer, TextAnswers
+from ..leave_out.removal import TextRemoval, masks
+from ..leave_out.units import removable_for_task
 from ..results.attribution import Attribution
 
 __all__ = ["COUNTS", "MOST", "DeletionCurve", "Deletions", "delete_words", "deletion_curve", "flips_by_some_word"]
@@ -73,17 +74,16 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
     (encoding,) = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])
     if tuple(encoding.ids) != a.token_ids:
         raise DataError("the tokens of the result are not those that this model reads in its text")
-    parts = removable_for_task(model, a).parts
-    if not parts:
+    order = removable_for_task(model, a).parts  # the highest scored first
+    if not order:
         raise DataError("the text has only special tokens, and nothing to delete")
-    order = sorted(parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
     counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
     queries = [  # the index of the only text, and the tokens to delete from it
         (0, tuple(sorted(token for part in ranked[:n] for token in part.tokens)))
         for ranked in (order, order[::-1])
         for n in counts
     ]
-    values = [answer.value for answer in AnswersWithout(model, [encoding], [a], masked=masks(model))(queries)]
+    values = [answer.value for answer in TextAnswers(model, [encoding], [a], masked=masks(model))(queries)]
     return DeletionCurve(
         target=a.target.name,
         quantity="value" if a.target.kind == "value" else "probability",
@@ -115,7 +115,7 @@ class Deletions(NamedTuple):
     falls: npt.NDArray[np.float64]
 
 
-def delete_words(answers: AnswersWithout, attributions: Sequence[Attribution]) -> Deletions:
+def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> Deletions:
     """Delete the words of the highest scores from texts, one after the other.
 
     Args:
@@ -123,11 +123,9 @@ def delete_words(answers: AnswersWithout, attributions: Sequence[Attribution]) -
         attributions: Explanations of the texts, one score for each token.
     """
     model = answers.model
-    queries: list[tuple[int, tuple[int, ...]]] = []  # a text, and the tokens to delete from it
+    queries: list[TextRemoval] = []
     for text, attribution in enumerate(attributions):
-        order = sorted(
-            removable_for_task(model, attribution).parts, key=lambda part: -part.score
-        )  # stable: ties go to the earlier one
+        order = removable_for_task(model, attribution).parts  # the highest scored first
         queries += [
             (text, tuple(sorted(token for part in order[:count] for token in part.tokens)))
             for count in range(min(MOST, len(order)) + 1)
@@ -145,7 +143,7 @@ def delete_words(answers: AnswersWithout, attributions: Sequence[Attribution]) -
     return Deletions(flips, falls)
 
 
-def flips_by_some_word(answers: AnswersWithout, attributions: Sequence[Attribution]) -> npt.NDArray[np.bool_]:
+def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]) -> npt.NDArray[np.bool_]:
     """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all.
 
     No method's first word can change more of them.

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from ..errors import DataError, InputError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
+from ..leave_out.answers import TextAnswers
+from ..leave_out.outcomes import Outcomes, in_batches
+from ..leave_out.removal import TextRemoval, tokens_removed
 from ..methods import Method, method_named
-from ..methods.perturbation import PerturbedAnswers
-from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
-from ..pipeline.verification import AnswersWithout
 from ..results.attribution import Attribution
 from ..results.gold import read_gold
 from ..results.storage.schema import Number
@@ -215,7 +215,7 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
 def measure_attributions(
     explainer: Explainer,
     attributions: Sequence[Attribution],
-    labels: Sequence[float],
+    labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
 ) -> Measurement:
@@ -224,7 +224,7 @@ def measure_attributions(
     Args:
         explainer: The model that classifies the perturbed texts.
         attributions: Results with one score for each token, and with their texts.
-        labels: Gold labels.
+        labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
 
     Raises:
@@ -256,7 +256,7 @@ def _with_flips(
     return replace(measured, falls=deletions.falls, flips=deletions.flips, flippable=flippable)
 
 
-class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
+class PredictionsWithout(Outcomes[TextRemoval, Floats]):
     """A model's answers to texts without some of their tokens, each distinct text run once.
 
     Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or
@@ -276,18 +276,18 @@ class PredictionsWithout(PerturbedAnswers[tuple[int, tuple[int, ...]], Floats]):
             rows: Floats = (logits if probabilities is None else probabilities).double().cpu().numpy()  # (B, C)
             return rows
 
-        super().__init__(model, lambda key: remove_tokens(model, encodings[key[0]], key[1]), read)
-        self._encodings = encodings
-        self._without_words: AnswersWithout | None = None
+        super().__init__(in_batches(model, tokens_removed(model, encodings), read))
+        self.model, self._encodings = model, encodings
+        self._without_words: TextAnswers | None = None
 
-    def without_words(self, attributions: Sequence[Attribution]) -> AnswersWithout:
+    def without_words(self, attributions: Sequence[Attribution]) -> TextAnswers:
         """Return the answers to the same texts without deleted words; all methods explain the same predictions.
 
         Args:
             attributions: Explanations of the texts.
         """
         if self._without_words is None:
-            self._without_words = AnswersWithout(self.model, self._encodings, attributions)
+            self._without_words = TextAnswers(self.model, self._encodings, attributions)
         return self._without_words
 
 
@@ -295,7 +295,7 @@ def measure(
     answers: PredictionsWithout,
     encodings: Sequence[Encoding],
     scores: TokenScores,
-    labels: Sequence[float],
+    labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
 ) -> Measurement:
@@ -305,7 +305,7 @@ def measure(
         answers: The model's answers to the texts without some of their tokens.
         encodings: The N texts.
         scores: One score for each token of each text, higher for more important.
-        labels: Gold labels.
+        labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
     """
     regression = answers.model.task.target_kind == "value"
@@ -451,15 +451,18 @@ def _values(labels: Sequence[GoldLabel]) -> list[float]:
 
 def _class_marks(labels: Sequence[GoldLabel], class_names: list[str]) -> list[list[float]]:
     """Return a 1 for each gold label and a 0 for each other label of the model, (N, C)."""
+    # A negative number is not an index; it is refused below, as a missing label is.
+    labels_or_none = [None if isinstance(label, int | float) and label < 0 else label for label in labels]
     try:
-        gold_labels = read_gold(labels, enumerate(class_names))
+        gold_labels = read_gold(labels_or_none, enumerate(class_names))
     except InputError as error:
         raise DataError(str(error)) from None
     rows = []
     for index, gold in enumerate(gold_labels):
         indices = [class_names.index(of.name) if of.name in class_names else of.id for of in gold]
         known = [i for i in indices if i is not None and i < len(class_names)]
-        if len(known) < len(gold):
+        may_be_empty = isinstance(labels[index], Sequence) and not isinstance(labels[index], str)
+        if len(known) < len(gold) or not (gold or may_be_empty):
             label_names = ", ".join(f"{i} {name}" for i, name in enumerate(class_names))
             raise DataError(f"example {index} has label {labels[index]}; the model knows {label_names}")
         rows.append([float(i in known) for i in range(len(class_names))])

@@ -1,15 +1,35 @@
-"""Each token's contribution to the logits of a frozen pass, from backward passes through it."""
+"""Each token's contribution to the answers of a frozen pass, from backward passes through it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from .backward import BACKPROPAGATED_AT_ONCE, frozen_backward
-from .readout import Place, Readout, Side
-from .runner import FrozenPass
+from ..copies.non_finite import mean_logit
+from ..model.forward_pass import ForwardPass
+from .backward import frozen_backward
+from .forward import Recording
+from .readouts import Place, Readout, Side
+
+BACKPROPAGATED_AT_ONCE = 8
+"""Quantities that are backpropagated together; each needs memory for its own gradients."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenPass(ForwardPass):
+    """A frozen forward pass with its graph, which ends when the pass does.
+
+    Attributes:
+        readouts: By place, where contributions can be read.
+        entries: Those at which the input enters the graph.
+        answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
+    """
+
+    readouts: dict[Place, Readout]
+    entries: Sequence[Readout]
+    answer: Tensor
 
 
 @dataclass(frozen=True)
@@ -30,7 +50,7 @@ class Contributions:
 
 
 def contributions(
-    answer: Tensor, frozen: FrozenPass, places: Sequence[Place], read_positions: Tensor | None = None
+    answer: Tensor, run: FrozenPass, places: Sequence[Place], read_positions: Tensor | None = None
 ) -> Contributions:
     """Return each token's contributions to K quantities of a frozen pass, from a backward pass for each.
 
@@ -39,97 +59,105 @@ def contributions(
 
     Args:
         answer: The quantities with their graph, (B, K).
-        frozen: The pass; it can be backpropagated through once, unless the caller ran it.
+        run: The pass; it can be backpropagated through once, unless the caller ran it.
         places: Where contributions are read.
         read_positions: The token that each quantity is read from, (B, K), negative for several; None if not known.
     """
-    sums, by_place = answer.sum(0), frozen.readouts  # (K,)
+    sums, keep = answer.sum(0), run.outputs is not None  # (K,)
+    by_side = {side: [r for place, r in run.readouts.items() if place.side is side] for side in Side}
+    sinks = {side: _sinks_at_any(readouts) for side, readouts in by_side.items() if readouts}
+    some_sinks = any(readout.sinks is not None for readout in run.readouts.values())
+    read = {place: readout for place, readout in run.readouts.items() if place in places or readout.sinks is not None}
     with ExitStack() as stack:
-        stack.enter_context(frozen_backward(sums, frozen.entries))
-        of_source = [readout for place, readout in by_place.items() if place.side is Side.SOURCE]
-        of_text = [readout for place, readout in by_place.items() if place.side is Side.TEXT]
-        source_sinks = [_sinks_at_any(of_source)] if of_source else []  # (B, S)
-        text_sinks = _sinks_at_any(of_text)  # (B, T)
-        if read_positions is None and bool(text_sinks.any()):
-            read_positions = _read_positions(sums, frozen)  # (B, K)
-        groups = list(_groups(len(sums), read_positions, text_sinks))
-        readouts = {place: readout for place, readout in by_place.items() if place in places or _has_sinks(readout)}
-        for readout in readouts.values():
+        stack.enter_context(frozen_backward(sums, [edge for entry in run.entries for edge in entry.edges]))
+        if read_positions is None and some_sinks:
+            read_positions = _read_positions(sums, run)  # (B, K)
+        groups = list(_groups(len(sums), read_positions, sinks[Side.TEXT] if some_sinks else None))
+        for readout in read.values():
             stack.enter_context(readout.detaching())
-        leaves = [readout.leaf for readout in readouts.values()]
-        token_values: dict[Place, list[Tensor]] = {place: [] for place in readouts}  # (k, B, T) of each group
-        sink_values: dict[Place, list[Tensor]] = {place: [] for place in readouts}  # (k, B)
-        for group_index, (group, exempt) in enumerate(groups):
-            _choose_detached(readouts, exempt)
-            gradients = _gradients(sums[group], leaves, retain=group_index < len(groups) - 1 or frozen.lease is None)
-            for (place, readout), gradient in zip(readouts.items(), gradients, strict=True):
-                values = readout.contributions(gradient)  # (k, B, T)
-                detached = torch.zeros_like(values, dtype=torch.bool) if readout.detached is None else readout.detached
-                token_values[place].append(values.masked_fill(detached, 0.0))
-                sink_values[place].append((values * detached).sum(-1))
+        values = {place: list[Tensor]() for place in read}  # (k, B, T) of each group
+        of_sinks = {place: list[Tensor]() for place in read}  # (k, B)
+        for number, (group, exempt) in enumerate(groups):
+            for place, readout in read.items():
+                readout.detached = readout.sinks
+                if readout.sinks is not None and exempt is not None and place.side is Side.TEXT:
+                    readout.detached = readout.sinks & ~exempt
+            found = _gradients(sums[group], list(read.values()), retain=keep or number < len(groups) - 1)
+            for (place, readout), each in zip(read.items(), found, strict=True):
+                held = readout.detached
+                values[place].append(each if held is None else each.masked_fill(held, 0.0))
+                of_sinks[place].append(each[..., 0] * 0 if held is None else (each * held).sum(-1))
     # The groups have another order than the quantities.
     order = torch.tensor([k for group, _ in groups for k in group], device=answer.device).argsort()
-    sink_totals = {place: torch.cat(parts)[order].T for place, parts in sink_values.items()}  # (B, K) each
-    never_detached = torch.stack([exempt for _, exempt in groups]).all(0)  # (B, T)
-    tokens = torch.cat([*source_sinks, text_sinks & ~never_detached], -1)
+    totals = {place: torch.cat(parts)[order].T for place, parts in of_sinks.items()}  # (B, K) each
     return Contributions(
         answer.detach(),
-        {place: torch.cat(token_values[place])[order].transpose(0, 1) for place in places},
-        {place: _sum_from(sink_totals, place) for place in places},
-        tokens if bool(tokens.any()) else None,
+        {place: torch.cat(values[place])[order].transpose(0, 1) for place in places},
+        {place: sum((t for p, t in totals.items() if p >= place), torch.zeros_like(totals[place])) for place in places},
+        _sinks_of_any_group(sinks, groups) if some_sinks else None,
     )
 
 
-def _choose_detached(readouts: Mapping[Place, Readout], exempt: Tensor) -> None:
-    """Choose the tokens that the next backward pass detaches: attention sinks, except the exempt tokens of the text."""
-    for place, readout in readouts.items():
-        is_text = place.side is Side.TEXT
-        readout.detached = readout.sinks & ~exempt if readout.sinks is not None and is_text else readout.sinks
-
-
-def _sum_from(totals: dict[Place, Tensor], place: Place) -> Tensor:
-    """Return the sum of the values at a place and after it, (B, K)."""
-    return sum((total for later, total in totals.items() if later >= place), torch.zeros_like(totals[place]))
-
-
-def _gradients(sums: Tensor, leaves: Sequence[Tensor], *, retain: bool) -> list[Tensor]:
-    """Return the gradients of k sums by each leaf, (k, ...) each; zeros if there is no path."""
-    one_hot = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (k, k)
+def _gradients(sums: Tensor, readouts: Sequence[Readout], *, retain: bool) -> list[Tensor]:
+    """Return the contributions at each readout to k sums, (k, B, T) each."""
+    edges = [edge for readout in readouts for edge in readout.edges]
     if len(sums) == 1:
-        single = torch.autograd.grad(sums[0], leaves, retain_graph=retain, allow_unused=True)
-        gradients = [None if gradient is None else gradient[None] for gradient in single]
+        single = torch.autograd.grad(sums[0], edges, retain_graph=retain, allow_unused=True)
+        gradients = iter([None if gradient is None else gradient[None] for gradient in single])
     else:
-        gradients = list(
-            torch.autograd.grad(sums, leaves, one_hot, retain_graph=retain, allow_unused=True, is_grads_batched=True)
-        )
-    shapes = [(len(sums), *leaf.shape) for leaf in leaves]
-    return [
-        leaf.new_zeros(shape) if gradient is None else gradient
-        for leaf, shape, gradient in zip(leaves, shapes, gradients, strict=True)
-    ]
+        eye = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (k, k)
+        several = torch.autograd.grad(sums, edges, eye, retain_graph=retain, allow_unused=True, is_grads_batched=True)
+        gradients = iter(several)
+    found = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
+    return [values.expand(len(sums), -1, -1) for values in found]
 
 
-def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield groups of quantities that are backpropagated together, and the sinks not to detach, (B, T).
+Group = tuple[list[int], Tensor | None]
+"""Quantities that are backpropagated together, and the sinks not to detach, (B, T)."""
+
+
+def _groups(count: int, read_positions: Tensor | None, sinks: Tensor | None) -> Iterator[Group]:
+    """Yield groups of quantities that are backpropagated together.
 
     Args:
         count: K, the number of quantities.
         read_positions: The token that each is read from, (B, K), negative for several; None if it is not known.
-        sinks: Which tokens are attention sinks, (B, T).
+        sinks: Which tokens are attention sinks, (B, T); None if none is.
     """
-    exempt_sinks: dict[int, Tensor] = {}
-    if read_positions is not None:
-        at_sink = sinks.gather(1, read_positions.clamp(min=0).to(sinks.device)).to(read_positions.device)  # (B, K)
-        reads_sink = (read_positions >= 0) & at_sink  # (B, K)
+    exempt: dict[int, Tensor] = {}
+    if read_positions is not None and sinks is not None:
+        positions = read_positions.to(sinks.device)
+        reads_sink = (positions >= 0) & sinks.gather(1, positions.clamp(min=0))  # (B, K)
         for k in reads_sink.any(0).nonzero()[:, 0].tolist():
-            exempt_sinks[k] = torch.zeros_like(sinks)  # (B, T)
-            texts = reads_sink[:, k].nonzero()[:, 0]
-            exempt_sinks[k][texts.to(sinks.device), read_positions[texts, k].to(sinks.device)] = True
-    remaining = [k for k in range(count) if k not in exempt_sinks]
+            exempt[k] = torch.zeros_like(sinks).scatter(1, positions[:, k : k + 1].clamp(min=0), reads_sink[:, k, None])
+    remaining = [k for k in range(count) if k not in exempt]
     for start in range(0, len(remaining), BACKPROPAGATED_AT_ONCE):
-        yield remaining[start : start + BACKPROPAGATED_AT_ONCE], torch.zeros_like(sinks)
-    for k, exempt in exempt_sinks.items():
-        yield [k], exempt
+        yield remaining[start : start + BACKPROPAGATED_AT_ONCE], None
+    for k, tokens in exempt.items():
+        yield [k], tokens
+
+
+def _sinks_at_any(readouts: Sequence[Readout]) -> Tensor:
+    """Return the tokens that are attention sinks at any of several places, (B, T)."""
+    masks = [readout.sinks for readout in readouts if readout.sinks is not None]
+    return torch.stack(masks).any(0) if masks else readouts[0].empty[0].bool()
+
+
+def _sinks_of_any_group(sinks: dict[Side, Tensor], groups: Sequence[Group]) -> Tensor | None:
+    """Return the tokens that were detached for any quantity, (B, T), those of a source first; None if none was."""
+    text = sinks[Side.TEXT]
+    exempt = [torch.zeros_like(text) if tokens is None else tokens for _, tokens in groups]
+    text = text & ~torch.stack(exempt).all(0)  # (B, T)
+    tokens = torch.cat([sinks[Side.SOURCE], text], -1) if Side.SOURCE in sinks else text
+    return tokens if bool(tokens.any()) else None
+
+
+def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
+    """Return the one token of the last layer that each quantity is read from, (B, K), or -1 for several."""
+    last = [run.readouts[max(run.readouts)]]
+    parts = [_gradients(part, last, retain=True)[0] for part in sums.split(BACKPROPAGATED_AT_ONCE)]
+    values = torch.cat(parts)  # (K, B, T)
+    return values.abs().argmax(-1).masked_fill((values != 0).sum(-1) != 1, -1).T
 
 
 def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
@@ -146,24 +174,32 @@ def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
     return last.masked_fill(first != last, -1)
 
 
-def _sinks_at_any(readouts: Sequence[Readout]) -> Tensor:
-    """Return the tokens that are attention sinks at any of several places, (B, T)."""
-    masks = [readout.sinks for readout in readouts if readout.sinks is not None]
-    no_sinks = torch.zeros_like(readouts[0].contributions(readouts[0].leaf), dtype=torch.bool)  # (B, T)
-    return torch.stack(masks).any(0) if masks else no_sinks
+def contrasted_logits(
+    head: Callable[[Tensor], Tensor], states: Tensor, ids: Tensor, contrast: Tensor | None = None
+) -> Tensor:
+    """Return the logits of K entries for each state, minus the contrast's or the mean over the vocabulary, (N, K).
 
+    Each depends on its own state alone, so the head's gradients are taken here, for few states at a time, and no logits
+    are kept for the backward pass: the head of the frozen network is affine, value + <g, state>.
 
-def _has_sinks(readout: Readout) -> bool:
-    """Return whether a token is an attention sink at a place."""
-    return readout.sinks is not None and bool(readout.sinks.any())
-
-
-def _read_positions(sums: Tensor, frozen: FrozenPass) -> Tensor:
-    """Return the one token of the last layer that each quantity is read from, (B, K), or -1 for several."""
-    last_readout = frozen.readouts[max(frozen.readouts)]
-    positions = []
-    for part in sums.split(BACKPROPAGATED_AT_ONCE):
-        gradient = last_readout.contributions(_gradients(part, [last_readout.leaf], retain=True)[0])  # (k, B, T)
-        is_read_from_several = (gradient != 0).sum(-1) != 1  # (k, B)
-        positions.append(gradient.abs().argmax(-1).masked_fill(is_read_from_several, -1))
-    return torch.cat(positions).T  # (B, K)
+    Args:
+        head: Returns the logits, (n, V), of states, (n, H).
+        states: The head's inputs, (N, H), with or without a graph.
+        ids: The vocabulary entries, (N, K).
+        contrast: The entries whose logits are subtracted, (N,).
+    """
+    values, gradients = [], []
+    for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
+        leaf = states[rows].detach().requires_grad_(states.requires_grad)
+        with torch.set_grad_enabled(states.requires_grad), Recording():
+            logits = head(leaf).float()  # (n, V)
+        subtracted = mean_logit(logits) if contrast is None else logits.gather(-1, contrast[rows, None])  # (n, 1)
+        value = logits.gather(-1, ids[rows]) - subtracted  # (n, K)
+        values.append(value.detach())
+        if states.requires_grad:
+            totals = value.sum(0)  # (K,)
+            with frozen_backward(totals, [leaf]):
+                by_target = [torch.autograd.grad(total, leaf, retain_graph=True)[0] for total in totals]  # (n, H) each
+            gradients.append(torch.stack(by_target, 1))
+    answer = torch.cat(values)
+    return answer + ((states - states.detach())[:, None] * torch.cat(gradients)).sum(-1) if gradients else answer

@@ -1,47 +1,66 @@
-"""`FrozenModel`: each token's contribution to the logits of a task model, read at outputs of its modules."""
+"""`FrozenModel`: passes of a task model through its frozen network; the first pass of each kind is proved."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import fields
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from ..copies.pool import private_clone
-from ..copies.run import Replace, merge_replacements, states_of, without_autocast
+from ..copies.memory import reraise_out_of_memory
+from ..copies.pool import Pool, kind_of, private_clone
+from ..copies.run import merge_replacements, run, states_of, without_autocast
 from ..copies.trace import path_of, trace
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
+from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
-from ..parts.headpiece import answer_of
+from ..parts.headpiece import Head, answer_of
 from ..parts.layer_outputs import LayerOutput, layer_outputs
+from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from ..tasks.positions import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
-from .conservation import Balance
-from .contributions import Contributions, contributions, single_read_position
-from .entry_points import EntryPoints
-from .head_answers import contrasted_logits, head_answers
-from .readout import (
-    BATCH_FIRST,
-    MEDIA,
-    SOURCE,
-    WORDS,
-    GivenState,
-    Place,
-    Readout,
-    Side,
-    hold_sinks,
-    layer_readers,
-    read_out,
-    token_norms,
-)
-from .runner import FrozenPass, FrozenRunner, PassGraph, first_text
+from .contributions import Contributions, FrozenPass, contrasted_logits, contributions, single_read_position
+from .entries import EntryPoints, first_text
+from .forward import Constants, checkpointed, recorded, with_constant_weights
+from .proof import Balance, balance, prove_conservation
+from .readouts import BATCH_FIRST, MEDIA, SOURCE, WORDS, Place, Readout, Side, hold_sinks, layer_readers, token_norms
 
 ReadAt = int | Literal["first-half", "middle", "all"]
 """The layers at which contributions are read, see `FrozenGradient`."""
+
+MAX_TOKENS_KEPT = 2048
+"""Passes with more tokens use gradient checkpointing."""
+
+PROOF_ROWS = 7
+"""Vocabulary entries that the proof reads."""
+
+
+class PassGraph(NamedTuple):
+    """The output of a frozen forward pass, with its graph.
+
+    Attributes:
+        readouts: By place, where contributions can be read.
+        entries: Those at which the input enters the graph.
+        answer: The head's input for a language model, (B, T, H), otherwise the logits.
+        hidden: The head's input, (B, T, H); None without a head.
+        embedded: The embedding layer's output, (B, T, H), or why it is not known; None if the model gives none.
+    """
+
+    readouts: dict[Place, Readout]
+    entries: Sequence[Readout]
+    answer: Tensor
+    hidden: Tensor | None
+    embedded: Tensor | UnsupportedModelError | None
+
+
+RunCopy = Callable[..., PassGraph]
+"""Runs a copy of the model once over a batch."""
 
 
 class FrozenModel:
@@ -52,10 +71,12 @@ class FrozenModel:
     """
 
     def __init__(self, model: TaskModel) -> None:
-        self.model = model
-        self.module = model.module
+        self.model, self.module = model, model.module
         self.entry_points = EntryPoints(model)
-        self._passes = FrozenRunner(model)
+        self.pool: Pool[nn.Module] = Pool(model.module, with_constant_weights)
+        self._lock = threading.RLock()
+        self._careful = False
+        self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
         self._source_layers: tuple[LayerOutput, ...] | None = None
 
     @classmethod
@@ -65,6 +86,18 @@ class FrozenModel:
         if cached is None or cached.module is not model.module:
             cached = model.__dict__["_frozen_model"] = cls(model)
         return cast(FrozenModel, cached)
+
+    @property
+    def head(self) -> Head:
+        """The model's head on copies whose weights are constants."""
+        return Head(self.pool, self.model.head.piece)  # type: ignore[arg-type]
+
+    @property
+    def ends_at_head(self) -> bool:
+        """Whether a pass ends with the head's input, so that the logits of a vocabulary need no memory."""
+        return self.model.task.vocabulary and self.model.parts.trunk is not None
+
+    # --- where contributions are read --------------------------------------------------------------------------------
 
     def places(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
         """Return where the contributions of a batch are read.
@@ -84,265 +117,6 @@ class FrozenModel:
         if text_layers != (0,) or self.entry_points.words is None:
             return Place.of_text(text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
-
-    def run(
-        self,
-        batch: Batch,
-        places: Sequence[Place],
-        *,
-        baseline: Tensor | None = None,
-        point: float = 1.0,
-        sink_threshold: float | None = None,
-        predict: bool = True,
-    ) -> FrozenPass:
-        """Run the frozen network once over a batch; its outputs are the model's own.
-
-        Args:
-            batch: The batch.
-            places: Where contributions are read.
-            baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
-            point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
-            sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
-                which is held where it leaves the layer; None holds none.
-            predict: As for `TaskModel.run`.
-
-        Raises:
-            UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
-        """
-        run_at_text = partial(self._run_copy, places=places, sink_threshold=sink_threshold)
-        is_text = baseline is None and point == 1.0
-        if not is_text and WORDS not in places:
-            raise UnsupportedModelError(
-                f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
-                "to them from a baseline; points=1.0 and baseline=zero need none"
-            )
-        run_copy = run_at_text if is_text else partial(run_at_text, baseline=baseline, point=point)
-        entry_place = min(set(places) - {MEDIA})
-        return self._passes.run(batch, entry_place, run_copy, None if is_text else run_at_text, predict=predict)
-
-    def run_given(
-        self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
-    ) -> FrozenPass | None:
-        """Return the caller's pass with gradients as a frozen pass, after proving the model.
-
-        Args:
-            run: The caller's pass, as it was read from `outputs`.
-            outputs: The outputs of the model, with a graph and hidden states.
-            places: Where contributions are read.
-            sink_threshold: As for `run`.
-
-        Returns:
-            None if a place is none of the hidden states, or the answer was not computed from these tensors.
-        """
-        states = list[Tensor](states_of(outputs) or ())
-        parts, lowest = self.model.parts, min(places)
-        first_layer = int(parts.states_lack_embeddings)  # of the hidden states
-        # The last state is not a layer's output where modules follow the layers.
-        last_layer = len(states) - (2 if parts.tail is not None or first_layer else 1)
-        if any(place.side is not Side.TEXT or not first_layer <= place.layer <= last_layer for place in places):
-            return None
-        # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
-        sample = first_text(self.model, run.batch)
-        if not self._passes.is_proved(sample, lowest):
-            self._passes.release(self.run(sample, places, sink_threshold=sink_threshold, predict=False))
-        readouts: dict[Place, Readout] = {}
-        layers_read = [place.layer for place in places]
-        for layer in range(lowest.layer, last_layer + 1) if sink_threshold is not None else layers_read:
-            state = states[layer - first_layer]
-            readouts[Place(Side.TEXT, layer)] = GivenState(state, BATCH_FIRST, token_norms(state) if layer else None)
-        if sink_threshold is not None:
-            hold_sinks(readouts.values(), run.batch.mask, sink_threshold)
-        answer = states[-1] if self._passes.ends_at_head else answer_of(outputs)
-        leaves = [readouts[lowest].leaf]
-        state_nodes = [readout.leaf.grad_fn for readout in readouts.values()]
-        if answer is None or None in state_nodes:
-            return None
-        if not nodes_with_gradient(answer, leaves).issuperset(state_nodes):
-            return None
-        return FrozenPass.of(run, readouts=readouts, answer=answer, entries=leaves, lease=None)
-
-    def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
-        """Return the contributions of the input and of each constant to the output for a text.
-
-        Args:
-            run: A pass of the frozen network over one text, which proved it.
-            target: The target, one for the text.
-        """
-        positions = run.positions
-
-        def quantity(graph: PassGraph) -> Tensor:
-            """Return the explained quantity of a pass, with its graph."""
-            answer = graph.answer
-            if self._passes.ends_at_head:
-                states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (1, T, H)
-                position = 0 if positions is None else int(positions[0])
-                answer = self._passes.head.tokens(states[:, position])  # (1, V)
-            elif positions is not None:
-                answer = logits_at(answer, positions.to(answer.device).clone())  # (1, C)
-            return target.quantity(answer.float()).sum()
-
-        run_copy = partial(self._run_copy, places=self.places(run.batch, 0), sink_threshold=None)
-        return self._passes.balance(run.batch, run_copy, quantity)
-
-    def contributions(
-        self,
-        run: FrozenPass,
-        target: BatchTargets,
-        places: Sequence[Place],
-        read_positions: Tensor | None = None,
-        weights: Tensor | None = None,
-    ) -> Contributions:
-        """Return the contributions of a frozen pass to each target, from a backward pass for each.
-
-        Args:
-            run: What `run` returned for B texts; it can be backpropagated through once.
-            target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or
-                minus the mean over the vocabulary.
-            places: Where contributions are read.
-            read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer,
-                which counts nothing. None for the position of the pass.
-            weights: Sums of the G quantities that are explained instead of each, (B, K, G).
-        """
-        positions = run.positions
-        position_per_target = (
-            None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
-        )
-        if read_positions is None and target.task.vocabulary and self._passes.ends_at_head:
-            read_positions = position_per_target  # (B, K)
-        with ExitStack() as stack:
-            stack.callback(self._passes.release, run)
-            stack.enter_context(without_autocast(run.batch.inputs))
-            answer = run.answer
-            if read_positions is not None:
-                states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (B, T, H)
-                if run.predicted is None or read_positions is not position_per_target:
-                    answer = self.quantities(states, target, read_positions, weights)  # (B, K)
-                else:  # the pass has computed the logits at this position
-                    states = states[range(len(states)), read_positions[:, 0].to(states.device)]  # (B, H)
-                    answer = contrasted_logits(run.predicted, states, target.ids, target.contrast)  # (B, K)
-                if weights is not None:
-                    read_positions = single_read_position(read_positions, weights)  # (B, K)
-                return contributions(answer, run, places, read_positions)
-            if positions is not None:
-                # A copy, because autograd keeps no tensor that was made in inference mode.
-                answer = logits_at(answer, positions.to(answer.device).clone())  # (B, C)
-            return contributions(target.quantity(answer.float()), run, places, position_per_target)
-
-    def quantities(
-        self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
-    ) -> Tensor:
-        """Return the explained quantities of a language model, (B, K), from the head's input, (B, T, H)."""
-        is_read = (read_positions >= 0).to(states.device)  # (B, G)
-        texts, columns = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
-        read_states = states[texts, read_positions.to(states.device)[is_read]]  # (N, H)
-        values = contrasted_logits(
-            head_answers(self._passes.head.tokens, read_states, gradients=states.requires_grad),
-            read_states,
-            target.ids.to(states.device)[is_read][:, None],
-            None if target.contrast is None else target.contrast.to(states.device)[texts],
-        )[:, 0]
-        answer = values.new_zeros(is_read.shape).index_put((texts, columns), values)  # (B, G)
-        return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
-
-    def _run_copy(
-        self,
-        copy: nn.Module,
-        batch: Batch,
-        *,
-        places: Sequence[Place],
-        sink_threshold: float | None,
-        baseline: Tensor | None = None,
-        point: float = 1.0,
-    ) -> PassGraph:
-        """Run a copy over a batch, with readouts at places.
-
-        The entries of the input, and the outputs of layers, are replaced by equal tensors with a readout: a leaf of the
-        graph whose gradient will be the contributions at that place.
-
-        Args:
-            copy: The copy.
-            batch: The batch.
-            places: Where contributions are read.
-            sink_threshold: As for `run`.
-            baseline: As for `run`.
-            point: As for `run`.
-        """
-        parts, ends_at_head = self.model.parts, self._passes.ends_at_head
-        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
-        readouts: dict[Place, Readout] = {}
-        entries = _entries(places)
-        read_entry = partial(_read_entry, readouts)
-        read_words = partial(read_entry, baseline=baseline, point=point)
-        masks = {Side.TEXT: batch.mask}  # the real tokens
-        if batch.has_source:
-            masks[Side.SOURCE] = batch.inputs["source_mask"][..., 0].bool()
-        layer_replacements = self._layer_readers(places, batch, masks, readouts, entries, sink_threshold is not None)
-        with self.entry_points.replacements(batch, places, read_words, read_entry) as entry_replacements:
-            model_pass = self._passes.forward(
-                copy,
-                batch,
-                record=[site for site in (trunk, tap) if site is not None],
-                replace=merge_replacements(entry_replacements, layer_replacements),
-                stop=trunk if ends_at_head else None,
-            )
-        if sink_threshold is not None:
-            for side, mask in masks.items():
-                of_side = [readout for place, readout in readouts.items() if place.side is side]
-                hold_sinks(of_side, mask, sink_threshold)
-        hidden = None if parts.trunk is None else parts.hidden(self.module, model_pass.last(trunk))
-        embedded = parts.embedded(model_pass.last(tap), batch.mask.shape[1])
-        if not readouts.keys() >= set(places):
-            raise no_states(self.module)
-        answer = hidden if ends_at_head else answer_of(model_pass.output)
-        if answer is None:
-            raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
-        return PassGraph(
-            readouts, entries, answer, hidden, embedded.detach() if isinstance(embedded, Tensor) else embedded
-        )
-
-    def _layer_readers(
-        self,
-        places: Sequence[Place],
-        batch: Batch,
-        masks: Mapping[Side, Tensor],
-        readouts: dict[Place, Readout],
-        entries: Sequence[Place],
-        find_sinks: bool,
-    ) -> dict[str, Replace]:
-        """Return the functions that read contributions at the outputs of layers, for the `replace` of `copies.run`.
-
-        Args:
-            places: Where contributions are read, as for `run`.
-            batch: The batch.
-            masks: The real tokens of each side, (B, T).
-            readouts: The readouts by place; the pass adds to them.
-            entries: The places at which the input enters the graph.
-            find_sinks: Whether attention sinks are looked for, which are read at all layers above the entries, too.
-        """
-        outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(self.model.parts.outputs or (), 1)}
-        if batch.has_source:
-            outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
-            self._passes.encoder_layers |= {output.path for output in self._source_outputs(batch)}
-        if self.model.parts.embedding_output is not None:
-            outputs[Place(Side.TEXT, 0)] = self.model.parts.embedding_output
-        layers = set(places) - {WORDS, SOURCE, MEDIA}
-        if missing := layers - outputs.keys():
-            raise self._not_returned_error(min(missing).layer)
-        if find_sinks:
-            entry_of_side = {entry.side: entry for entry in entries}
-            layers |= {place for place in outputs if place.layer and place > entry_of_side.get(place.side, place)}
-        return layer_readers(
-            {place: outputs[place] for place in layers}, masks, readouts, entries, find_sinks=find_sinks
-        )
-
-    def _not_returned_error(self, layer: int) -> UnsupportedModelError:
-        """Return the error for a layer, 0 for the embeddings, whose output no module returns."""
-        missing = f"the output of layer {layer}" if layer else "the embeddings"
-        hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
-        return UnsupportedModelError(
-            f"no module of {type(self.module).__name__} returns {missing} as `hidden_states` has it, a state for each "
-            f"token, so the frozen network cannot be read there{hint}"
-        )
 
     def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers at which `read_at` reads contributions of the text, 0 for the embeddings."""
@@ -383,6 +157,367 @@ class FrozenModel:
             self._source_layers = () if layers is None or any(layer.axes != BATCH_FIRST for layer in layers) else layers
         return self._source_layers
 
+    def _outputs_read(
+        self, batch: Batch, places: Sequence[Place], entries: Sequence[Place], find_sinks: bool
+    ) -> dict[Place, LayerOutput]:
+        """Return the modules' outputs that a pass reads: at places, and for attention sinks above the entries, too."""
+        outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(self.model.parts.outputs or (), 1)}
+        if batch.has_source:
+            outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
+        if self.model.parts.embedding_output is not None:
+            outputs[Place(Side.TEXT, 0)] = self.model.parts.embedding_output
+        wanted = set(places) - {WORDS, SOURCE, MEDIA}
+        if missing := wanted - outputs.keys():
+            layer = min(missing).layer
+            what = f"the output of layer {layer}" if layer else "the embeddings"
+            hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
+            raise UnsupportedModelError(
+                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
+                f"token, so the frozen network cannot be read there{hint}"
+            )
+        if find_sinks:
+            entry_of_side = {entry.side: entry for entry in entries}
+            wanted |= {place for place in outputs if place.layer and place > entry_of_side.get(place.side, place)}
+        return {place: outputs[place] for place in wanted}
+
+    # --- passes ------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        batch: Batch,
+        places: Sequence[Place],
+        *,
+        baseline: Tensor | None = None,
+        point: float = 1.0,
+        sink_threshold: float | None = None,
+        predict: bool = True,
+    ) -> FrozenPass:
+        """Run the frozen network once over a batch; its outputs are the model's own.
+
+        A short text alone is proved by the very pass that is explained. For a batch, for a long text, whose layers are
+        checkpointed, and for another point than the text, another pass proves it, over the beginning of the first text.
+
+        Args:
+            batch: The batch.
+            places: Where contributions are read.
+            baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
+            point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
+            sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
+                which is held where it leaves the layer; None holds none.
+            predict: As for `TaskModel.run`.
+
+        Raises:
+            UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
+        """
+        at_text = partial(self._run_copy, places=places, sink_threshold=sink_threshold)
+        is_text = baseline is None and point == 1.0
+        if not is_text and WORDS not in places:
+            raise UnsupportedModelError(
+                f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
+                "to them from a baseline; points=1.0 and baseline=zero need none"
+            )
+        run_copy = at_text if is_text else partial(at_text, baseline=baseline, point=point)
+        with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
+            graph = self._prove(batch, min(set(places) - {MEDIA}), at_text)
+            if graph is None or not is_text:
+                long = self._is_long(batch)
+                with self._copy(batch, keep=long) as copy, recorded(copy, careful=self._careful):
+                    graph = run_copy(copy, batch, spare=long)
+        with torch.no_grad():
+            forward = self.model.finish(
+                batch,
+                None if graph.hidden is None else graph.hidden.detach(),
+                graph.embedded if graph.embedded is not None else no_states(self.module),
+                None,
+                None if self.ends_at_head else graph.answer.detach(),
+                predict,
+            )
+        return _frozen_pass(forward, graph.readouts, graph.entries, graph.answer)
+
+    def run_given(
+        self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
+    ) -> FrozenPass | None:
+        """Return the caller's pass with gradients as a frozen pass, after proving the model.
+
+        Args:
+            run: The caller's pass, as it was read from `outputs`.
+            outputs: The outputs of the model, with a graph and hidden states.
+            places: Where contributions are read.
+            sink_threshold: As for `run`.
+
+        Returns:
+            None if a place is none of the hidden states, or the answer was not computed from these tensors.
+        """
+        states = list[Tensor](states_of(outputs) or ())
+        parts, lowest = self.model.parts, min(places)
+        first_layer = int(parts.states_lack_embeddings)  # of the hidden states
+        # The last state is not a layer's output where modules follow the layers.
+        last_layer = len(states) - (2 if parts.tail is not None or first_layer else 1)
+        if any(place.side is not Side.TEXT or not first_layer <= place.layer <= last_layer for place in places):
+            return None
+        # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
+        with input_errors(self.module, run.batch.inputs), without_autocast(run.batch.inputs):
+            self._prove(run.batch, lowest, partial(self._run_copy, places=places, sink_threshold=sink_threshold))
+        layers = range(lowest.layer, last_layer + 1) if sink_threshold is not None else [p.layer for p in places]
+        answer = states[-1] if self.ends_at_head else answer_of(outputs)
+        read = {layer: states[layer - first_layer] for layer in layers}
+        if answer is None or any(state.grad_fn is None for state in read.values()):
+            return None
+        readouts = {
+            Place(Side.TEXT, layer): Readout(
+                edges=[torch.autograd.graph.get_gradient_edge(state)],
+                vectors=[state.detach()],
+                norms=token_norms(state) if layer else None,
+            )
+            for layer, state in read.items()
+        }
+        if sink_threshold is not None:
+            hold_sinks(readouts.values(), run.batch.mask, sink_threshold)
+        entries = [readouts[lowest]]
+        if not nodes_with_gradient(answer, entries[0].edges).issuperset(state.grad_fn for state in read.values()):
+            return None
+        return _frozen_pass(run, readouts, entries, answer)
+
+    def contributions(
+        self,
+        run: FrozenPass,
+        target: BatchTargets,
+        places: Sequence[Place],
+        read_positions: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Contributions:
+        """Return the contributions of a frozen pass to each target, from a backward pass for each.
+
+        Args:
+            run: What `run` returned for B texts; it can be backpropagated through once.
+            target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or
+                minus the mean over the vocabulary.
+            places: Where contributions are read.
+            read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer,
+                which counts nothing. None for the position of the pass.
+            weights: Sums of the G quantities that are explained instead of each, (B, K, G).
+        """
+        positions = run.positions
+        by_target = None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+        if read_positions is None and target.task.vocabulary and self.ends_at_head:
+            read_positions = by_target  # (B, K)
+        with without_autocast(run.batch.inputs):
+            if read_positions is not None:
+                states = self.model.copy.token_states(run.answer, run.batch.mask.shape[1])  # (B, T, H)
+                answer = self.quantities(states, target, read_positions, weights)  # (B, K)
+                by_target = read_positions if weights is None else single_read_position(read_positions, weights)
+            else:
+                answer = target.quantity(self._at_positions(run.answer, positions).float())  # (B, K)
+            return contributions(answer, run, places, by_target)
+
+    def quantities(
+        self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
+        """Return the explained quantities of a language model, (B, K), from the head's input, (B, T, H)."""
+        on_host = read_positions.cpu()  # on a GPU, each question for the places would wait for it
+        found = (on_host >= 0).nonzero()  # (N, 2), the N places of all texts
+        rows = torch.cat([found, on_host[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
+        texts, columns, places = rows.T  # (N,) each
+        values = contrasted_logits(
+            self.head.tokens,
+            states[texts, places],  # (N, H)
+            target.ids.to(states.device)[texts, columns, None],
+            None if target.contrast is None else target.contrast.to(states.device)[texts],
+        )[:, 0]
+        answer = values.new_zeros(on_host.shape).index_put((texts, columns), values)  # (B, G)
+        return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
+
+    def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
+        """Return the contributions of the input and of each constant to the output for a text.
+
+        Args:
+            run: A pass of the frozen network over one text, which proved it.
+            target: The target, one for the text.
+        """
+        with input_errors(self.module, run.batch.inputs), without_autocast(run.batch.inputs):
+            with self._copy(run.batch) as copy:
+                constants = Constants(copy)
+                with recorded(copy, careful=self._careful, constants=constants):
+                    graph = self._run_copy(copy, run.batch, places=self.places(run.batch, 0))
+                    answer = graph.answer
+                    if self.ends_at_head:
+                        states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (1, T, H)
+                        answer = self.head.tokens(states[:, 0 if run.positions is None else int(run.positions[0])])
+                    else:
+                        answer = self._at_positions(answer, run.positions)  # (1, C)
+                    quantity = target.quantity(answer.float()).sum()
+            return balance(quantity, graph.entries, constants)
+
+    @staticmethod
+    def _at_positions(answer: Tensor, positions: Tensor | None) -> Tensor:
+        """Return the logits at the position explained; a copy, for autograd keeps nothing of inference mode."""
+        return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
+
+    @contextmanager
+    def _copy(self, batch: Batch, *, keep: bool = False) -> Iterator[nn.Module]:
+        """Yield a copy for one pass; one to keep is the pass's own, as its layers run again in the backward pass."""
+        if keep:
+            yield with_constant_weights(private_clone(self.module))
+        else:
+            with self.pool.lease(kind_of(batch.inputs)) as copy:
+                yield copy
+
+    def _is_long(self, batch: Batch) -> bool:
+        """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
+        source = batch.inputs["source"].numel() if batch.has_source else 0
+        return bool(batch.media) or batch.mask.numel() + source > MAX_TOKENS_KEPT
+
+    def _run_copy(
+        self,
+        copy: nn.Module,
+        batch: Batch,
+        *,
+        places: Sequence[Place],
+        sink_threshold: float | None = None,
+        baseline: Tensor | None = None,
+        point: float = 1.0,
+        spare: bool = False,
+    ) -> PassGraph:
+        """Run a copy over a batch, with readouts at places; where the input enters, they are leaves of the graph.
+
+        Args:
+            copy: The copy, recorded.
+            batch: The batch.
+            places: Where contributions are read.
+            sink_threshold: As for `run`.
+            baseline: As for `run`.
+            point: As for `run`.
+            spare: Whether layers keep only their inputs.
+        """
+        parts = self.model.parts
+        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
+        readouts: dict[Place, Readout] = {}
+        by_side = [[place for place in places if place.side is side] for side in reversed(Side)]
+        entries = [min(of_side) for of_side in by_side if of_side]
+        masks = {Side.TEXT: batch.mask}  # the real tokens
+        if batch.has_source:
+            masks[Side.SOURCE] = batch.inputs["source_mask"][..., 0].bool()
+        find_sinks = sink_threshold is not None
+        outputs = self._outputs_read(batch, places, entries, find_sinks)
+        read_layers = layer_readers(outputs, masks, readouts, entries, find_sinks=find_sinks)
+        read_entry = partial(_read_entry, readouts)
+        read_words = partial(read_entry, baseline=baseline, point=point)
+        with self.entry_points.replacements(batch, places, read_words, read_entry) as read_entries:
+            replace = merge_replacements(read_entries, read_layers)
+            layers = {output.path for output in (*(parts.outputs or ()), *(self._source_layers or ()))}
+            # Replacements inside a layer would not be applied when the layer runs again.
+            spare = spare and not any(path.startswith(f"{layer}.") for path in replace for layer in layers)
+            with checkpointed(copy, layers) if spare else nullcontext():
+                record = [site for site in (trunk, tap) if site is not None]
+                stop = trunk if self.ends_at_head else None
+                done = run(copy, batch.inputs, record=record, replace=replace, stop=stop)
+        if sink_threshold is not None:
+            for side, mask in masks.items():
+                of_side = [readout for place, readout in readouts.items() if place.side is side]
+                hold_sinks(of_side, mask, sink_threshold)
+        hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
+        embedded = parts.embedded(done.last(tap), batch.mask.shape[1])
+        if not readouts.keys() >= set(places):
+            raise no_states(self.module)
+        answer = hidden if self.ends_at_head else answer_of(done.output)
+        if answer is None:
+            raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
+        embedded = embedded.detach() if isinstance(embedded, Tensor) else embedded
+        return PassGraph(readouts, [readouts[place] for place in entries], answer, hidden, embedded)
+
+    # --- the proof ---------------------------------------------------------------------------------------------------
+
+    def _prove(self, batch: Batch, lowest: Place, run_copy: RunCopy) -> PassGraph | None:
+        """Prove the first pass of a kind; return it if it is of the whole batch and keeps all that it needs.
+
+        A lower place has more of the model in the graph.
+        """
+        kind = bool(batch.media), batch.has_source
+        with self._lock:
+            if kind in self._proved and self._proved[kind] <= lowest:
+                return None
+            sample = first_text(self.model, batch)
+            try:
+                graph = self._run_and_prove(sample, run_copy)
+            except Exception as error:
+                reraise_out_of_memory(error)
+                self._careful = True  # a second try, see `recorded`
+                try:
+                    graph = self._run_and_prove(sample, run_copy)
+                except Exception as second_error:
+                    reraise_out_of_memory(second_error)
+                    self._careful = False
+                    raise error from second_error
+            self._proved[kind] = lowest
+            return graph if sample is batch and not self._is_long(batch) else None
+
+    def _run_and_prove(self, batch: Batch, run_copy: RunCopy) -> PassGraph:
+        """Run a pass over one text, and prove its output and that the contributions add up to it.
+
+        A language model is read at the last token of the text, and at some entries of the vocabulary.
+        """
+        position, rows = None, None
+        if self.model.task.vocabulary:
+            position = batch.mask.int().cumsum(-1).argmax(-1)  # (1,), the last token
+            rows = torch.arange(PROOF_ROWS, device=position.device)
+            rows = rows * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)  # (R,)
+        with self._copy(batch) as copy:
+            constants = Constants(copy)
+            with recorded(copy, careful=self._careful, constants=constants):
+                graph = run_copy(copy, batch)
+                answer = graph.answer
+                if position is not None and rows is not None:
+                    if self.ends_at_head:
+                        answer = self.head.tokens(answer[[0], position.to(answer.device)], rows)  # (1, R)
+                    else:
+                        answer = logits_at(answer, position.to(answer.device))[..., rows]  # (1, R)
+        answer = answer.float()
+        self._check_answer(answer.detach(), batch.inputs, position, rows)
+        prove_conservation(type(self.module).__name__, answer, graph.entries, constants, self._precision(graph))
+        return graph
+
+    def _precision(self, graph: PassGraph) -> torch.dtype:
+        """Return the coarsest precision that the model computes in."""
+        dtypes = (torch.float32, getattr(self.module, "dtype", torch.float32), graph.answer.dtype)
+        floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
+        return max(floating, key=lambda dtype: torch.finfo(dtype).eps)
+
+    def _check_answer(
+        self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
+    ) -> None:
+        """Compare the output of a frozen pass with the model's own.
+
+        Args:
+            answer: The output, (1, C), (1, T, C) or (1, R).
+            inputs: The inputs of the pass.
+            position: Where a language model is read, (1,).
+            rows: The vocabulary entries that are read there, (R,).
+        """
+
+        def difference(expected: Tensor) -> float | None:
+            expected = expected.to(answer.device).float()
+            return frozen_answers_as_the_model(answer, expected, SUM_ERROR * tolerance_for(expected))
+
+        text, logits = self.model.copy.known_answer or ({}, answer)  # of the text on which the head was proved
+        same_text = text.keys() == inputs.keys() and all(torch.equal(text[name], inputs[name]) for name in inputs)
+        if same_text and difference(logits if rows is None else logits[:, -1, rows]) is None:
+            return
+        with torch.no_grad():  # its weights may have been trained since
+            largest_difference = difference(self.model.answer(inputs, position, rows))
+        if largest_difference is not None:
+            raise UnsupportedModelError(
+                f"{type(self.module).__name__} cannot be frozen: the pass gives another answer than the model, "
+                f"by {largest_difference:.2g}"
+            )
+
+
+def _frozen_pass(
+    run: ForwardPass, readouts: dict[Place, Readout], entries: Sequence[Readout], answer: Tensor
+) -> FrozenPass:
+    """Return a forward pass with its graph."""
+    values = {field.name: getattr(run, field.name) for field in fields(ForwardPass)}
+    return FrozenPass(**values, readouts=readouts, entries=entries, answer=answer)
+
 
 def _read_entry(
     readouts: dict[Place, Readout],
@@ -391,10 +526,10 @@ def _read_entry(
     baseline: Tensor | None = None,
     point: float = 1.0,
 ) -> Tensor:
-    """Replace the embeddings at an entry of the input by equal ones with a readout, or by a point on a path to them.
+    """Read the embeddings at an entry of the input, or at a point on a path to them from a baseline.
 
     Args:
-        readouts: The readouts by place, to which this one is added. Several tables at one place share a leaf.
+        readouts: The readouts by place. Several tables at one place share one.
         place: The place of the entry.
         embeddings: What enters, (B, T, H).
         baseline: Where the path begins, (B, T, H); None for zero.
@@ -403,18 +538,8 @@ def _read_entry(
     with torch._C.DisableTorchFunction():
         embeddings = embeddings.detach()
         direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
-        earlier = readouts.get(place)
         state = embeddings if point == 1.0 else embeddings - (1 - point) * direction
-        replacement, readout = read_out(state, leaf=None if earlier is None else earlier.leaf)
-        readout.direction = None if direction is embeddings and point == 1.0 else direction
-        readouts.setdefault(place, readout)
-    return replacement
-
-
-def _entries(places: Sequence[Place]) -> list[Place]:
-    """Return the places at which the input enters the graph: the lowest of each side."""
-    places_by_side = [[place for place in places if place.side is side] for side in reversed(Side)]
-    return [min(of_side) for of_side in places_by_side if of_side]
+        return readouts.setdefault(place, Readout()).read(state, direction, enters=True)
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:

@@ -1,27 +1,29 @@
 """Products of two factors that depend on the input: which factor is held constant.
 
 A product of two tensors that both depend on the input is not linear in it: one factor has to be held. *The signal
-takes all* (Arras et al., 2017). Which one is the signal is decided from the autograd graph, by the first of these that
-applies:
-
-1. **Computed from the other.** If b was computed from a, then b is a weight that a is given: held is b. This is how
-   x * sigmoid(x), squeeze-and-excitation, and a state-space model's input-dependent matrices are read.
-2. **Activated.** If one factor is the result of an activation, held is that one: silu(gate) * up. A gate that does not
-   vanish at zero (sigmoid, softplus) comes before any other activation: sigmoid(i) * tanh(g) lets the tanh flow. In a
-   product of matrices only gates count: there, activated values are mixed by weights. A kernel that `linear` is
-   given transposed is held like one.
-3. **Stretched.** If one factor is broadcast to fit the other, or is a single vector that a matrix is read with, held
-   is that one: keys and queries that write to and read from a state.
-4. **Left.** Held is the left factor, where one writes weights: weights @ values.
-
-Both choices conserve the answer, so that no proof can tell them apart: this is a convention.
+takes all* (Arras et al., 2017, section 3). Which one is the signal is decided from the autograd graph, by the first of
+`CRITERIA` that applies; if none does, held is the left factor, where one writes weights: weights @ values. Both choices
+conserve the answer, so that no sum can tell them apart: this is a convention, tested against plain loops.
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from .rules import LEAF, Edge, stem
+from .slopes import ACTIVATIONS as SMOOTH
+from .slopes import stem
+
+Edge = tuple[Any, int]
+"""A node of the graph and the index of one of its outputs: a tensor of the forward pass."""
+
+InputEdges = Callable[[Any], list[Edge]]
+"""Returns the edges over which the input reaches a node."""
+
+Criterion = Callable[[Edge, Edge, bool, InputEdges], int | None]
+"""Returns which factor is held, 0 or 1, of the left and the right one; None to leave it to the next."""
+
+LEAF = "AccumulateGrad"
+"""The name of the node of a leaf."""
 
 STEPS = 64
 """Most operations that are searched to see whether one factor was computed from the other."""
@@ -31,23 +33,20 @@ DEPTH = 24
 
 GATES = frozenset({"Sigmoid", "Hardsigmoid", "Softplus", "LogSigmoid"})
 
-ACTIVATIONS = GATES | frozenset([
-    "Abs", "Asinh", "Atan", "Celu", "Elu", "Erf", "Expm1", "Gelu", "Hardshrink", "Hardswish", "Hardtanh", "LeakyRelu",
-    "Log", "Log1P", "Mish", "PreluKernel", "Relu", "RreluWithNoise", "Silu", "Softshrink", "Tanh", "Threshold",
-])  # fmt: skip
+ACTIVATIONS = frozenset(SMOOTH) - {"Clamp", "ClampMin", "ClampMax", "GeLUFunctionBackward"} | {
+    "Abs", "Hardshrink", "LeakyRelu", "PreluKernel", "Relu", "RreluWithNoise", "Threshold",
+}  # fmt: skip
 """Elementwise operations f, of which f(x) / x is held."""
 
 _RESHAPING = frozenset([
-    "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Numpy_T", "Squeeze", "Unsqueeze", "View",
-    "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Identity", "MovedimInt", "Swapaxes", "_MeasuredBackward",
+    "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Squeeze", "Unsqueeze", "View", "UnsafeView",
+    "ReshapeAlias", "Clone", "ToCopy",
 ])  # fmt: skip
-"""Nodes that only reshape a tensor."""
 
 _ACTIVATION_KEEPING = _RESHAPING | frozenset([
     "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
     "Index", "IndexSelect", "Gather", "Topk", "Sort", "MaskedFill", "Where", "Clamp", "ClampMin", "ClampMax",
-    "Repeat", "RepeatInterleave", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Narrow", "Unfold", "Tril",
-    "Triu", "Copies", "CopySlices", "Cumsum",
+    "Repeat", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Unfold", "Tril", "Triu", "CopySlices", "Cumsum",
 ])  # fmt: skip
 """Nodes whose output still counts as an activation's, if they have no other input."""
 
@@ -57,40 +56,58 @@ _ELEMENTWISE = (
     | frozenset(["Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Pow", "Exp", "Reciprocal", "Where", "Clamp", "Minimum"])
 )
 
-_RESHAPING_OR_SCALING = _RESHAPING | frozenset(["Mul", "Div", "Neg"])
 
-InputEdges = Callable[[Any], list[Edge]]
-"""Returns the edges over which the input reaches a node."""
+def computed_from_the_other(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold the factor that was computed from the other: it is a weight that the other is given.
+
+    This is how x * sigmoid(x), squeeze-and-excitation, and a state-space model's input-dependent matrices are read.
+    """
+    if _computed_from(right, left, input_edges):
+        return 1
+    return 0 if _computed_from(left, right, input_edges) else None
+
+
+def transposed_kernel(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold a matrix that is transposed as `linear` transposes its kernel."""
+    return 1 if matrices and stem(right[0]) == "T" else None
+
+
+def activated(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold the factor that an activation returned, silu(gate) * up, and a gate rather than another activation.
+
+    A gate does not vanish at zero: sigmoid(i) * tanh(g) lets the tanh flow. In a product of matrices only gates count:
+    there, activated values are mixed by weights.
+    """
+    lowest_rank = 2 if matrices else 1
+    ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
+    ranks = [rank if rank >= lowest_rank else 0 for rank in ranks]
+    return None if ranks[0] == ranks[1] else int(ranks[1] > ranks[0])
+
+
+def stretched(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold a factor that is broadcast, or a single vector that a matrix is read with: keys and queries of a state."""
+    shapes = _shape_of(left), _shape_of(right)
+    of_left, of_right = _which_are_vectors(*shapes) if matrices else _which_are_broadcast(*shapes)
+    return None if of_left == of_right else int(of_right)
+
+
+CRITERIA: tuple[Criterion, ...] = (computed_from_the_other, transposed_kernel, activated, stretched)
 
 
 def held_factor(left: Edge, right: Edge, *, matrices: bool, input_edges: InputEdges) -> int:
-    """Return which of two factors that depend on the input is held.
+    """Return which of two factors that depend on the input is held: 0 for the left one, 1 for the right one.
 
     Args:
         left: The first factor.
         right: The second.
         matrices: Whether it is a product of matrices.
         input_edges: Tells over which edges the input flows into a node.
-
-    Returns:
-        0 for the left one, 1 for the right one.
     """
-    if _computed_from(right, left, input_edges):
-        return 1
-    if _computed_from(left, right, input_edges):
-        return 0
-    if matrices and stem(right[0]) == "T":
-        return 1  # as `linear` transposes its kernel
-    # A gate is held rather than another activation, and an activation rather than a linear function.
-    lowest_rank = 2 if matrices else 1
-    ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
-    ranks = [rank if rank >= lowest_rank else 0 for rank in ranks]
-    if ranks[0] != ranks[1]:
-        return int(ranks[1] > ranks[0])
-    # At last the shapes decide: a vector, or a factor that is broadcast, scales the other one.
-    shapes = _shape_of(left), _shape_of(right)
-    stretched = _which_are_vectors(*shapes) if matrices else _which_are_broadcast(*shapes)
-    return int(stretched[1] and not stretched[0])
+    for criterion in CRITERIA:
+        held = criterion(left, right, matrices, input_edges)
+        if held is not None:
+            return held
+    return 0
 
 
 def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
@@ -134,13 +151,7 @@ def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
 
 
 def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
-    """Return whether one factor is an elementwise function of another alone, as (1 + tanh(x)) in x * (1 + tanh(x)).
-
-    Args:
-        later: The factor that may be the function.
-        earlier: The factor x.
-        input_edges: Tells over which edges the input flows into a node.
-    """
+    """Return whether one factor is an elementwise function of another alone, as (1 + tanh(x)) in x * (1 + tanh(x))."""
     origin, edges_to_visit, visited = _origin(earlier, input_edges), [later], set[Edge]()
     while edges_to_visit:
         edge = edges_to_visit.pop()
@@ -155,7 +166,7 @@ def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
 
 def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
     """Return the edge of the operation that computed a factor, before reshaping and constant factors."""
-    while stem(edge[0]) in _RESHAPING_OR_SCALING:
+    while (name := stem(edge[0])) in _RESHAPING or name in ("Mul", "Div", "Neg"):
         edges = input_edges(edge[0])
         if len(edges) != 1 or stem(edges[0][0]) == LEAF:
             break
@@ -166,25 +177,18 @@ def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
 def _shape_of(edge: Edge) -> tuple[int, ...]:
     """Return the shape of an edge's tensor."""
     node, output = edge
-    if stem(node) == LEAF:
-        return tuple(node.variable.shape)
-    return tuple(node._input_metadata[output].shape)
+    return tuple(node.variable.shape if stem(node) == LEAF else node._input_metadata[output].shape)
 
 
 def _which_are_broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[bool, bool]:
     """Return which of two factors are broadcast to the shape of the product."""
     count = max(len(left), len(right))
-    shapes = [(1,) * (count - len(shape)) + shape for shape in (left, right)]
-    stretched = [
-        any(size == 1 and other_size > 1 for size, other_size in zip(shape, other_shape, strict=True))
-        for shape, other_shape in (shapes, reversed(shapes))
-    ]
-    return stretched[0], stretched[1]
+    left, right = ((1,) * (count - len(shape)) + shape for shape in (left, right))
+    sizes = list(zip(left, right, strict=True))
+    return any(a == 1 and b > 1 for a, b in sizes), any(b == 1 and a > 1 for a, b in sizes)
 
 
 def _which_are_vectors(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[bool, bool]:
     """Return which of two matrices are a single row or column vector."""
-    row = len(left) == 1 or left[-2] == 1
-    column = len(right) == 1 or right[-1] == 1
-    inner = left[-1] > 1
+    row, column, inner = len(left) == 1 or left[-2] == 1, len(right) == 1 or right[-1] == 1, left[-1] > 1
     return row and inner, column and inner

@@ -14,7 +14,7 @@ from .media.items import MEDIA_TYPES, is_opened_picture
 from .media.pictures import PICTURE_KEYS, Picture
 from .media.sounds import Sound, sampling_rate_of
 from .message_parts import text_of_part, texts_of, typed_messages
-from .texts import collected, named_columns, plain_cell, text_column
+from .texts import collected, is_table, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates expect them.
@@ -122,6 +122,24 @@ def is_chat(value: Any) -> bool:
     return bool(messages) and all(map(_has_role_and_content, messages))
 
 
+def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
+    """Return one or several chats as a list, and whether it was a single one; None for anything else.
+
+    Args:
+        inputs: Whatever the user gave.
+        pairs: Whether a tuple of two is a pair of texts, and not a role with a text.
+    """
+    if is_table(inputs):
+        chats = _chats_of_table(collected(inputs))
+        return None if chats is None else (chats, False)
+    items = list(inputs) if isinstance(inputs, list | tuple) else []
+    if items and isinstance(items[0], (str, tuple) if pairs else str):  # of very many texts the first will do
+        return None
+    if is_chat(inputs):
+        return [inputs], True
+    return (items, False) if items and all(map(is_chat, items)) else None
+
+
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
     prompts = _as_chat(prompts)
@@ -158,17 +176,20 @@ def _text_of_row(row: Mapping[str, Any]) -> Any:
 
 
 def _prompt_column(prompts: Any) -> Any:
-    """Return the prompts in a frame, a table or a data set; anything else unchanged.
-
-    They are its chats, with what of `CHAT_KEYS` is beside them, or its column of texts.
-    """
+    """Return the prompts in a frame, a table or a data set, its chats or its texts; anything else unchanged."""
     prompts = collected(prompts)
-    columns = named_columns(prompts)
+    chats = _chats_of_table(prompts)
+    return (prompts if named_columns(prompts) is None else text_column(prompts)) if chats is None else chats
+
+
+def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
+    """Return the chats in a table, with what of `CHAT_KEYS` is beside them; None if it has none, or is no table."""
+    columns = named_columns(table)
     if columns is None:
-        return prompts
+        return None
     chats = [name for name, column in columns.items() if is_chat(plain_cell(next(iter(column), None)))]
     if "messages" not in columns and len(chats) != 1:
-        return text_column(prompts)
+        return None
     names = {name: name for name in CHAT_KEYS if name in columns} | (
         {} if "messages" in columns else {"messages": chats[0]}
     )
@@ -176,7 +197,13 @@ def _prompt_column(prompts: Any) -> Any:
     return [dict(zip(rows, cells, strict=True)) for cells in zip(*rows.values(), strict=True)]
 
 
-def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, Any] | None = None) -> ReadPrompt:
+def read_prompt(
+    tokenizer: Any,
+    prompt: Prompt,
+    template_options: Mapping[str, Any] | None = None,
+    *,
+    answer_follows: bool = True,
+) -> ReadPrompt:
     """Return a prompt rendered as one text, with the spans of its contents.
 
     A content is found by rendering the messages once more with a marker instead of it: everything around the marker is
@@ -186,6 +213,7 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
         tokenizer: The tokenizer or processor with the template.
         prompt: The prompt.
         template_options: What the template is given where the prompt does not say otherwise.
+        answer_follows: Whether the model goes on with it, after the messages or at the end of its own last one.
 
     Raises:
         InputError: If it is not a prompt, or the template refuses it.
@@ -208,9 +236,8 @@ def read_prompt(tokenizer: Any, prompt: Prompt, template_options: Mapping[str, A
     messages, media = typed_messages(messages, pictures, sampling_rate_of(tokenizer))
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
-    # The answer follows the messages, or continues the last one.
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
-    options = {ending: True} | options
+    options = ({ending: True} if answer_follows else {}) | options
     try:
         text = _with_known_parts(tokenizer, messages, options)
         if text is None and media:

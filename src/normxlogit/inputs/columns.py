@@ -24,7 +24,8 @@ class EncodingColumns(Sequence[Encoding]):
         tokenizer: Gives the tokens their names.
         bounds: Where each text's tokens start, and N at the end, (B + 1,).
         inputs: The model's inputs, (N,) each.
-        offsets: Character spans, (N, 2); None if the tokenizer cannot tell.
+        offsets: Character spans, (N, 2).
+        words: The characters of the words that the caller has split, (N, 2); None for texts that were not split.
         sequences: 0 or 1, and -1 for special tokens, (N,).
         pairs: Their second texts; None for single texts.
         notes: Notes on some of the texts, by their index.
@@ -33,7 +34,8 @@ class EncodingColumns(Sequence[Encoding]):
     tokenizer: PreTrainedTokenizerBase
     bounds: IntArray
     inputs: Mapping[str, IntArray]
-    offsets: IntArray | None
+    offsets: IntArray
+    words: IntArray | None
     sequences: IntArray
     texts: Sequence[str | None]
     pairs: Sequence[str | None] | None
@@ -43,8 +45,10 @@ class EncodingColumns(Sequence[Encoding]):
     def of(cls, tokenizer: PreTrainedTokenizerBase, encodings: Sequence[Encoding]) -> "EncodingColumns":
         """Return encodings as columns."""
         sequence_ids = [value for encoding in encodings for value in encoding.sequence_ids]
-        spans = [span for encoding in encodings for span in encoding.offsets or ()]
-        have_offsets = all(encoding.offsets is not None for encoding in encodings)
+        spans, words = (
+            [span for encoding in encodings for span in getattr(encoding, name) or ((0, 0),) * len(encoding)]
+            for name in ("offsets", "words")
+        )
         names = encodings[0].inputs if encodings else {"input_ids": []}
         return cls(
             tokenizer,
@@ -53,7 +57,8 @@ class EncodingColumns(Sequence[Encoding]):
                 name: np.array([value for encoding in encodings for value in encoding.inputs[name]], np.int64)
                 for name in names
             },
-            np.array(spans, np.int32).reshape(-1, 2) if have_offsets else None,
+            spans_array(spans),
+            spans_array(words) if any(encoding.words for encoding in encodings) else None,
             np.array([SPECIAL if sequence is None else sequence for sequence in sequence_ids], np.int8),
             [encoding.text for encoding in encodings],
             [encoding.text_pair for encoding in encodings]
@@ -89,8 +94,8 @@ class EncodingColumns(Sequence[Encoding]):
         return Encoding(
             inputs={name: values[tokens].tolist() for name, values in self.inputs.items()},
             tokens=readable_tokens(self.tokenizer, self.ids[tokens].tolist()),
-            offsets=None if self.offsets is None else tuple(map(tuple, self.offsets[tokens].tolist())),
-            word_ids=None,
+            offsets=tuple(map(tuple, self.offsets[tokens].tolist())),
+            words=None if self.words is None else tuple(map(tuple, self.words[tokens].tolist())),
             sequence_ids=sequences,
             special=tuple(sequence is None for sequence in sequences),
             text=self.texts[index],
@@ -105,9 +110,10 @@ class EncodingColumns(Sequence[Encoding]):
 
     def joined(self, other: "EncodingColumns") -> "EncodingColumns":
         """Concatenate two sets of encodings; model inputs that `other` lacks are zero for its texts."""
-        spans = None
-        if self.offsets is not None and other.offsets is not None:
-            spans = np.concatenate([self.offsets, other.offsets])
+        words = None
+        if self.words is not None or other.words is not None:
+            parts = [np.zeros_like(part.offsets) if part.words is None else part.words for part in (self, other)]
+            words = np.concatenate(parts)
         return EncodingColumns(
             self.tokenizer,
             np.concatenate([self.bounds, self.bounds[-1] + other.bounds[1:]]),
@@ -115,7 +121,8 @@ class EncodingColumns(Sequence[Encoding]):
                 name: np.concatenate([values, other.inputs.get(name, np.zeros(other.bounds[-1], np.int64))])
                 for name, values in self.inputs.items()
             },
-            spans,
+            np.concatenate([self.offsets, other.offsets]),
+            words,
             np.concatenate([self.sequences, other.sequences]),
             [*self.texts, *other.texts],
             None if self.pairs is None else [*self.pairs, *(other.pairs or [None] * len(other))],
@@ -130,12 +137,18 @@ class EncodingColumns(Sequence[Encoding]):
             self.tokenizer,
             np.concatenate([[0], np.cumsum(self.lengths[indices])]).astype(np.int64),
             {name: values[tokens] for name, values in self.inputs.items()},
-            None if self.offsets is None else self.offsets[tokens],
+            self.offsets[tokens],
+            None if self.words is None else self.words[tokens],
             self.sequences[tokens],
             [self.texts[index] for index in indices],
             None if self.pairs is None else [self.pairs[index] for index in indices],
             {new: self.notes[old] for new, old in enumerate(indices) if old in self.notes},
         )
+
+
+def spans_array(spans: Sequence[tuple[int, int]]) -> IntArray:
+    """Return spans as an array, (N, 2)."""
+    return np.array(spans, np.int32).reshape(-1, 2)
 
 
 def places_of(bounds: IntArray, rows: Sequence[int]) -> IntArray:

@@ -14,9 +14,10 @@ from torch.utils.data import DataLoader
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
-from .columns import SPECIAL, EncodingColumns
-from .encoding import Encoding, readable_tokens, word_indices
-from .texts import Text, begins_with_text, collected, positive_integer, read_texts
+from .alignment import aligned_offsets, spans_of_words
+from .columns import SPECIAL, EncodingColumns, spans_array
+from .encoding import Encoding, Spans, doubled_special_tokens, readable_tokens
+from .texts import WORDS, SplitText, Text, begins_with_text, collected, pair_of, positive_integer, read_texts
 from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
 
 LongText = Literal["truncate", "window", "error"]
@@ -117,6 +118,10 @@ class Encoder:
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text, None), single
 
+    def encode_rendered(self, texts: list[Text], *, long_text: LongText | None) -> list[Encoding]:
+        """Encode texts that a chat template has written, with all special tokens that they get."""
+        return self._encode(texts, long_text, None, add_special_tokens=False)
+
     def read_encoded(self, inputs: Any) -> tuple[list[Encoding], bool] | None:
         """Return what was tokenised before as `encode_input` does, None for anything else."""
         if isinstance(inputs, Encoding):
@@ -128,8 +133,8 @@ class Encoder:
             return self._checked_together(inputs), False
         if (table := table_of_ids(inputs)) is not None:
             read_names = {*(self.names or ("token_type_ids",)), "input_ids", "attention_mask"}
-            unread = {name for name, column in table.items() if name not in read_names and not begins_with_text(column)}
-            return self.from_batch({name: column for name, column in table.items() if name not in unread}), False
+            read = {name: v for name, v in table.items() if name in read_names or name == WORDS or begins_with_text(v)}
+            return self.from_batch(read), False
         inputs = list(inputs) if isinstance(inputs, DataLoader) else inputs
         if is_list_of_encoded(inputs):
             return self._checked_together([e for item in inputs for e in self.from_batch(item)]), False
@@ -169,7 +174,8 @@ class Encoder:
     def _with_text(self, encoding: Encoding, text: Text) -> Encoding:
         """Return the encoding of a text that stands beside token ids, if the tokenizer makes these ids of it."""
         from_text = self._encoding_of_row(self._tokenize([text], **self._token_details), 0, text)
-        return from_text if from_text.ids == encoding.ids else encoding
+        readings = (from_text, from_text.with_written_special_tokens())
+        return next((reading for reading in readings if reading.ids == encoding.ids), encoding)
 
     def columns(
         self, texts: Sequence[Text], *, long_text: LongText = "truncate"
@@ -179,20 +185,23 @@ class Encoder:
         Returns:
             The encodings of the texts that could be read, in their order, and what is wrong with the others by place.
         """
-        if not self.tokenizer.is_fast or not texts or self._virtual_ids or self._prefix:
+        kinds = {_kind(text) for text in texts}
+        if not self.tokenizer.is_fast or len(kinds) != 1 or self._virtual_ids or self._prefix:
             return self._one_by_one(texts, long_text)
         encoded = self._tokenize(texts, return_attention_mask=False)
         rows = encoded.encodings or ()
+        sequences = [row.sequence_ids for row in rows]
+        words = [spans_of_words(*row) for row in zip(texts, sequences, (row.word_ids for row in rows), strict=True)]
+        offsets = [_offsets_in_text(row.offsets, spans) for row, spans in zip(rows, words, strict=True)]
         columns = EncodingColumns(
             self.tokenizer,
             np.cumsum([0, *map(len, rows)]),
             {name: np.fromiter(chain.from_iterable(values), np.int64) for name, values in encoded.items()},
-            np.array([span for row in rows for span in row.offsets], np.int32).reshape(-1, 2),
-            np.array(
-                [SPECIAL if sequence is None else sequence for row in rows for sequence in row.sequence_ids], np.int8
-            ),
-            [text[0] if isinstance(text, tuple) else text for text in texts],
-            [text[1] for text in texts if isinstance(text, tuple)] or None,
+            spans_array([span for row in offsets for span in row]),
+            None if None in words else spans_array([span for row in words for span in row or ()]),
+            np.array([SPECIAL if sequence is None else sequence for row in sequences for sequence in row], np.int8),
+            [str(pair_of(text)[0]) for text in texts],
+            [str(text[1]) for text in texts if isinstance(text, tuple)] or None,
             {},
         )
         doubtful = [int(index) for index in np.flatnonzero(self._needs_closer_look(columns, long_text))]
@@ -208,7 +217,10 @@ class Encoder:
         problems: dict[int, str] = {}
         for index, text in enumerate(texts):
             try:
-                encodings += self([text], long_text=long_text)
+                (encoding,) = self([text], long_text=long_text)
+                if encoding.offsets is None:
+                    raise InputError("the text's tokens cannot be found in it: several places are possible")
+                encodings.append(encoding)
             except InputError as error:  # noqa: PERF203  # of this text alone
                 problems[index] = str(error).replace("input 0 ", "the text ")
         return EncodingColumns.of(self.tokenizer, encodings), problems
@@ -221,6 +233,7 @@ class Encoder:
         pairs = columns.pairs or [None] * len(columns)
         blank = [not f"{first}{second or ''}".strip() for first, second in zip(columns.texts, pairs, strict=True)]
         doubtful |= np.array(blank, dtype=bool)  # some tokenizers make tokens of white space
+        doubtful |= columns.per_text(words & np.isin(columns.ids, np.unique(columns.ids[~words]))) > 0  # written in it
         if self.limit is not None and long_text != "window":
             doubtful |= columns.lengths > self.limit
         if self.vocabulary is not None:
@@ -244,7 +257,7 @@ class Encoder:
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
             read_texts(text)
-        special = special and self.add_special_tokens
+        text, special = str(text), special and self.add_special_tokens  # a completion follows the text, not its words
         encoding = self._encoding_of_row(
             self._tokenize([text], add_special_tokens=special, **self._token_details), 0, text
         )
@@ -252,28 +265,31 @@ class Encoder:
         count = len(encoding)
         while count > 1 and encoding.special[count - 1]:
             count -= 1
-        encoding = encoding.take(range(count if not all(encoding.special) else 1))
+        encoding = encoding.take(range(count if not all(encoding.special) else 1)).with_written_special_tokens()
         return self._after_virtual_tokens(self._with_unknown_note(encoding))
 
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
-        return [int(index) for index in private_tokenizer(self.tokenizer)(text_target=text, verbose=False)["input_ids"]]
+        options = {"verbose": False, "return_special_tokens_mask": True}
+        encoded = private_tokenizer(self.tokenizer)(text_target=text, **options)
+        doubled = doubled_special_tokens(encoded["input_ids"], list(map(bool, encoded["special_tokens_mask"])))
+        return [int(index) for i, index in enumerate(encoded["input_ids"]) if i not in doubled]
 
-    def _encode(self, texts: list[Text], long_text: LongText | None, max_length: int | None) -> list[Encoding]:
+    def _encode(
+        self, texts: list[Text], long_text: LongText | None, max_length: int | None, **options: bool
+    ) -> list[Encoding]:
         """Encode texts and pairs, checked and truncated to the model's length."""
         if long_text not in (None, *get_args(LongText)):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         if max_length is not None:
             max_length = positive_integer(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
-        # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
-        for pairs in (False, True):
-            places = [index for index, text in enumerate(texts) if isinstance(text, tuple) == pairs]
-            if not places:
-                continue
-            encoded = self._tokenize([texts[index] for index in places], **self._token_details)
+        # One call for all texts of a kind: tokenizers work in parallel inside a call.
+        for kind in {_kind(text) for text in texts}:
+            places = [index for index, text in enumerate(texts) if _kind(text) == kind]
+            encoded = self._tokenize([texts[index] for index in places], **self._token_details, **options)
             for row, index in enumerate(places):
-                encoding = self._encoding_of_row(encoded, row, texts[index], index)
+                encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
                 self._check_encoding(encoding, index)
                 encoding = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
                 encodings[index] = self._after_virtual_tokens(encoding)
@@ -286,13 +302,14 @@ class Encoder:
 
     def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
         """Return the tokenizer's output for texts, without truncation, which follows later."""
-        first = [text[0] if isinstance(text, tuple) else text for text in texts]
-        second = [text[1] for text in texts if isinstance(text, tuple)] or None
+        first, second = (
+            [list(t.words) if isinstance(t, SplitText) else t for t in side]
+            for side in zip(*map(pair_of, texts), strict=True)
+        )
+        details = {"is_split_into_words": _kind(texts[0])[1], "add_special_tokens": self.add_special_tokens}
+        details |= {"truncation": False, "padding": False, "verbose": False}
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
-            first,
-            second,
-            **{"truncation": False, "padding": False, "verbose": False, "add_special_tokens": self.add_special_tokens}
-            | options,
+            first, None if None in second else second, **details | options
         )
         return encoded
 
@@ -301,34 +318,34 @@ class Encoder:
         ids = list(encoded["input_ids"][row])
         if not ids:
             raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
-        first, second = text if isinstance(text, tuple) else (text, None)
+        first, second = pair_of(text)
         extra = ("special_tokens_mask", "offset_mapping", "attention_mask")
         inputs = {name: list(rows[row]) for name, rows in encoded.items() if name not in extra}
-        offsets, words = None, None
-        sequences: tuple[int | None, ...]
+        offsets: Spans | None
         if self.tokenizer.is_fast:
             backend = encoded.encodings[row]  # type: ignore[index]
-            offsets = tuple(backend.offsets)
             sequences = tuple(backend.sequence_ids)
             # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
             special = tuple(sequence is None for sequence in sequences)
-            words = word_indices(backend.word_ids, offsets, sequences, (first, second or ""))
+            words = spans_of_words(text, sequences, backend.word_ids)
+            offsets = _offsets_in_text(backend.offsets, words)
         else:
             special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])
-            sequences = self._slow_sequences(special, first, second)
+            sequences, indices = self._count_tokens(special, text)
+            words = spans_of_words(text, sequences, indices)
+            offsets = aligned_offsets(self.tokenizer, ids, text, sequences, words)
         tokens = readable_tokens(self.tokenizer, ids)
-        return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
+        return Encoding(
+            inputs, tokens, offsets, words, sequences, special, str(first), None if second is None else str(second)
+        )
 
-    def _slow_sequences(self, special: tuple[bool, ...], first: str, second: str | None) -> tuple[int | None, ...]:
-        """Return the sequence id of each token by counting the first text's tokens, for slow tokenizers."""
-        of_first = len(special)
-        if second is not None:
-            of_first = len(self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"])
-        sequences: list[int | None] = []
-        for is_special in special:
-            sequences.append(None if is_special else 0 if of_first > 0 else 1)
-            of_first -= not is_special
-        return tuple(sequences)
+    def _count_tokens(self, special: Sequence[bool], text: Text) -> tuple[tuple[int | None, ...], list[int | None]]:
+        """Return which text, and which of its words, each token of a slow tokenizer is of, by counting their tokens."""
+        texts = [part.words if isinstance(part, SplitText) else (part,) for part in pair_of(text) if part is not None]
+        places = [(i, j) for i, words in enumerate(texts) for j in range(len(words))]
+        counted = iter([(i, j) for i, j in places for _ in self.tokenizer.tokenize(texts[i][j])])
+        of_token = [(None, None) if is_special else next(counted, places[-1]) for is_special in special]
+        return tuple(sequence for sequence, _ in of_token), [word for _, word in of_token]
 
     def _check_encoding(self, encoding: Encoding, index: int) -> None:
         """Refuse an encoding without ordinary tokens, with invalid ids, or of a pair for a model of single texts."""
@@ -388,6 +405,18 @@ class Encoder:
             "is it the tokenizer of this model, and the text in its language?"
         )
         return replace(encoding, notes=(*encoding.notes, note))
+
+
+def _kind(text: Text) -> tuple[bool, bool]:
+    """Return whether a text is a pair, and whether its words are split; a tokenizer reads those of a kind together."""
+    return isinstance(text, tuple), isinstance(pair_of(text)[0], SplitText)
+
+
+def _offsets_in_text(offsets: Sequence[tuple[int, int]], words: Spans | None) -> Spans:
+    """Return the characters of tokens in the text, where a tokenizer has counted them in each word."""
+    if words is None:
+        return tuple(offsets)
+    return tuple((word + start, word + end) for (start, end), (word, _) in zip(offsets, words, strict=True))
 
 
 def private_tokenizer(tokenizer: Any) -> Any:
@@ -478,62 +507,3 @@ def _replace_encodings(
     return joined.take(
         [int(order[index]) for index in range(len(columns)) if index not in problem_by_place]
     ), problem_by_place
-
-
-def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
-    """Append generated tokens to an encoded prompt, without tokenising again."""
-    special_ids = set(tokenizer.all_special_ids)
-    pieces = _added_texts(tokenizer, before.ids, ids, special_ids)
-    text, offsets = None, None
-    if before.text is not None and before.offsets is not None:
-        text, spans = before.text, []
-        for piece in pieces:
-            spans.append((len(text), len(text) + len(piece)))
-            text += piece
-        offsets = (*before.offsets, *spans)
-    all_ids = before.ids + ids
-    inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
-    special = (*before.special, *(token_id in special_ids for token_id in ids))
-    return replace(
-        before,
-        inputs=inputs | {"input_ids": all_ids},
-        tokens=(*before.tokens, *readable_tokens(tokenizer, ids)),
-        offsets=offsets,
-        word_ids=None,
-        sequence_ids=tuple(None if is_special else 0 for is_special in special),
-        special=special,
-        text=text,
-        text_pair=None,
-        position=None,
-    )
-
-
-def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> Encoding:
-    """Return an encoding of token ids, with the decoded text if the original text is not known."""
-    if encoding.text is not None:
-        return encoding
-    decoded = append_tokens(tokenizer, Encoding({"input_ids": []}, (), (), None, (), (), ""), encoding.ids)
-    return replace(encoding, text=decoded.text, offsets=decoded.offsets, word_ids=None)
-
-
-def _added_texts(
-    tokenizer: PreTrainedTokenizerBase, prompt_ids: list[int], ids: list[int], special_ids: set[int]
-) -> list[str]:
-    """Return the text that each generated token adds; a character of several tokens counts for the last one."""
-    # Each token is decoded with about eight tokens before it: the text that it adds depends on them.
-    all_ids = prompt_ids + ids
-    window_start, read_end = max(0, len(prompt_ids) - 8), len(prompt_ids)
-    texts = []
-
-    def decode_until(end: int) -> str:
-        visible = [token_id for token_id in all_ids[window_start:end] if token_id not in special_ids]
-        return str(tokenizer.decode(visible, clean_up_tokenization_spaces=False))
-
-    for end in range(len(prompt_ids) + 1, len(all_ids) + 1):
-        text_before, text_now = decode_until(read_end), decode_until(end)
-        if text_now.endswith("\ufffd") and end < len(all_ids):  # a part of a character
-            texts.append("")
-            continue
-        texts.append(text_now[len(text_before) :])
-        window_start, read_end = max(window_start, read_end - 8), end
-    return texts

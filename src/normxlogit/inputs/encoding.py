@@ -1,8 +1,8 @@
 """`Encoding`, one input for the model, with its pictures and sounds."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,10 +13,12 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from .chat import Content
     from .media.sounds import Sound
 
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+Spans = tuple[tuple[int, int], ...]
+"""First character of each of several things, and one past the last."""
 
 POSITIONS = "position_ids"
 """The model input that numbers the tokens."""
@@ -100,8 +102,9 @@ class Encoding:
     Attributes:
         inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
         tokens: Readable strings.
-        offsets: Character spans, None if the tokenizer cannot tell.
-        word_ids: Word index within the sequence, None for special tokens.
+        offsets: Character spans; None if the text is not known.
+        words: The characters of the word that the caller has split and a token is of, (0, 0) for special tokens; None
+            for a text that was not split.
         sequence_ids: 0, 1 or None for special tokens.
         special: True for tokens that the tokenizer added.
         text: The original text, None if the input came encoded.
@@ -112,12 +115,13 @@ class Encoding:
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
         media: The pictures and sounds beside the words.
         extra_inputs: The model's inputs that hold them, with their batch axis.
+        contents: Where the contents of chat messages are in the text; None for a text that was one from the start.
     """
 
     inputs: Mapping[str, list[int]]
     tokens: tuple[str, ...]
-    offsets: tuple[tuple[int, int], ...] | None
-    word_ids: tuple[int | None, ...] | None
+    offsets: Spans | None
+    words: Spans | None
     sequence_ids: tuple[int | None, ...]
     special: tuple[bool, ...]
     text: str | None = None
@@ -128,6 +132,7 @@ class Encoding:
     signal: EncodedSignal | None = None
     media: tuple[EncodedMedium, ...] = ()
     extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
+    contents: "tuple[Content, ...] | None" = None
 
     @property
     def ids(self) -> list[int]:
@@ -164,7 +169,7 @@ class Encoding:
             inputs=inputs,
             tokens=pick(self.tokens),
             offsets=self.offsets and pick(self.offsets),
-            word_ids=self.word_ids and pick(self.word_ids),
+            words=self.words and pick(self.words),
             sequence_ids=pick(self.sequence_ids),
             special=pick(self.special),
             media=tuple(_with_moved_tokens(medium, kept_indices) for medium in self.media),
@@ -186,14 +191,52 @@ class Encoding:
             inputs={**inputs, "input_ids": [*before, *self.ids, *after]},
             tokens=between(self.tokens, token, token),
             offsets=self.offsets and between(self.offsets, (0, 0), (end, end)),
-            word_ids=self.word_ids and between(self.word_ids, None, None),
+            words=self.words and between(self.words, (0, 0), (0, 0)),
             sequence_ids=between(self.sequence_ids, None, None),
             special=between(self.special, True, True),
             position=None if self.position is None else self.position + len(before),
         )
 
+    def with_written_special_tokens(self) -> "Encoding":
+        """Return the encoding without the special tokens of the text that the tokenizer added beside them once more.
+
+        A text that a chat template wrote begins with them, and may end so. What is left has the characters of both.
+        """
+        added_for = doubled_special_tokens(self.ids, self.special)
+        if not added_for:
+            return self
+        offsets = list(self.offsets or ())
+        for written, added in added_for.items() if offsets else ():
+            offsets[added] = offsets[written]
+        kept = replace(self, offsets=tuple(offsets) or None).take(i for i in range(len(self)) if i not in added_for)
+        names = ", ".join(dict.fromkeys(self.tokens[written] for written in added_for))
+        note = f"the text has special tokens of the tokenizer at its ends ({names}): they are not added again"
+        return replace(kept, notes=(*self.notes, note))
+
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def doubled_special_tokens(ids: Sequence[int], added: Sequence[bool]) -> dict[int, int]:
+    """Return the tokens of a text that are special tokens which the tokenizer added beside them, with the added ones.
+
+    Args:
+        ids: The token ids.
+        added: Which of them the tokenizer added.
+    """
+    doubled: dict[int, int] = {}
+    edges = [i for i in range(len(ids) + 1) if i in (0, len(ids)) or added[i] != added[i - 1]]
+    for start, end in pairwise(edges):
+        if not added[start]:
+            continue
+        for count in range(end - start, 0, -1):
+            for own, place in ((end - count, end), (start, start - count)):  # before the text's, and after it
+                written = range(place, place + count)
+                if place < 0 or written.stop > len(ids) or any(i in doubled or added[i] for i in written):
+                    continue
+                if list(ids[place : written.stop]) == list(ids[own : own + count]):
+                    doubled |= zip(written, range(own, own + count), strict=True)
+    return doubled
 
 
 def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> EncodedMedium:
@@ -219,40 +262,3 @@ def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> t
             text = tokenizer.convert_tokens_to_string([piece])
             readable.append(" " + text if piece[0] == "▁" and not text.startswith(" ") else text or piece)
     return tuple(readable)
-
-
-def word_indices(
-    tokenizer_words: Sequence[int | None],
-    offsets: Sequence[tuple[int, int]],
-    sequences: Sequence[int | None],
-    texts: tuple[str, str],
-) -> tuple[int | None, ...]:
-    """Return each token's word index, None for special tokens and tokens without a word.
-
-    It is that of the tokenizer, unless this takes the whole text for one word, as tokenizers that do not split at
-    spaces first do. Then words are found in the text.
-
-    Args:
-        tokenizer_words: The word index of each token by the tokenizer.
-        offsets: The characters of each token.
-        sequences: Which text each token is of, None for special tokens.
-        texts: The texts.
-    """
-    words_of_tokenizer = tuple(
-        None if sequence is None else word for word, sequence in zip(tokenizer_words, sequences, strict=True)
-    )
-    if len(set(words_of_tokenizer) - {None}) > 1:
-        return words_of_tokenizer
-    spans = [[match.span() for match in _WORD.finditer(text)] for text in texts]
-    words: list[int | None] = []
-    for (start, end), sequence in zip(offsets, sequences, strict=True):
-        if sequence is None:
-            words.append(None)
-            continue
-        overlapping = [
-            index
-            for index, (word_start, word_end) in enumerate(spans[sequence])
-            if word_start < end and word_end > start
-        ]
-        words.append(overlapping[0] if overlapping else None)
-    return tuple(words)

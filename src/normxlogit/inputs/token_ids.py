@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from itertools import compress
+from itertools import compress, pairwise
 from numbers import Integral
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from ..errors import InputError
+from .alignment import with_decoded_words
 from .encoding import Encoding, readable_tokens
 from .texts import Text, named_columns, plain_cell, read_texts
 
@@ -63,16 +64,13 @@ def read_token_ids(
     unknown_names = [name for name in names if model_inputs is not None and name not in model_inputs]
     if unknown_names:
         raise InputError(f"the encoded input holds {unknown_names[0]!r}, which the model does not read; leave it out")
-    fields = {name: _rows_of_numbers(encoded[name], name) for name in names}
+    fields, mask = _fields_of_tokens(encoded, names), encoded.get("attention_mask")
     shape = fields["input_ids"].shape
-    mask = encoded.get("attention_mask")
-    real_mask = _rows_of_numbers(mask, "attention_mask") if mask is not None else None  # (B, T)
-    is_guessed = real_mask is None
-    if real_mask is None:
+    if mask is None:
         real_mask = _without_padding(fields["input_ids"], tokenizer, first_row)  # (B, T)
-    for name, values in {**fields, "attention_mask": real_mask}.items():
-        if values.shape != shape:
-            raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
+    else:
+        real_mask = _rows_of_numbers(mask, "attention_mask")  # (B, T)
+        _check_shape(real_mask, "attention_mask", shape)
     backends = getattr(encoded, "encodings", None)
     if backends and [len(backend.ids) for backend in backends] != [shape[1]] * len(real_mask):
         backends = None  # the user has cut or joined the tokenizer's output
@@ -82,7 +80,7 @@ def read_token_ids(
         inputs = {name: list(compress(values[row].tolist(), is_real)) for name, values in fields.items()}
         ids = inputs["input_ids"]
         check_ids(ids, vocabulary, f"row {first_row + row} of the encoded input")
-        offsets = words = None
+        offsets, words = None, tuple[int | None, ...]()
         special = tuple(token_id in specials for token_id in ids)
         sequences: tuple[int | None, ...] = tuple(None if is_special else 0 for is_special in special)
         types = inputs.get("token_type_ids", [])
@@ -99,10 +97,36 @@ def read_token_ids(
             words = tuple(compress(backend.word_ids, is_real))
             sequences = tuple(compress(backend.sequence_ids, is_real))
             special = tuple(is_special is None for is_special in sequences)
-        notes = (NO_MASK.format(len(is_real) - len(ids)),) if is_guessed and len(ids) < len(is_real) else ()
-        encoding = Encoding(inputs, readable_tokens(tokenizer, ids), offsets, words, sequences, special, notes=notes)
-        result.append(encoding)
+        notes = (NO_MASK.format(len(is_real) - len(ids)),) if mask is None and len(ids) < len(is_real) else ()
+        encoding = Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special, notes=notes)
+        result.append(with_decoded_words(tokenizer, encoding, words) if _was_split(encoding, words) else encoding)
     return result
+
+
+def _was_split(encoding: Encoding, words: Sequence[int | None]) -> bool:
+    """Return whether words were split before they were tokenised: offsets begin anew in each word."""
+    tokens = zip(encoding.sequence_ids, words, encoding.offsets or (), strict=False)
+    return any(
+        sequence == last_sequence is not None and word != last_word and start < last_end
+        for (last_sequence, last_word, (_, last_end)), (sequence, word, (start, _)) in pairwise(tokens)
+    )
+
+
+def _fields_of_tokens(encoded: Mapping[str, Any], names: Sequence[str]) -> dict[str, Tensor]:
+    """Return the fields of a tokenizer's output, (B, T), or of several numbers for each token, such as a box."""
+    fields = {name: _rows_of_numbers(encoded[name], name) for name in names}
+    shape = fields["input_ids"].shape
+    if _length(next(iter(encoded["input_ids"]))) is None:  # of one text, without the axis of texts
+        fields = {name: values[None] if len(values) == shape[1] > 1 else values for name, values in fields.items()}
+    for name, values in fields.items():
+        _check_shape(values, name, shape)
+    return fields
+
+
+def _check_shape(values: Tensor, name: str, shape: torch.Size) -> None:
+    """Refuse values that are not of the tokens, (B, T)."""
+    if values.shape[:2] != shape or values.ndim > (2 if name == "attention_mask" else 3):
+        raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
 
 
 def _without_padding(ids: Tensor, tokenizer: PreTrainedTokenizerBase, first_row: int) -> Tensor:
@@ -273,12 +297,12 @@ def _rows_of_numbers(value: Any, name: str) -> Tensor:
         raise InputError(f"'{name}' must hold rows of whole numbers, and is a tensor without them (sparse, or meta)")
     if values.ndim == 1:
         values = values[None]
-    if values.ndim > 2 and name != "input_ids":
+    if values.ndim > 2 and name != "input_ids" and values.is_floating_point():
         raise InputError(
             f"'{name}' of shape {tuple(values.shape)} is not of tokens: pass pictures in messages, as "
             "generate([{'role': 'user', 'content': [{'type': 'image', 'image': picture}, ...]}])"
         )
-    if values.ndim != 2 or not values.numel():
+    if values.ndim < 2 or (values.ndim > 2 and name == "input_ids") or not values.numel():
         raise InputError(f"'{name}' must be of shape (texts, tokens) with one token or more, not {tuple(values.shape)}")
     not_ids = values.is_floating_point() or values.is_complex() or (values.dtype == torch.bool and name == "input_ids")
     if not_ids and name != "attention_mask":

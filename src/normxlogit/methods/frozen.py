@@ -1,6 +1,6 @@
 """The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -8,10 +8,9 @@ from torch import Tensor
 
 from ..copies.run import without_autocast
 from ..errors import MethodError, UnsupportedModelError
-from ..frozen.contributions import Contributions
+from ..frozen.contributions import Contributions, FrozenPass
 from ..frozen.frozen_model import FrozenModel, ReadAt
-from ..frozen.readout import MEDIA, Place, Side
-from ..frozen.runner import FrozenPass
+from ..frozen.readouts import MEDIA, Place, Side
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass, has_graph
@@ -119,6 +118,54 @@ class FrozenGradient(Method):
         """
         return self._scores(request, places, weights)
 
+    def _scores(self, request: Request, read_positions: Tensor | None = None, weights: Tensor | None = None) -> Scores:
+        """Run, backpropagate, sum; `read_positions` and `weights` are those of `score_each`.
+
+        1. Run the model with its graph (at each point of the path).
+        2. Backpropagate the answer with all non-linear factors held: g at each place that is read.
+        3. Each token's score is <g_i, h_i>, the mean over the places; what is missing of the answer is the bias.
+        """
+        forward, frozen = request.forward, FrozenModel.of(request.model)
+        places = frozen.places(forward.batch, self.read_at, request.layers)
+        found = [
+            frozen.contributions(run, request.target, places, read_positions, weights)
+            for run in self._passes(request, frozen, places)
+        ]
+        answer = found[-1].answer
+        if not self._one_pass_is_enough:  # of the text itself
+            with torch.no_grad(), without_autocast(forward.batch.inputs):
+                if read_positions is None:
+                    answer = request.target.quantity(forward.logits)
+                else:
+                    answer = frozen.quantities(forward.hidden, request.target, read_positions, weights)
+        values = {place: torch.stack([each.values[place] for each in found]).mean(0) for place in places}
+        return _scores_of(replace(found[0], answer=answer, values=values), forward.batch, bool(request.layers))
+
+    def _passes(self, request: Request, frozen: FrozenModel, places: Sequence[Place]) -> Iterator[FrozenPass]:
+        """Yield the passes to backpropagate through: the caller's if it can be used, or one at each point."""
+        model, run, baseline = request.model, request.forward, None
+        if self._one_pass_is_enough:
+            if isinstance(run, FrozenPass):
+                yield run
+                return
+            if run.outputs is not None and has_graph(run.outputs):
+                try:
+                    given = frozen.run_given(run, run.outputs, places, self.sink_threshold)
+                except UnsupportedModelError:  # what it does not record is in a pass of the copy, or refused there
+                    given = None
+                if given is not None:
+                    yield given
+                    return
+        if self.baseline != "zero":
+            with torch.no_grad():
+                vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
+            baseline = baseline_vectors(request, vectors, self.baseline)
+        for point in self.points:
+            at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)
+            if run.outputs is not None and point == 1.0:
+                check_same_pass(run, at_point)
+            yield replace(at_point, positions=run.positions)  # the question stays where the text has it
+
     def _run(
         self,
         model: TaskModel,
@@ -135,58 +182,6 @@ class FrozenGradient(Method):
         threshold = self.sink_threshold if self.points == (1.0,) else None
         return frozen.run(batch, places, baseline=baseline, point=point, sink_threshold=threshold, predict=predict)
 
-    def _scores(self, request: Request, read_positions: Tensor | None = None, weights: Tensor | None = None) -> Scores:
-        """Score by a pass at each point of the path; `read_positions` and `weights` are those of `score_each`."""
-        model, run, baseline = request.model, request.forward, None
-        frozen = FrozenModel.of(model)
-        places = frozen.places(run.batch, self.read_at, request.layers)
-        if self.baseline != "zero":
-            with torch.no_grad():
-                vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
-            baseline = baseline_vectors(request, vectors, self.baseline)
-        passes = self._caller_contributions(request, frozen, places) if self._one_pass_is_enough else []
-        points = () if passes else self.points
-        for point in points:
-            if isinstance(run, FrozenPass) and self._one_pass_is_enough:
-                at_point = run
-            else:
-                at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)
-                if run.outputs is not None and point == 1.0:
-                    check_same_pass(run, at_point)
-                at_point = replace(at_point, positions=run.positions)  # the question stays where the text has it
-            passes.append(frozen.contributions(at_point, request.target, places, read_positions, weights))
-        values = {
-            place: torch.stack([contributions.values[place] for contributions in passes]).mean(0) for place in places
-        }
-        answer = (
-            passes[-1].answer if self._one_pass_is_enough else self._answer(request, frozen, read_positions, weights)
-        )
-        return _scores_of(replace(passes[0], answer=answer, values=values), run.batch, bool(request.layers))
-
-    def _caller_contributions(
-        self, request: Request, frozen: FrozenModel, places: Sequence[Place]
-    ) -> list[Contributions]:
-        """Return the contributions from the graph of the caller's pass; an empty list if it cannot be used."""
-        run = request.forward
-        if run.outputs is None or not has_graph(run.outputs):
-            return []
-        try:
-            caller_pass = frozen.run_given(run, run.outputs, places, self.sink_threshold)
-            if caller_pass is not None:
-                return [frozen.contributions(caller_pass, request.target, places)]
-        except UnsupportedModelError:  # what was not recorded in it is in a pass of the model's copy, or refused there
-            pass
-        return []
-
-    def _answer(
-        self, request: Request, frozen: FrozenModel, read_positions: Tensor | None, weights: Tensor | None
-    ) -> Tensor:
-        """Return the explained quantities for the text itself, (B, K)."""
-        if read_positions is None:
-            return request.target.quantity(request.forward.logits)
-        with torch.no_grad(), without_autocast(request.forward.batch.inputs):
-            return frozen.quantities(request.forward.hidden, request.target, read_positions, weights)
-
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
     """Return scores with their bias: scores, sink, parts and bias add up to the answer.
@@ -196,23 +191,19 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
         batch: The batch.
         per_layer: Whether layers were requested; otherwise the mean over the places of a side is taken.
     """
-    text_places, source_places = (
-        [place for place in contributions.values if place.side is side] for side in (Side.TEXT, Side.SOURCE)
-    )
-    values = torch.stack([contributions.values[place] for place in text_places], 2)  # (B, K, L, T)
+    sides = {side: [place for place in contributions.values if place.side is side] for side in Side}
+    texts, sources = sides[Side.TEXT], sides[Side.SOURCE]
+    values = torch.stack([contributions.values[place] for place in texts], 2)  # (B, K, L, T)
     values = values * batch.mask[:, None, None].to(values)
-    sink = torch.stack([contributions.sink[place] for place in source_places or text_places], 2)  # (B, K, L)
+    sink = torch.stack([contributions.sink[place] for place in sources or texts], 2).to(values)  # (B, K, L)
     if not per_layer:
         values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
-    if source_places:
-        by_place = torch.stack([contributions.values[place] for place in source_places], 2)  # (B, K, L, S)
-        from_source = by_place.mean(2, keepdim=True)  # (B, K, 1, S)
+    if sources:
+        from_source = torch.stack([contributions.values[place] for place in sources], 2).mean(2, keepdim=True)
         values = torch.cat((from_source, values), -1)  # (B, K, 1, S + T)
     parts = contributions.values.get(MEDIA)  # (B, K, N)
-    bias = contributions.answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
-    if parts is not None:
-        parts = parts[:, :, None]  # (B, K, 1, N)
-        bias = bias - parts.sum(-1)
-    return Scores(
-        values, bias=bias, sink=None if contributions.sinks is None else sink, sinks=contributions.sinks, parts=parts
-    )
+    parts = None if parts is None else parts[:, :, None]  # (B, K, 1, N)
+    bias = contributions.answer.to(values)[:, :, None] - values.sum(-1) - sink  # (B, K, L)
+    bias = bias if parts is None else bias - parts.sum(-1)
+    sinks = contributions.sinks
+    return Scores(values, bias=bias, sink=None if sinks is None else sink, sinks=sinks, parts=parts)

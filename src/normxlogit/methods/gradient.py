@@ -11,7 +11,7 @@ from torch import Tensor
 from ..copies.memory import out_of_memory
 from ..errors import MethodError, NormXLogitError, UnsupportedModelError
 from ..frozen.backward import operations_without_gradient
-from ..model.masking import check_words
+from ..leave_out.removal import check_words
 from ..model.task_model import TaskModel
 from .base import Method, Request, Scores, import_package, remainder
 from .registry import alternatives, register

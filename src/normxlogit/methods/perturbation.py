@@ -2,12 +2,12 @@
 
 The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
 `pipeline/completions/ablations.py`. A method is a sampler (`subsets`: which players are present in each perturbed
-input) and a regressor (`fit`); `PerturbedAnswers` runs the model. The simplest of them, occlusion, stands here too.
+input) and a regressor (`fit`) on `leave_out`. The simplest of them, occlusion, stands here too.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,9 @@ import torch
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
-from ..model.batch_attempts import batch_attempts
+from ..leave_out.outcomes import Outcomes, in_batches
+from ..leave_out.removal import TextRemoval, check_words, masks, moved_position, tokens_removed
 from ..model.forward_pass import ForwardPass
-from ..model.masking import check_words, masks, moved_position, remove_tokens
 from ..model.task_model import TaskModel
 from ..results.targets import Quantity
 from ..tasks import Task
@@ -27,46 +27,6 @@ from .registry import LOGITS, register
 
 Booleans = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
-Key = TypeVar("Key", bound=Hashable)
-Answer = TypeVar("Answer")
-
-INPUTS_AT_ONCE = 2048
-"""Most perturbed inputs in memory."""
-
-
-class PerturbedAnswers(Generic[Key, Answer]):
-    """A model's answers to perturbed inputs, run in batches, each distinct input once.
-
-    Args:
-        model: The model.
-        perturb: Makes the input that a key stands for.
-        answer_batch: Runs the model on a batch of inputs and their keys, and returns an answer for each.
-    """
-
-    def __init__(
-        self,
-        model: TaskModel,
-        perturb: Callable[[Key], Encoding],
-        answer_batch: Callable[[list[Encoding], list[Key]], Iterable[Answer]],
-    ) -> None:
-        self.model, self.perturb, self.answer_batch = model, perturb, answer_batch
-        self._known: dict[Key, Answer] = {}
-
-    def __call__(self, keys: Sequence[Key]) -> list[Answer]:
-        """Return the answers to perturbed inputs, in the order of their keys."""
-        unknown = [key for key in dict.fromkeys(keys) if key not in self._known]
-        for start in range(0, len(unknown), INPUTS_AT_ONCE):
-            self._run(unknown[start : start + INPUTS_AT_ONCE])
-        return [self._known[key] for key in keys]
-
-    def _run(self, keys: list[Key]) -> None:
-        """Run the model on the inputs of some keys, and keep its answers."""
-        inputs = [self.perturb(key) for key in keys]
-        for attempt in batch_attempts(self.model, inputs):
-            with attempt as places, torch.inference_mode():
-                batch_keys = [keys[place] for place in places]
-                answers = self.answer_batch([inputs[place] for place in places], batch_keys)
-                self._known.update(zip(batch_keys, answers, strict=True))
 
 
 class TokenSubsets:
@@ -87,9 +47,8 @@ class TokenSubsets:
         check_words(request.model)
         self.model, self.run, self.target, self._log_odds = request.model, request.forward, request.target, log_odds
         self.players = [self._players_of(row) for row in range(len(self.run.batch.encodings))]
-        self._answers: PerturbedAnswers[tuple[int, tuple[bool, ...]], Floats] = PerturbedAnswers(
-            self.model, self._perturb, self._read_answers
-        )
+        without = tokens_removed(self.model, self.run.batch.encodings)
+        self._answers: Outcomes[TextRemoval, Floats] = Outcomes(in_batches(self.model, without, self._read_answers))
 
     def __call__(self, subsets: Sequence[Booleans]) -> list[Floats]:
         """Return the explained quantity of each text for subsets of its tokens.
@@ -100,8 +59,13 @@ class TokenSubsets:
         Returns:
             For each text (N, K).
         """
-        keys = [(text, tuple(present)) for text, rows in enumerate(subsets) for present in rows.tolist()]
-        answers = iter(self._answers(keys))
+        answers = iter(
+            self._answers(
+                (text, tuple(token for token, is_present in zip(players, present, strict=True) if not is_present))
+                for text, (players, rows) in enumerate(zip(self.players, subsets, strict=True))
+                for present in rows.tolist()
+            )
+        )
         no_answers = np.zeros((0, self.target.ids.shape[1]))  # (0, K)
         return [np.stack([next(answers) for _ in rows]) if len(rows) else no_answers for rows in subsets]
 
@@ -122,31 +86,20 @@ class TokenSubsets:
         mask = self.run.batch.mask[row]
         return [int(mask[:position].sum()) for position in self.run.positions[row].flatten().tolist()]
 
-    def _removed_tokens(self, key: tuple[int, tuple[bool, ...]]) -> list[int]:
-        """Return the indices of a key's removed tokens; a key is a text and a flag for each of its players."""
-        return [token for token, present in zip(self.players[key[0]], key[1], strict=True) if not present]
-
-    def _perturb(self, key: tuple[int, tuple[bool, ...]]) -> Encoding:
-        """Return a text without the players that are not present."""
-        return remove_tokens(self.model, self.run.batch.encodings[key[0]], self._removed_tokens(key))
-
-    def _read_answers(self, encodings: list[Encoding], keys: list[tuple[int, tuple[bool, ...]]]) -> Iterable[Floats]:
+    def _read_answers(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Floats]:
         """Run the model on perturbed texts, and return the explained quantities of each, (K,)."""
         batch = self.model.batch(encodings, list(range(len(encodings))))
         device = batch.mask.device
-        texts = torch.tensor([text for text, _ in keys], device=device)  # (B,)
+        texts = torch.tensor([text for text, _ in removals], device=device)  # (B,)
         positions = None
         if self.run.positions is not None:
             starts = batch.mask.int().argmax(-1)  # (B,), the padding on the left
             positions_after = [
-                [
-                    moved_position(self.model, position, self._removed_tokens(key))
-                    for position in self._positions(key[0])
-                ]
-                for key in keys
+                [moved_position(self.model, position, removed) for position in self._positions(text)]
+                for text, removed in removals
             ]
             moved_positions = torch.tensor(positions_after, device=device)  # (B, 1) or (B, 2)
-            positions = (moved_positions + starts[:, None]).view(len(keys), *self.run.positions.shape[1:])
+            positions = (moved_positions + starts[:, None]).view(len(removals), *self.run.positions.shape[1:])
         values = self.model.measure(self.target, batch.inputs, positions, texts, log_probability=self._log_odds)
         on_host = values.float().cpu().numpy()  # (B, K)
         self.model.check_finite(on_host, batch)

@@ -118,6 +118,7 @@ def _reading_settings(model: TaskModel) -> dict[str, Any]:
         "tokenizer": {name: getattr(model.tokenizer, name, None) for name in names},
         "processors": [_processor_settings(reader) for reader in readers],
         "pipeline": vars(model.pipeline),
+        "forward": [value for value in vars(model.forward).values() if value],  # printed, a tensor with its numbers
     }
 
 

@@ -41,7 +41,7 @@ class TaskModel:
 
     Attributes:
         pipeline: The settings of the pipeline that holds it.
-        extra_inputs: Its inputs beside the text, (1, ...) each, of texts that have none of their own.
+        forward: How it is called and what it returns, as its owner says it.
         reader: Its tokenizer or processor.
         version: The model as this thread's call began with it.
 
@@ -70,7 +70,7 @@ class TaskModel:
         task_class.check_reader(tokenizer, class_name)
         self.budget = TokenBudget(positive_integer(batch_tokens, "batch_tokens"))
         self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
-        self.extra_inputs = forward.extra_inputs
+        self.forward = forward
         # Reads the caller's model as it is when this is called.
         self._read_version = partial(
             read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline, forward
@@ -167,6 +167,16 @@ class TaskModel:
     def output_count(self) -> int:
         """The number of outputs that can be a target: labels, or entries of the vocabulary."""
         return self.vocabulary_size if self.task.vocabulary else len(self.task.labels)
+
+    @property
+    def extra_inputs(self) -> Mapping[str, Tensor]:
+        """The inputs beside the text, (1, ...) each, of texts that have none of their own."""
+        return self.forward.extra_inputs
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes for all results: on what the model returns, and on proofs that could not be run."""
+        return (*self.copy.form.note, *self.parts.unverified)
 
     @property
     def parts(self) -> Parts:

@@ -2,7 +2,7 @@
 
 The numbers are right because each step is compared with the model's own answer, on the caller's own input. A comparison
 returns whether it holds, or None if it does and the difference where it does not. Those here compare two answers;
-those that run the model for it are in `model_proofs` and `frozen.runner`. `PROOFS` is the table in the page on
+those that run the model for it are in `model_proofs` and `frozen.frozen_model`. `PROOFS` is the table in the page on
 how it works.
 """
 

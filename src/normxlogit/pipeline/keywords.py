@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
 from ..inputs.encoder import LongText
+from ..leave_out.units import Verify
 from ..methods import Method
 from ..results.units.grouping import Merging
 from ..results.units.spans import PartSpec, SourceKind
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, Layers, TargetSpec
-from .options import Verify
 
 Contrast = Annotated[Choice | None, "A label or token whose logit is subtracted."]
 OfLayers = Annotated[
@@ -26,7 +26,8 @@ ByMethod = Annotated[
 AtPosition = Annotated[
     Position,
     'The token whose label is explained (by default the first other than "O"), or the mask: its index, a piece of the '
-    "text, or a span (start, end) of characters, for all inputs or a list with one for each.",
+    "text, or a span (start, end) of characters, for all inputs or a list with one for each; `ALL` explains the label "
+    "of every word, or the token at every mask, as the targets of one result.",
 ]
 OfLongText = Annotated[
     LongText | None,
@@ -37,9 +38,11 @@ OfLongText = Annotated[
 
 OfVerify = Annotated[
     Verify,
-    "Run the model again without this many of the words (regions of pictures, moments of sounds) of the highest "
-    'scores, one at a time and together, and without as many others: the result is in `verified`. "auto" removes five, '
-    "and looks among all for a set whose removal changes the prediction. None, the default, runs nothing.",
+    "Run the model again without some of what it read, one at a time and together, and without as many others: the "
+    "result is in `verified`. A number removes the words (regions of pictures, moments of sounds) of the highest "
+    'scores; "auto" five of them, and looks among all for a set whose removal changes the prediction; "sentence", '
+    '"paragraph" or "message" each of these; a list what it names: words, spans (start, end) of characters, boxes of '
+    "pictures (left, top, right, bottom), sources; a mapping such spans by name. None, the default, runs nothing.",
 ]
 
 ExtraInputs = Annotated[
@@ -57,7 +60,12 @@ class Generate(TypedDict, total=False):
         "A token (without a leading space it starts a word) or its index, explained at every position; None for each "
         "generated token itself.",
     ]
-    contrast: Contrast
+    contrast: Annotated[
+        Choice | Sequence[int] | Sequence[str] | None,
+        "Another answer (its text or token ids; of several completions one for each), which the whole one is explained "
+        "against: the prompt's scores add up, with sink and bias, to the difference of what is explained of both. With "
+        "a target, and as an index, a token that is subtracted at every place.",
+    ]
     layers: OfLayers
     method: ByMethod
     verify: OfVerify
@@ -89,7 +97,8 @@ class FromOutputs(TypedDict, total=False):
 
     target: Annotated[
         TargetSpec,
-        "The name or index of a label, a token (without a leading space it starts a word) or a choice, `ALL` labels, "
+        "The name or index of a label, a token (without a leading space it starts a word) or a choice, the next words "
+        "of a causal language model (of several tokens the sum is explained), `ALL` labels, "
         '"start" or "end" (of an answer), or a list of these; None for the prediction.',
     ]
     targets: Annotated[Sequence[Choice] | None, "One target for each input, instead of `target`."]

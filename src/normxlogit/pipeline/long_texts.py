@@ -1,74 +1,23 @@
-"""Windows of a text beyond the model's length, and the merged result of the whole text."""
+"""The merged result of a text that was read in windows."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..inputs.encoding import Encoding
+from ..inputs.windows import Places, text_to_cut
 from ..methods.base import sink_note
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..tasks.base import units_of_tokens
-
-OVERLAP = 4
-"""Neighbouring windows overlap by this fraction, 1 / OVERLAP, of their text."""
-
-Places = list[int]
-
-
-def windows(encoding: Encoding, limit: int) -> list[Places]:
-    """Cut a text into windows that overlap by a quarter.
-
-    Returns:
-        The places of each window's tokens; special tokens and the shorter text of a pair are in all of them, and the
-        last window ends where the text ends.
-
-    Raises:
-        InputError: If there is no room.
-    """
-    content, room = _content(encoding, limit)
-    step = room - room // OVERLAP
-    starts = [*range(0, len(content) - room, step), len(content) - room]
-    return [_window_places(encoding, content, start, room) for start in starts]
-
-
-def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
-    """Return the indices of the tokens of the text to cut, and how many of them fit into a window."""
-    sequences = [
-        [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]
-        for sequence in (0, 1)
-    ]
-    text_tokens = max(sequences, key=len)
-    tokens_per_window = limit - (len(encoding) - len(text_tokens))
-    if tokens_per_window < 1:
-        raise InputError(
-            f"the shorter text of the pair fills the model's {limit} tokens, which leaves no room for windows of the "
-            "longer; shorten it"
-        )
-    return text_tokens, tokens_per_window
-
-
-def _window_places(encoding: Encoding, content: Places, start: int, room: int) -> Places:
-    """Return the token indices of a window: `room` of the text to cut, and all tokens that every window keeps."""
-    left_out = set(content[:start]) | set(content[start + room :])
-    return [i for i in range(len(encoding)) if i not in left_out]
-
-
-def window_around(encoding: Encoding, limit: int, position: int) -> Places:
-    """Return a window around a token, which is in its middle unless it is near an end of the text."""
-    content, room = _content(encoding, limit)
-    middle = sum(i < position for i in content)
-    start = min(max(0, middle - room // 2), len(content) - room)
-    return _window_places(encoding, content, start, room)
 
 
 def spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:
     """Return the result of one window, with scores for the whole text."""
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., places] = result.scores
-    text_tokens = set(_content(encoding, limit)[0])  # of a pair, those of the text that is cut
+    text_tokens = set(text_to_cut(encoding, limit)[0])  # of a pair, those of the text that is cut
     content = [i for i in places if i in text_tokens]
     note = (
         f"the text has {len(encoding)} tokens and the model reads {limit}: the answer comes from the window of tokens "

@@ -9,14 +9,15 @@ from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium
 from ..inputs.texts import positive_integer
+from ..leave_out.units import Group, Verify
 from ..methods import Method
 from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, Layers, TargetSpec, is_choice
 
-Verify = int | Literal["auto"] | None
-"""How many units are removed one at a time; "auto" also searches a set among all units; None for none."""
+VerifyCount = int | Literal["auto"] | None
+"""How many sources of a cited answer are left out; None for none."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Options:
 
     Attributes:
         media_method: The method for prompts with a picture or a sound; None for `method`.
-        verify: How many units of the highest scores are removed, see `keywords.Verify`.
+        verify: Which units are removed, see `leave_out.units.Verify`.
     """
 
     method: Method
@@ -102,18 +103,38 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
 
 
 def checked_verify(verify: Verify) -> Verify:
-    """Return how many units are removed; None for no verification.
+    """Return which units are removed; None for no verification.
+
+    Raises:
+        InputError: If it is neither a count, "auto", a kind of unit nor a list of units.
+    """
+    kinds = ("auto", *get_args(Group))
+    if isinstance(verify, str) and verify not in kinds:
+        raise InputError(
+            f"verify must be a number of units, {', '.join(map(repr, kinds))} or a list of words and spans, not "
+            f"{verify!r}; one word is a list: verify=[{verify!r}]"
+        )
+    if verify is None or verify is False or (isinstance(verify, int) and verify == 0):
+        return None
+    if isinstance(verify, str):
+        return verify
+    if isinstance(verify, list | tuple | Mapping):
+        if not verify:
+            raise InputError("verify= is an empty list: name what is removed")
+        return verify
+    return positive_integer(verify, "verify")
+
+
+def checked_count(verify: Verify) -> VerifyCount:
+    """Return how many sources of an answer are left out; None for none.
 
     Raises:
         InputError: If it is neither a count nor "auto".
     """
-    if isinstance(verify, str):
-        if verify != "auto":
-            raise InputError(f"verify must be a number of units or 'auto', not {verify!r}")
-        return "auto"
-    if verify is None or verify is False or (isinstance(verify, int) and verify == 0):
-        return None
-    return positive_integer(verify, "verify")
+    checked = checked_verify(verify)
+    if checked is None or checked == "auto" or isinstance(checked, int):
+        return checked
+    raise InputError(f"citations are tested by verify= a number of sources or 'auto', not {verify!r}")
 
 
 def _listed(targets: object) -> list[Choice]:

@@ -1,8 +1,8 @@
 """Explain the cosine of two texts by their tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -10,11 +10,15 @@ from torch import Tensor
 
 from ..errors import InputError, MethodError
 from ..inputs.encoding import Encoding
+from ..leave_out.answers import Answer
+from ..leave_out.outcomes import Outcomes, in_batches
+from ..leave_out.removal import TextRemoval, tokens_removed
+from ..leave_out.search import run_searches
+from ..leave_out.units import Verify, picked, removable
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts
 from ..model.forward_pass import ForwardPass
-from ..model.masking import remove_tokens
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -25,8 +29,7 @@ from ..tasks.base import units_of_tokens
 from ..tasks.media.signals import units_of_parts
 from ..tasks.similarity.embedding import Direction
 from .media import Placed, appended, split_media_scores
-from .options import Verify, provenance
-from .verification import Answer, Tokens, removable, run_searches
+from .options import provenance
 
 
 class Side(NamedTuple):
@@ -113,29 +116,36 @@ def _verified(
     query: Side,
     documents: Sequence[Side],
     results: Sequence[Attribution],
-    verify: int | Literal["auto"],
+    verify: Verify,
 ) -> list[Attribution]:
     """Return the results verified: the cosine is measured without the words or regions of the highest scores."""
     origins = [_origin_of_units(query, document) for document in documents]
+    vectors = [_vectors_without(models[0], [query]), _vectors_without(models[1], documents)]
 
-    def vectors_without(model: TaskModel, texts: Sequence[tuple[Side, Sequence[int]]]) -> list[Tensor]:
-        encodings = [remove_tokens(model, text.encoding, removed, masked=False) for text, removed in texts if removed]
-        shortened = iter(_embed(model, encodings))
-        return [next(shortened).vector if removed else text.vector for text, removed in texts]
-
-    def cosines_without(removals: list[tuple[int, Tokens]]) -> list[Answer]:
+    def cosines_without(removals: list[TextRemoval]) -> list[Answer]:
         """Return the cosines of documents with the query, without some units of either."""
-        from_query, from_document = [], []
-        for place, units in removals:
-            removed = [origins[place][unit] for unit in units]
-            from_query.append((query, [token for side, token in removed if side == 0]))
-            from_document.append((documents[place], [token for side, token in removed if side == 1]))
-        queries, document_vectors = vectors_without(models[0], from_query), vectors_without(models[1], from_document)
-        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, document_vectors, strict=True)]
-        return [Answer(None, cosine, None) for cosine in cosines]
+        tokens = [
+            [tuple(token for side, token in map(origins[place].__getitem__, units) if side == of) for of in (0, 1)]
+            for place, units in removals
+        ]
+        queries = vectors[0]((0, removed) for removed, _ in tokens)
+        others = vectors[1]((place, removed) for (place, _), (_, removed) in zip(removals, tokens, strict=True))
+        return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, others, strict=True)]
 
-    removables = [removable(a)._replace(target="the cosine", quantity="cosine") for a in results]
-    return run_searches(results, removables, verify, cosines_without)
+    removables = [picked(a, removable(a)._replace(target="the cosine", quantity="cosine"), verify) for a in results]
+    return run_searches(results, removables, cosines_without)
+
+
+def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRemoval, Tensor]:
+    """Return the table of the vectors of texts or pictures, (C,), without some of their tokens."""
+
+    def measure(encodings: list[Encoding], _: object) -> Iterable[Tensor]:
+        return [side.vector for side in _embed_batch(model, encodings)]
+
+    without = tokens_removed(model, [side.encoding for side in sides], masked=False)
+    return Outcomes(
+        in_batches(model, without, measure), known={(place, ()): side.vector for place, side in enumerate(sides)}
+    )
 
 
 def _embed(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -11,11 +12,13 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError
-from ..frozen.conservation import Balance
 from ..frozen.frozen_model import FrozenModel
+from ..frozen.proof import Balance
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
+from ..inputs.windows import Places, windows
+from ..leave_out.search import with_verifications
 from ..methods import Request, check_finite, method_named, run_method
 from ..methods.base import sink_note
 from ..methods.defaults import DEFAULTS, first_working
@@ -30,12 +33,13 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.choice import Alternatives, Comparing
-from ..tasks.targets import BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from ..tasks.targets import ALL, BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from .completions.sequences import explain_next_words, names_sequences
+from .every_position import explain_every_position
 from .extra_inputs import with_extra_inputs
-from .long_texts import merge_windows, spread, window_around, windows
+from .long_texts import merge_windows, spread
 from .options import Options, provenance
 from .progress import progress_bar
-from .verification import with_verifications
 
 
 def explain_by_default(
@@ -78,21 +82,31 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
+    if names_sequences(model, options):
+        encodings = model.task.locate(encodings, options.position)
+        results = explain_next_words(model, encodings, options)
+        return results[0] if single else Attributions(results)
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    if options.position is ALL:
+        each = [options.only(index) for index in range(len(encodings))]
+        results = [
+            explain_every_position(model, encoding, of_text, explain_encodings)
+            for encoding, of_text in zip(encodings, each, strict=True)
+        ]
+        return results[0] if single else Attributions(results)
     encodings = model.task.locate(encodings, options.position)
     results = explain_encodings(model, encodings, options)
-    if options.verify is not None:
-        results = with_verifications(model, encodings, results, options.verify)
     return results[0] if single else Attributions(results)
 
 
 def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain encodings in batches, and those beyond the model's length in windows.
+    """Explain encodings in batches, and those beyond the model's length in windows; verify them if requested.
 
     Raises:
         InputError: If one is too long.
     """
     results: dict[int, Attribution] = {}
+    windows_read = [[list(range(len(encoding)))] for encoding in encodings]
     limit = model.encoder.limit
     groups: dict[Any, list[int]] = {}  # signals of one shape are read together; texts are padded
     for index, encoding in enumerate(encodings):
@@ -104,7 +118,7 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
                 f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' reads "
                 "encoded input in windows"
             )
-        results[index] = explain_long(model, encoding, options.only(index))
+        results[index], windows_read[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for indices in groups.values():
             for attempt in batch_attempts(model, [encodings[i] for i in indices], options.method.memory):
@@ -114,7 +128,11 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
                     explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
                     results.update(zip(group, explained, strict=True))
                     advance(len(group))
-    return [results[i] for i in range(len(encodings))]
+    ordered = [results[i] for i in range(len(encodings))]
+    if options.verify is None:
+        return ordered
+    progress = partial(progress_bar, show=options.progress, description="verifying")
+    return with_verifications(model, encodings, ordered, options.verify, windows_read, progress)
 
 
 # --- one forward pass --------------------------------------------------------------------------------------------
@@ -131,7 +149,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
     target = columns.target
     batch_targets = describe_targets(target, columns.ids, columns.contrast, columns.places)
-    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.copy.form.note, *model.parts.unverified)
+    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.notes)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
@@ -294,7 +312,7 @@ def _token_predictions(
 
 
 @enough_memory("explain this text in windows")
-def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
+def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tuple[Attribution, list[Places]]:
     """Explain a text beyond the model's length.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
@@ -303,12 +321,14 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     last one of a causal language model, the one with the best answer or the first entity. Tokens that had no part in
     the answer score zero.
 
+    Returns:
+        The result, and the tokens of each window that the answer comes from.
+
     Raises:
         InputError: If the shorter text of a pair leaves no room for the longer.
     """
     limit = model.encoder.limit or len(encoding)
-    position = model.task.known_position(encoding)
-    kept_windows = windows(encoding, limit) if position is None else [window_around(encoding, limit, position)]
+    kept_windows = windows(encoding, limit, model.task.known_position(encoding))
     parts = [encoding.take(places) for places in kept_windows]
     runs = forward_passes(model, parts, layers=options.layers is not None)
     if model.task.per_token:
@@ -316,14 +336,15 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
         result = explain_batch(model, runs[window], options)[0]
         answer = model.task.in_whole_text(result.predictions[0], kept_windows[window])
         result = replace(result, predictions=(answer,))
-        return spread(encoding, kept_windows[window], result, limit)
+        return spread(encoding, kept_windows[window], result, limit), [kept_windows[window]]
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     if options.target is None:
         options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
     ids = torch.tensor([[target.id for target in results[0].targets]], device=mean.device)  # (1, K)
     prediction = model.task.describe(*to_host(model.task.top(mean, model.task.predicted(ids))))[0]
-    return replace(merge_windows(encoding, kept_windows, results, limit), predictions=(prediction,))
+    merged = merge_windows(encoding, kept_windows, results, limit)
+    return replace(merged, predictions=(prediction,)), kept_windows
 
 
 # --- several texts for an input ----------------------------------------------------------------------------------

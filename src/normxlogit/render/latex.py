@@ -5,7 +5,8 @@ import re
 from ..results.attribution import Attribution
 from ..results.units.characters import safe
 from .blocks import Piece
-from .html import COLORS, DENSEST, FAINT
+from .charts import FAINT
+from .html import COLORS, DENSEST
 from .layout import layout
 
 GREY = 0.45

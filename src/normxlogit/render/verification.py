@@ -11,6 +11,9 @@ from .describe import prediction_text, shortened
 NAMED, LONGEST = 6, 60
 """Most units that a sentence names, and most characters of each."""
 
+LARGER = ("sentence", "paragraph", "message", "part")
+"""Units that may hold several words."""
+
 WITHOUT = "without it"
 """The heading of the column of answers without a word."""
 
@@ -31,9 +34,11 @@ def verdict(verified: Verification | None) -> str:
 
 
 def without_text(a: Attribution, tokens: Sequence[int]) -> str:
-    """Return the answer without the unit of the first of some tokens; empty if it was not measured."""
+    """Return the answer without the word of some tokens; empty if it was not measured."""
     removal = a.verified.without(tokens[0]) if a.verified is not None and tokens else None
-    return "" if a.verified is None or removal is None else answer_text(a.verified, removal)
+    if a.verified is None or removal is None or (a.verified.unit in LARGER and not set(removal.tokens) <= set(tokens)):
+        return ""
+    return answer_text(a.verified, removal)
 
 
 def answer_text(verified: Verification, removal: Removal) -> str:
@@ -60,10 +65,10 @@ def removals_table(verified: Verification | None) -> list[Table]:
 def _names(verified: Verification, removal: Removal) -> str:
     """Return the units of a removal as a list in a sentence."""
     count, unit = len(removal.units), verified.unit
-    if verified.smallest is None and count > 1:
+    if verified.smallest is None and count > 1 and not verified.named:
         return f"the {count} {unit}s of the highest scores"
     if count > NAMED:
         return f"{count} {unit}s"
-    quoted = unit in ("word", "token", "source", "part")
-    marked = [f'"{shortened(visible(text), LONGEST)}"' if quoted else f"{unit} {text}" for text in removal.units]
+    unquoted = unit in ("region", "moment")
+    marked = [f"{unit} {t}" if unquoted else f'"{shortened(visible(t), LONGEST)}"' for t in removal.units]
     return " and ".join(filter(None, [", ".join(marked[:-1]), marked[-1]]))

@@ -162,7 +162,7 @@ class Attribution(Record):
 
     @property
     def offsets(self) -> tuple[tuple[int, int], ...] | None:
-        """The units' character spans in their texts; None if the tokenizer gives no offsets."""
+        """The units' character spans in their texts; None if they are not known."""
         return None if self.units.spans is None else self.units.spans[: self.text_units]
 
     @property
@@ -259,7 +259,7 @@ class Attribution(Record):
             lambda scores: scores[index],
             targets=(self.targets[index],),
             diagnostics={name: value[index] if isinstance(value, tuple) else value for name, value in values},
-            predictions=(self.predictions[index],) if of_completion and self.predictions else tuple(shown),
+            predictions=(self.predictions[index],) if len(self.predictions) == len(self) else tuple(shown),
             generated=(self.generated[index],) if self.generated else (),
             verified=None if of_completion or not self.verified or self.verified.target != name else self.verified,
         )
@@ -392,7 +392,8 @@ class Attribution(Record):
     def words(self, merge: Merge | None = None, *, sequence: int | None = None) -> list[UnitScore]:
         """Merge tokens to the words of the original text.
 
-        Words are those that people see: "don't" and "state-of-the-art" are one each, whatever the tokenizer does.
+        Words are those that the caller has split, or else those that people see: "don't" and "state-of-the-art" are one
+        each, whatever the tokenizer does.
 
         Args:
             merge: How a word's score comes from its tokens': "sum", "max" (largest magnitude, sign kept), "mean"
@@ -403,18 +404,18 @@ class Attribution(Record):
             The words in the order of the text, each with the leading axes of `scores`; special tokens are left out.
 
         Raises:
-            DataError: If the tokenizer gave no offsets or the input was already encoded.
+            DataError: If the text is not known, or its tokens could not be found in it.
             InputError: If the way to merge is unknown.
         """
         if self.offsets is None or self.text is None:
-            raise DataError("words need the original text and a tokenizer that reports character offsets")
+            raise DataError("words need the text and the character offsets of its tokens")
         texts = [self.text, *([] if self.text_pair is None else [self.text_pair])]
         sequences = [
             None if special or (sequence is not None and text_index != sequence) else text_index
             for special, text_index in zip(self.special_tokens_mask, self.units.sequence, strict=False)
         ]
         scores, merge = self.scores[..., : self.text_units], merge or self.merge
-        words = merge_words(scores, texts, self.offsets, sequences, merge, self.prompt_tokens)
+        words = merge_words(scores, texts, self.offsets, sequences, merge, self.prompt_tokens, self.units.words)
         if self.scores.ndim > 1:
             return words
         total = sum(max(word.score, 0.0) for word in words) or 1.0
@@ -436,7 +437,7 @@ class Attribution(Record):
         area; what no region holds is "the rest of" the picture.
 
         Raises:
-            DataError: If the tokenizer gave no offsets.
+            DataError: If tokens could not be found in the text.
             InputError: If there is no such kind, span or `merge`.
         """
         from .units.grouping import grouped
@@ -451,7 +452,7 @@ class Attribution(Record):
                 target for each of a list of indices or for each "token", "word", "sentence" or "paragraph".
 
         Raises:
-            DataError: If nothing was generated, or the tokenizer gave no offsets.
+            DataError: If nothing was generated, or its tokens could not be found in the text.
             InputError: If there is no such part.
         """
         from .units.grouping import grouped_targets

@@ -55,7 +55,7 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
         InputError: If a value cannot be a label, or there are not as many zeros and ones as labels.
     """
     labels = list(labels)
-    rows = [_entries(value) for value in values]
+    rows = [_entries(value, written=not tokens) for value in values]
     if _are_marks(rows, len(labels)):
         width = max(map(len, rows))
         if any(index >= width for index, _ in labels):
@@ -114,16 +114,22 @@ def _are_marks(rows: Sequence[Sequence[Any]], count: int) -> bool:
     return len(rows[0]) > 2 or count <= 2 or any(type(e) is not int for e in entries) or any(sum(r) != 1 for r in rows)
 
 
-def _entries(value: Any) -> list[Any]:
-    """Return the entries of a list of labels, or one label alone, as plain values without missing ones."""
+def _entries(value: Any, *, written: bool) -> list[Any]:
+    """Return the entries of a list of labels, or one label alone, as plain values without missing ones.
+
+    Args:
+        value: The labels.
+        written: Whether a text may be a list as pandas writes it to CSV, or JSON; a token of a vocabulary may be "[]".
+    """
     if hasattr(value, "as_py"):  # of Arrow
         value = value.as_py()
-    if isinstance(value, str) and value.startswith("["):  # a list as pandas writes it to CSV, or JSON
+    entries: Any = value
+    if written and isinstance(value, str) and value.startswith("["):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            value = literal_eval(value)
-    if hasattr(value, "tolist") and getattr(value, "ndim", 0):
-        value = value.tolist()
-    entries = value if isinstance(value, list | tuple | set | frozenset) else [value]
+            entries = literal_eval(value)
+    elif getattr(value, "ndim", None) and hasattr(value, "tolist"):
+        entries = value.tolist()
+    entries = entries if isinstance(entries, list | tuple | set | frozenset) else [entries]
     return [label for entry in entries if (label := _plain_label(entry)) is not None]
 
 

@@ -36,9 +36,9 @@ class Target(NamedTuple):
     """The target that one row of scores explains.
 
     Attributes:
-        kind: "label", "value" (regression), "token" (of a vocabulary), "part" (of an answer) or "cosine".
+        kind: "label", "value" (regression), "token" (or several in a row), "part" (of an answer) or "cosine".
         name: The label, the token, the text of the part.
-        id: Class or vocabulary index; None for parts of an answer.
+        id: Class or vocabulary index; None for parts of an answer and several tokens.
         contrast: Name of the class or token that is subtracted, if any.
         contrast_id: Its index.
         position: Index of the unit at which the prediction is read (language models); None for whole inputs.

@@ -11,8 +11,8 @@ from .targets import Prediction
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
 """The measured quantity: the probability of the explained answer, a regression value, a cosine, or nats."""
 
-RemovedUnit = Literal["word", "token", "source", "region", "moment", "part"]
-"""The kind of part that is removed; "part" if words are removed beside regions of pictures or moments of sounds."""
+RemovedUnit = Literal["word", "token", "sentence", "paragraph", "message", "source", "region", "moment", "part"]
+"""The kind of part that is removed; "part" if there are several, or a caller named places."""
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 """How a part is removed."""
@@ -23,6 +23,7 @@ CITATION_TEST: Mapping[str, Any] = {
     "quantity": "log-probability",
     "unit": "source",
     "removed_by": "deleted",
+    "named": False,
 }
 """The fields of a verification of a cited answer."""
 
@@ -49,7 +50,7 @@ class Removal(NamedTuple):
 
 @dataclass(frozen=True)
 class Verification:
-    """The answers of the model without the units of the highest scores: one at a time, and together.
+    """The answers of the model without some units: one at a time, and together.
 
     Attributes:
         target: The explained target, whose probability (or value) is measured.
@@ -67,6 +68,7 @@ class Verification:
             restoring it; None if no set was found, and for predictions that are values.
         control: The answer without as many other units as `smallest` has (or `together`, without one), drawn at
             random; None if there are no others.
+        named: Whether the caller named the n units; otherwise they are those of the highest scores.
     """
 
     target: str
@@ -78,6 +80,7 @@ class Verification:
     together: Removal
     smallest: Removal | None = None
     control: Removal | None = None
+    named: bool = False
 
     def without(self, token: int) -> Removal | None:
         """Return the removal of the unit that holds a token; None if it was not removed by itself."""

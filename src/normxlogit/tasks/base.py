@@ -12,15 +12,17 @@ from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 from ..copies.answers import AnswerForm
 from ..copies.pool import Pool
 from ..errors import InputError, TargetError, UnsupportedModelError, nearest
+from ..inputs.alignment import append_tokens
 from ..inputs.batching import Batch
-from ..inputs.chat import ReadPrompt
-from ..inputs.encoder import Encoder, LongText, append_tokens
+from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
+from ..inputs.encoder import Encoder, LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..results.units.media import Medium
+from ..results.units.spans import MessageSpan
 from ..results.units.units import Units
 from .interfaces import ForwardInterface, ModelInterface
 
@@ -252,10 +254,27 @@ class Task:
     ) -> tuple[list[Encoding], bool]:
         """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
 
+        Messages are written by the chat template.
+
         Raises:
             InputError: If something cannot be read.
         """
-        return self.encoder.encode_input(inputs, long_text=long_text)
+        chats = read_chats(inputs, pairs=not self.generates)
+        if chats is None:
+            return self.encoder.encode_input(inputs, long_text=long_text)
+        prompts = [read_prompt(self.processor, chat, answer_follows=self.generates) for chat in chats[0]]
+        if kinds := [medium.kind for prompt in prompts for medium in prompt.media]:
+            raise InputError(
+                f"what rests on a {kinds[0]} is explained by generate(messages) or explain_completion"
+                if self.multimodal
+                else f"{model.name} reads texts alone, and a message holds a {kinds[0]}"
+            )
+        return [self.encode_chat(model, prompt, long_text) for prompt in prompts], chats[1]
+
+    def encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
+        """Encode chat messages that the template has written as one text, with its special tokens."""
+        (encoding,) = self.encoder.encode_rendered([prompt.text], long_text=long_text)
+        return of_prompt(self.tokenizer, encoding, prompt)
 
     def encode_rows(
         self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
@@ -275,12 +294,12 @@ class Task:
         """Return whether a message of a prompt can hold a "picture", or a "sound"."""
         return False
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
-        """Encode a prompt for the part of the model that generates; `special` adds special tokens."""
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
+        """Encode a prompt for the part of the model that generates."""
         raise NotImplementedError
 
     def read_completion(
-        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode a prompt with a completion; `before` is the prompt as `read_prompt` encoded it.
 
@@ -306,6 +325,15 @@ class Task:
             return encodings
         hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
         raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
+
+    def every_position(self, encoding: Encoding) -> list[int]:
+        """Return the tokens whose predictions `position=ALL` explains.
+
+        Raises:
+            InputError: If the task has no position to choose, or a text no such place.
+        """
+        self.locate([encoding], 0)
+        raise NotImplementedError
 
     def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse models whose answer to a single text cannot be explained.
@@ -492,8 +520,28 @@ class Task:
     def result_inputs(self, encoding: Encoding) -> dict[str, Any]:
         """Return the fields of an `Attribution` that describe its input, by name."""
         units, media = self.units(encoding)
-        texts = {"text": encoding.text, "text_pair": encoding.text_pair}
+        texts = {"text": encoding.text, "text_pair": encoding.text_pair, "messages": message_spans(encoding.contents)}
         return {"units": units, "media": media, **texts, "notes": encoding.notes}
+
+
+def message_spans(contents: Sequence[Content] | None) -> tuple[MessageSpan, ...] | None:
+    """Return the spans of chat messages in the text that the model reads; None if it was one text from the start."""
+    return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
+
+
+def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encoding:
+    """Return the encoding of a prompt, with its notes and messages; tokens of the chat template count as special."""
+    special_ids = set(tokenizer.all_special_ids)
+    special = [
+        is_special or token_id in special_ids
+        for is_special, token_id in zip(encoding.special, encoding.ids, strict=True)
+    ]
+    if prompt.contents is not None and encoding.offsets is not None:
+        for token, (start, end) in enumerate(encoding.offsets):
+            inside = any(content.start < end and start < content.end for content in prompt.contents)
+            special[token] |= not inside and start < len(prompt.text)
+    notes = (*encoding.notes, *prompt.notes)
+    return replace(encoding, special=tuple(special), notes=notes, contents=prompt.contents)
 
 
 def units_of_tokens(encoding: Encoding) -> Units:
@@ -503,5 +551,6 @@ def units_of_tokens(encoding: Encoding) -> Units:
         special=encoding.special,
         sequence=encoding.sequence_ids,
         spans=encoding.offsets,
+        words=encoding.words,
         ids=encoding.ids,
     )

@@ -1,16 +1,15 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from torch import Tensor
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
-from ..inputs.chat import ReadPrompt, is_chat, read_prompt
+from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Encoding, readable_tokens
-from .base import MAX_LISTED_LABELS, Task, TaskName
+from .base import MAX_LISTED_LABELS, Task, TaskName, of_prompt
 from .interfaces import ModelInterface
 from .positions import last_tokens, locate, with_chosen_positions
 
@@ -40,23 +39,35 @@ class LanguageTask(Task):
 
     def output_index(self, name: str) -> int:
         """Return the id of the token for a string, preferring the token that starts a word."""
+        ids = self.output_ids(name)
+        if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id:
+            return ids[0]
+        token_list = ", ".join(repr(piece) for piece in self.tokenizer.convert_ids_to_tokens(ids[:MAX_LISTED_LABELS]))
+        token_list += f" and {len(ids) - MAX_LISTED_LABELS} more" if len(ids) > MAX_LISTED_LABELS else ""
+        raise TargetError(
+            f"{name!r} is not one token for this model but {token_list or 'nothing'}; choose a single-token word"
+        )
+
+    def output_ids(self, name: str) -> list[int]:
+        """Return the ids of a string's tokens after a text: of one token if there is one, preferably a word's first."""
         tokenizer = self.tokenizer
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
         spellings = [name] if name != name.lstrip() else [" " + name, name]
-        pieces: list[int] = []
+
+        def tokenized(text: str) -> list[int]:
+            ids: list[int] = private_tokenizer(tokenizer).encode(text, add_special_tokens=False)
+            return ids
+
         for spelling in spellings:
-            pieces = private_tokenizer(tokenizer).encode(spelling, add_special_tokens=False)
+            pieces = tokenized(spelling)
             if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
-                return pieces[0]
+                return pieces
         token_id = tokenizer.convert_tokens_to_ids(name)  # a piece by its own name, such as "##ing" or "Ġthe"
         if isinstance(token_id, int) and token_id != tokenizer.unk_token_id:
-            return token_id
-        token_list = ", ".join(repr(piece) for piece in tokenizer.convert_ids_to_tokens(pieces[:MAX_LISTED_LABELS]))
-        token_list += f" and {len(pieces) - MAX_LISTED_LABELS} more" if len(pieces) > MAX_LISTED_LABELS else ""
-        raise TargetError(
-            f"{name!r} is not one token for this model but {token_list or 'nothing'}; choose a single-token word"
-        )
+            return [token_id]
+        before, both = tokenized("a"), tokenized("a" + spellings[0])  # some tokenizers put a space before every text
+        return both[len(before) :] if both[: len(before)] == before else tokenized(spellings[0])
 
     def output_name(self, index: int) -> str:
         """Return the token of an id in readable form."""
@@ -75,36 +86,23 @@ class CausalLM(LanguageTask):
     left_to_right = True
     generates = True
 
-    def encode(
-        self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
-    ) -> tuple[list[Encoding], bool]:
-        """Encode texts, or chats by the tokenizer's template, whose next token is explained."""
-        single = is_chat(inputs)
-        chats = [inputs] if single else inputs
-        if not isinstance(chats, list | tuple) or not chats or not all(map(is_chat, chats)):
-            return super().encode(model, inputs, long_text=long_text)
-        prompts = [read_prompt(self.processor, chat) for chat in chats]
-        if kinds := [medium.kind for prompt in prompts for medium in prompt.media]:
-            raise InputError(
-                f"what rests on a {kinds[0]} is explained by generate(messages) or explain_completion"
-                if self.multimodal
-                else f"{model.name} reads texts alone, and a message holds a {kinds[0]}"
-            )
-        return [self.read_prompt(model, prompt, special=False) for prompt in prompts], single
+    def encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
+        """Encode chat messages whose next token is explained."""
+        return self.read_prompt(model, prompt)
 
     def known_position(self, encoding: Encoding) -> int | None:
         """Return the last token."""
         return len(encoding) - 1 if encoding.position is None else encoding.position
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
         """Encode a prompt without the special tokens that would end it."""
-        return self._encode_opening(model, prompt, prompt.text, special)
+        return self._encode_opening(prompt, prompt.text)
 
     def read_completion(
-        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
-        encoding, count = self._encode_opening(model, prompt, prompt.text + completion, special), len(before)
+        encoding, count = self._encode_opening(prompt, prompt.text + completion), len(before)
         if encoding.offsets is not None:
             after = (index for index, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
             count = next(after, len(encoding))
@@ -112,11 +110,10 @@ class CausalLM(LanguageTask):
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
         return encoding, count
 
-    def _encode_opening(self, model: ModelInterface, prompt: ReadPrompt, text: str, special: bool) -> Encoding:
-        """Encode the beginning of a text, without the special tokens at its end."""
-        encoding = self.encoder.opening(text, special=special)
-        marked = special_tokens(self.tokenizer, encoding, prompt)
-        return replace(encoding, special=marked, notes=(*encoding.notes, *prompt.notes))
+    def _encode_opening(self, prompt: ReadPrompt, text: str) -> Encoding:
+        """Encode a prompt, or more of a text; a chat template has written its special tokens already."""
+        encoding = self.encoder.opening(text, special=prompt.contents is None)
+        return of_prompt(self.tokenizer, encoding, prompt)
 
 
 class MaskedLM(LanguageTask):
@@ -136,6 +133,13 @@ class MaskedLM(LanguageTask):
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with the position of the mask to explain."""
         return locate(encodings, position)
+
+    def every_position(self, encoding: Encoding) -> list[int]:
+        """Return the masks."""
+        masks = [token for token, token_id in enumerate(encoding.ids) if token_id == self.tokenizer.mask_token_id]
+        if not masks:
+            raise InputError("position=ALL explains the predictions at the masks, and the text holds none")
+        return masks
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the chosen position, or that of the mask, (B,)."""
@@ -161,17 +165,3 @@ class MaskedLM(LanguageTask):
         if encoding.position is None and encoding.ids.count(mask_id) == 1:
             return encoding.ids.index(mask_id)
         return encoding.position
-
-
-def special_tokens(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> tuple[bool, ...]:
-    """Return which tokens of a prompt are special tokens or belong to the chat template."""
-    special_ids = set(tokenizer.all_special_ids)
-    special = [
-        is_special or token_id in special_ids
-        for is_special, token_id in zip(encoding.special, encoding.ids, strict=True)
-    ]
-    if prompt.contents is not None and encoding.offsets is not None:
-        for token, (start, end) in enumerate(encoding.offsets):
-            inside = any(content.start < end and start < content.end for content in prompt.contents)
-            special[token] |= not inside and start < len(prompt.text)
-    return tuple(special)

@@ -11,12 +11,13 @@ from ..errors import InputError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import whole_number
+from .targets import All
 
 Place = int | str | tuple[int, int]
 """A token's index (negative from the end), a piece of the text, or a span of characters."""
 
-Position = Place | Sequence[Place | None] | None
-"""One place for all inputs, or a list with one for each; None for the task's default."""
+Position = Place | Sequence[Place | None] | All | None
+"""One place for all inputs, or a list with one for each; `ALL` for every place; None for the task's default."""
 
 
 def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
@@ -81,7 +82,7 @@ def _token_index(encoding: Encoding, position: Any) -> int:
             raise InputError(f"position {place} is outside the text's {count} tokens")
         return place % count
     if encoding.offsets is None or encoding.text is None:
-        raise InputError("a position in characters needs the original text and a tokenizer that reports offsets")
+        raise InputError("a position in characters needs the text and the character offsets of its tokens")
     start, end = place if isinstance(place, tuple) else _span_of(encoding.text, place)
     if not 0 <= start < end <= len(encoding.text):
         raise InputError(f"{start} to {end} is not a span of the text, which has {len(encoding.text)} characters")

@@ -13,14 +13,14 @@ from ..copies.clone import override_forward
 from ..copies.pool import private_clone
 from ..copies.run import without_autocast
 from ..errors import InputError, UnsupportedModelError
+from ..inputs.alignment import append_tokens
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoder import append_tokens
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.token_ids import check_ids
-from .base import TaskName
+from .base import TaskName, of_prompt
 from .interfaces import ModelInterface
-from .language import LanguageTask, special_tokens
+from .language import LanguageTask
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Seq2Seq(LanguageTask):
             "source too"
         )
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
         """Return the decoder's first token as an encoding, with the source of the encoder."""
         self._cached_source = None  # the encoder's weights may have changed since
         source = self.encoder([prompt.text], long_text="window")[0]
@@ -77,9 +77,10 @@ class Seq2Seq(LanguageTask):
         first_token = self._decoder_start(model)
         if first_token is None:
             raise InputError("the model's configuration has no decoder_start_token_id to begin with")
-        notes = (*source.notes, *prompt.notes)
-        source = replace(source, special=special_tokens(self.tokenizer, source, prompt))
-        empty = Encoding({"input_ids": []}, (), ((0, 0),), None, (None,), (True,), "", None, notes, source=source)
+        source = of_prompt(self.tokenizer, source, prompt)
+        empty = Encoding(
+            {"input_ids": []}, (), ((0, 0),), None, (None,), (True,), "", None, source.notes, source=source
+        )
         return with_first_token(self.tokenizer, empty, first_token)
 
     def _decoder_start(self, model: ModelInterface) -> int | None:
@@ -91,7 +92,7 @@ class Seq2Seq(LanguageTask):
         return None
 
     def read_completion(
-        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode the completion as decoder tokens, with a single start token."""
         ids = self._target_ids(model, completion)

@@ -9,6 +9,7 @@ from transformers import PretrainedConfig
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..results.units.words import word_groups
 from .classification import Classification, Problem
 from .interfaces import ForwardInterface
 from .positions import locate, with_chosen_positions
@@ -35,6 +36,17 @@ class TokenClassification(Classification):
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the token whose label is to be explained."""
         return locate(encodings, position)
+
+    def every_position(self, encoding: Encoding) -> list[int]:
+        """Return the first token of every word, which carries its label by the convention of data sets for tagging."""
+        places, offsets, words = [], encoding.offsets, encoding.words
+        if offsets is None:
+            return [token for token, special in enumerate(encoding.special) if not special]
+        for sequence, text in enumerate((encoding.text or "", encoding.text_pair or "")):
+            tokens = [(i, *offsets[i]) for i, of in enumerate(encoding.sequence_ids) if of == sequence]
+            groups = word_groups(text, tokens, split=words)
+            places += [next((i for i in word if offsets[i][1] > offsets[i][0]), word[0]) for *_, word in groups]
+        return places
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the chosen position, or that of the first entity, (B,)."""

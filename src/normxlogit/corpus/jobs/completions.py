@@ -15,7 +15,7 @@ from ...pipeline.arguments import checked_methods
 from ...pipeline.citations.cite import Answered, ask, ask_in, cite_answered
 from ...pipeline.completions.completed_prompts import Completed, encode_prompt, generate_each, read_completion
 from ...pipeline.completions.sources import explain_sources, sources_and_parts
-from ...pipeline.options import Options, Verify, checked_verify
+from ...pipeline.options import Options, VerifyCount, checked_count
 from ...results.attribution import Attribution
 from ...results.citations import Citations
 from ...results.storage.columns import CONVERSATION, TESTED
@@ -43,7 +43,7 @@ class CompletionJob(Job, Generic[Row]):
 
     kind: ClassVar[str] = Citations.kind
     max_new_tokens: int | None = None
-    verify: Verify = None
+    verify: VerifyCount = None
 
     @abstractmethod
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Row | Prompt:
@@ -69,8 +69,6 @@ class CompletionJob(Job, Generic[Row]):
         """Return the part of the model that generates."""
         model = model.generating()
         model.task.check_generates(model)
-        if not model.tokenizer.is_fast:
-            raise InputError("sources need a tokenizer that reports character offsets")
         return model
 
     def read(self, model: TaskModel, rows: list[dict[str, Any]], together: Together) -> ReadRows:
@@ -91,7 +89,8 @@ class CompletionJob(Job, Generic[Row]):
 
     def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
         """Generate the completions that the input lacks, and explain the sources of each."""
-        completed, problems = dict(enumerate(rows.inputs)), dict[int, str]()
+        completed: dict[int, Any] = dict(enumerate(rows.inputs))
+        problems: dict[int, str] = {}
         results: dict[int, Attribution | Citations] = {}
         tokens: list[int] = []
 
@@ -231,11 +230,11 @@ class Answers(CitationJob):
     answer_column: str | None = None
     documents_column: str | None = None
     _: KW_ONLY
-    verify: Verify = None
+    verify: VerifyCount = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
-        object.__setattr__(self, "verify", checked_verify(self.verify))
+        object.__setattr__(self, "verify", checked_count(self.verify))
 
     def reads(self, *, media: bool) -> dict[str, Reads]:
         """Return the questions, the answers and their documents."""
@@ -274,7 +273,7 @@ class Conversations(CitationJob):
     messages_column: str | Sequence[str] | None = None
     _: KW_ONLY
     turn: int | None = None
-    verify: Verify = None
+    verify: VerifyCount = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -285,7 +284,7 @@ class Conversations(CitationJob):
             object.__setattr__(self, "messages_column", tuple(dict.fromkeys(names)))
         if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
             raise InputError(f"turn is a number, not {self.turn!r}")
-        object.__setattr__(self, "verify", checked_verify(self.verify))
+        object.__setattr__(self, "verify", checked_count(self.verify))
 
     def reads(self, *, media: bool) -> dict[str, Reads]:
         """Return the conversations."""

@@ -1,7 +1,8 @@
 """Predictions of each row: of texts, pairs, pictures and sounds."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import InputError, TargetError, UnsupportedModelError
@@ -9,6 +10,7 @@ from ...inputs.batching import lengths_of
 from ...inputs.columns import EncodingColumns
 from ...inputs.encoder import LongText
 from ...inputs.encoding import Encoding
+from ...inputs.texts import WORDS, SplitText
 from ...model.batch_attempts import batch_attempts
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
@@ -17,8 +19,9 @@ from ...pipeline.texts import ScoreColumns, explain_encodings, score_batch
 from ...results.attribution import Attribution
 from ...results.units.words import MERGES, Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
-from ..rows.cells import text_cell
+from ..rows.cells import split_cell, words_cell
 from ..rows.media import DEFAULTS, MEDIUM
+from ..rows.shards import InputColumns, TextColumn
 from .base import ExplainedRows, Job, ReadRows, Reads, TextColumns, Together, check_choice
 
 if TYPE_CHECKING:
@@ -34,8 +37,8 @@ class Predictions(Job):
     memory.
 
     Attributes:
-        text_column: The column of the texts; by default "text", or the only one that holds texts; of pictures and
-            sounds "path", "image", "audio" or "file".
+        text_column: The column of the texts, or of lists of their words; by default "text", "tokens", or the only one
+            that holds texts; of pictures and sounds "path", "image", "audio" or "file".
         pair_column: The column of second texts, for models of pairs.
         target_column: A column with the label, token or index to explain in each row.
         target: As in `Explainer.__call__`.
@@ -75,8 +78,14 @@ class Predictions(Job):
         """Return the texts, pictures or sounds, and second texts."""
         if media:
             return {"text_column": Reads("", None, DEFAULTS, "pictures or sounds, or their paths")}
-        texts = Reads("text", text_cell, ("text",), "texts")
-        return {"text_column": texts, "pair_column": Reads("text_pair", text_cell)}
+        texts = Reads("text", split_cell, ("text", WORDS), "texts")
+        return {"text_column": texts, "pair_column": Reads("text_pair", split_cell)}
+
+    def columns(self, *, media: bool) -> InputColumns:
+        """Return the columns, and the words of texts that are lists of words."""
+        columns = super().columns(media=media)
+        words = {f"{name} words": TextColumn(column.names, words_cell) for name, column in columns.texts.items()}
+        return replace(columns, texts={**columns.texts, **words})
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for its column."""
@@ -98,8 +107,6 @@ class Predictions(Job):
         model.refresh()
         if model.task.compares:
             raise UnsupportedModelError(f"a corpus is not explained by models of {model.task.purpose}")
-        if self.words and not model.tokenizer.is_fast:
-            raise InputError("words need a tokenizer that reports character offsets; leave them out to have tokens")
         check_target(model.task, model.output_count, self.target, self.contrast)
         if self.layers is not None:
             try:
@@ -122,9 +129,9 @@ class Predictions(Job):
                     of_names[name] = str(error)
             problems = {i: of_names[row["target"]] for i, row in enumerate(rows) if row["target"] in of_names}
         kept = [i for i in range(len(rows)) if i not in problems]
-        inputs: list[Any] = [rows[i][MEDIUM] if MEDIUM in rows[i] else rows[i]["text"] for i in kept]
+        inputs: list[Any] = [rows[i][MEDIUM] if MEDIUM in rows[i] else _text(rows[i], "text") for i in kept]
         if self.pair_column is not None:
-            inputs = [(text, rows[i]["text_pair"]) for text, i in zip(inputs, kept, strict=True)]
+            inputs = [(text, _text(rows[i], "text_pair")) for text, i in zip(inputs, kept, strict=True)]
         encodings, unread = model.task.encode_rows(model, inputs, long_text=self.long_text)
         problems |= {kept[place]: reason for place, reason in unread.items()}
         if self.target_column is None:
@@ -168,3 +175,9 @@ class Predictions(Job):
         together(explain, as_results, problems.__setitem__)
         explained = [*(index for places, _ in batches for index in places), *results]
         return ExplainedRows(encodings, batches, results, problems, sum(lengths[index] for index in explained))
+
+
+def _text(row: dict[str, Any], name: str) -> str:
+    """Return the text of a row, with its words if the input has split them."""
+    words, text = row[f"{name} words"], str(row[name])
+    return text if words is None else SplitText(json.loads(words))

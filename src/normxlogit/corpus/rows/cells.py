@@ -9,6 +9,7 @@ from ...inputs.documents.conversations import read_conversation
 from ...inputs.documents.documents import documents_by_name
 from ...inputs.documents.traces import to_plain_data
 from ...inputs.media.items import json_value
+from ...inputs.texts import SplitText
 
 
 def text_cell(value: Any, column: str) -> str:
@@ -31,6 +32,17 @@ def text_cell(value: Any, column: str) -> str:
         raise ValueError(f"not text: bytes that are not UTF-8, at {error.start}") from None
     except UnicodeEncodeError:
         raise ValueError("not text: half a character (a lone surrogate)") from None
+
+
+def split_cell(value: Any, column: str) -> str:
+    """Return a text, or words that are split, joined by spaces; errors are those of `text_cell`."""
+    return text_cell(value if words_cell(value, column) is None else SplitText(value), column)
+
+
+def words_cell(value: Any, column: str) -> str | None:
+    """Return words that are split as JSON; None for any other cell."""
+    is_split = isinstance(value, list) and value and all(isinstance(word, str) for word in value)
+    return json.dumps(value) if is_split else None
 
 
 def prompt_cell(value: Any, column: str) -> str:

@@ -111,9 +111,9 @@ def columns_of_text(source: InputSource, names: Sequence[str], id_column: str | 
     if not names or len(set(names)) < len(names):
         return []
     with closing(cast(Any, source.blocks(names))) as blocks:
-        block = next(blocks, None)
+        block = next(blocks, RowBlock({}, [], 0.0))
     found = []
-    for name in names if block is not None else ():
+    for name in names if block.columns else ():
         cells = [cell for cell in block.cells(name) if cell is not None and cell != ""]
         texts = [cell for cell in cells if isinstance(cell, str) and _SEVERAL_WORDS.search(cell)]
         if name != id_column and cells and 2 * len(texts) >= len(cells):

@@ -28,7 +28,7 @@ class TextColumn(NamedTuple):
     """
 
     names: tuple[str, ...]
-    parse: Callable[[Any, str], str]
+    parse: Callable[[Any, str], str | None]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The effect of deleting a word of a summary, measured with the model."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -8,9 +9,10 @@ import numpy as np
 from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...inputs.encoding import Encoding
-from ...methods.perturbation import PerturbedAnswers
+from ...inputs.texts import SplitText, Text
+from ...leave_out.outcomes import Outcomes, in_batches
+from ...leave_out.removal import TextRemoval, tokens_removed
 from ...model.identity import identity_of
-from ...model.masking import remove_tokens
 from ...model.task_model import TaskModel
 from ...results.units.words import merge_words
 from ..rows.formats import arrow_module
@@ -19,9 +21,6 @@ from .units import Effect, Unit, Z
 
 UnitPlace = tuple[int, int, str]
 """A row, the index of a word (or token) in it, and how the word is written there."""
-
-RowRemoval = tuple[int, tuple[int, ...]]
-"""A row, and the tokens that are deleted from it."""
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
@@ -58,7 +57,7 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
     encodings, words = _encoded_texts(
         run, model, {row for unit_places in places_of_unit.values() for row, *_ in unit_places}
     )
-    removals_of_unit: dict[tuple[str, str], list[RowRemoval]] = {}
+    removals_of_unit: dict[tuple[str, str], list[TextRemoval]] = {}
     for (label, text), unit_places in places_of_unit.items():
         for row, place, written_word in unit_places:
             name, tokens = words[row][place] if place < len(words[row]) else ("", ())
@@ -66,19 +65,18 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
                 raise DataError(f"{model.name} reads other words in row {row} than the run has")
             removals_of_unit.setdefault((label, text), []).append((row, tokens))
 
-    def logits_of(inputs: list[Encoding], _: list[RowRemoval]) -> Iterable[np.ndarray]:
+    def logits_of(inputs: list[Encoding], _: list[TextRemoval]) -> Iterable[np.ndarray]:
         run_pass = model.run(model.batch(inputs, list(range(len(inputs)))))
         logits: Iterable[np.ndarray] = run_pass.logits.double().cpu().numpy()  # (B, C)
         return logits
 
-    def without(key: RowRemoval) -> Encoding:
-        row, tokens = key
-        return remove_tokens(model, encodings[row], tokens, masked=False) if tokens else encodings[row]
-
-    answers: PerturbedAnswers[RowRemoval, np.ndarray] = PerturbedAnswers(model, without, logits_of)
-    all_removals = dict.fromkeys(key for removals in removals_of_unit.values() for key in removals)
-    distinct_removals = [*dict.fromkeys((row, ()) for row, _ in all_removals), *all_removals]
-    logits = dict(zip(distinct_removals, answers(distinct_removals), strict=True))
+    answers: Outcomes[TextRemoval, np.ndarray] = Outcomes(
+        in_batches(model, tokens_removed(model, encodings, masked=False), logits_of)
+    )
+    removals = [
+        (row, removed) for rows in removals_of_unit.values() for row, tokens in rows for removed in ((), tokens)
+    ]
+    logits = dict(zip(removals, answers(removals), strict=True))
     changes_labels = model.task.outcomes == "exclusive"
     effects = {}
     for (label, text), removals in removals_of_unit.items():
@@ -86,7 +84,7 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
         logit_losses = [float(logits[row, ()][target] - logits[row, tokens][target]) for row, tokens in removals]
         label_changes = [int(logits[row, ()].argmax() != logits[row, tokens].argmax()) for row, tokens in removals]
         effects[label, text] = _effect(logit_losses, label_changes if changes_labels else None)
-    return [[unit._replace(effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
+    return [[replace(unit, effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
 
 
 def _drawn_places(
@@ -125,12 +123,12 @@ def _encoded_texts(
     Returns:
         The encoding of each row, and its words (or tokens), each with the indices of its tokens.
     """
-    pair = "text_pair" if "text_pair" in run.kinds else "NULL"
+    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
     text_rows = run.ask(
-        f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
+        f"SELECT row, text, {pair}, sequence_ids, {split} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
         sorted(rows),
     )
-    texts = [text if second_text is None else (text, second_text) for _, text, second_text in text_rows]
+    texts = [_as_read([t for t in (first, second) if t is not None], *read) for _, first, second, *read in text_rows]
     encodings = model.encoder(texts, long_text="truncate") if texts else []
     words: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
     for (row, *_), encoding in zip(text_rows, encodings, strict=True):
@@ -138,11 +136,18 @@ def _encoded_texts(
             words[row] = [(token, (index,)) for index, token in enumerate(encoding.tokens)]
             continue
         parts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
-        merged = merge_words(  # of scores that are all 0: only the words are needed
-            np.zeros(len(encoding), np.float32), parts, encoding.offsets or (), encoding.sequence_ids, "sum"
-        )
+        no_scores, spans = np.zeros(len(encoding), np.float32), encoding.offsets or ()  # only the words are needed
+        merged = merge_words(no_scores, parts, spans, encoding.sequence_ids, "sum", split=encoding.words)
         words[row] = [(word.text, word.tokens) for word in merged]
     return {row: encoding for (row, *_), encoding in zip(text_rows, encodings, strict=True)}, words
+
+
+def _as_read(parts: Sequence[str], sequences: Sequence[int | None], spans: Sequence[Sequence[int]] | None) -> Text:
+    """Return a text or a pair with the words that the caller has split, whose characters each token of a word has."""
+    if spans is not None:
+        words = sorted({(of, *span) for of, span in zip(sequences, spans, strict=True) if of is not None})
+        parts = [SplitText(t[a:b] for of, a, b in words if of == i) for i, t in enumerate(parts)]
+    return (parts[0], parts[1]) if len(parts) == 2 else parts[0]
 
 
 def _effect(changes: Sequence[float], changed: Sequence[int] | None) -> Effect:

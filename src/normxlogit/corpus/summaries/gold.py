@@ -44,13 +44,14 @@ def judge(run: RunTables, gold: str | None) -> None:
         read = read_gold([*values.values()], set(labels), tokens=run.common["target"]["kind"] == "token")
     except InputError as error:
         raise DataError(f"column {gold!r}: {error}") from None
-    outside = [label.id for labels_of in read for label in labels_of if (label.id or 0) >= len(label_names or ())]
+    outside = [i for labels_of in read for _, i in labels_of if i is not None and i >= len(label_names or ())]
     if isinstance(label_names, list) and outside:
         raise DataError(
             f"column {gold!r} holds {min(outside)}, and the model has {len(label_names)} labels, counted from 0: "
             f"{', '.join(map(str, label_names[:LISTED]))}{', ...' if len(label_names) > LISTED else ''}"
         )
-    names, gold_of = dict(labels), dict(zip(values, read, strict=True))
+    names: dict[int | None, str] = {**dict(labels)}
+    gold_of = dict(zip(values, read, strict=True))
     rows = [
         {
             "value": value,
@@ -96,14 +97,14 @@ def compared_with_gold(run: RunTables, layer: int, top: int, least: int) -> dict
         top: Most answers and units in each list.
         least: Least occurrences of a unit.
     """
-    shares = run.ask("SELECT prediction, avg(is_right::INT) AS share FROM judged GROUP BY 1 HAVING share IS NOT NULL")
+    right = "SELECT prediction, avg(is_right::INT) FROM judged WHERE is_right IS NOT NULL GROUP BY 1 ORDER BY 1"
     counts = run.ask("SELECT unnest(gold) AS label, count(*) FROM judged GROUP BY label ORDER BY 2 DESC, 1")
     label_names = run.common.get("labels")
     known = set(map(str, label_names)) if isinstance(label_names, list) else None  # None of a vocabulary
     mistakes, tried = _mistakes(run, top, least)
     return {
         "accuracy": run.ask("SELECT avg(is_right::INT) FROM judged")[0][0],
-        "right": dict(shares),
+        "right": dict(run.ask(right)),
         "unknown": {label: n for label, n in counts if known is not None and label not in known},
         "wrong": _wrong(run, layer, top),
         "mistakes": mistakes,
@@ -122,7 +123,10 @@ def _wrong(run: RunTables, layer: int, top: int) -> list[WrongAnswer]:
     )
     rows = [row for row, *_ in answers]
     ids, texts = run.ids_and_texts(rows), _coloured_texts(run, rows, layer)
-    return [WrongAnswer(ids[row][0], *answer, texts.get(row, [])) for row, *answer in answers]
+    return [
+        WrongAnswer(ids[row][0], label, probability, gold, texts.get(row, []))
+        for row, label, probability, gold in answers
+    ]
 
 
 def _coloured_texts(run: RunTables, rows: Sequence[int], layer: int) -> dict[int, list[list[tuple[str, float | None]]]]:

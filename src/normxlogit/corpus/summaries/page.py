@@ -1,7 +1,6 @@
 """Summaries as tables with bars and links to texts, for the terminal and as a page."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...render.blocks import (
@@ -99,13 +98,11 @@ def summary_cards(summary: Summary | AnswerSummary | ConversationSummary) -> lis
     """Return the cards of a summary: the accuracy first, the limits of the figures last."""
     if isinstance(summary, AnswerSummary | ConversationSummary):
         return _answer_cards(summary)
-    anchors = {text_id: f"text-{index}" for index, text_id in enumerate(summary.texts)}
-    texts_by_id = {text_id: shortened(" ".join(text.split()), EXAMPLE) for text_id, text in summary.texts.items()}
     result_cards = [_predictions(summary)]
     result_cards += [_wrong_answers(summary.wrong)] if summary.wrong else []
-    result_cards += [_card(section, anchors, texts_by_id) for section in _sections(summary)]
-    if anchors:
-        rows = [[cell(text_id, anchor=anchors[text_id]), cell(text)] for text_id, text in summary.texts.items()]
+    result_cards += [_card(section, summary.texts) for section in _sections(summary)]
+    if summary.texts:
+        rows = [[cell(name, anchor=anchor), cell(summary.texts[name])] for name, anchor in _anchors(summary.texts)]
         texts = Table([Column("id"), Column("text")], rows)
         result_cards.append(Card([Fold("Texts of the examples", [texts], opened=True)], result=False))
     return [*result_cards, _limits(summary)]
@@ -407,22 +404,37 @@ def _with_half(mean: float, high: float) -> str:
     return f"{round(mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
 
 
-def _card(section: Section, anchors: Mapping[str, str], texts: Mapping[str, str] | None = None) -> Card:
+def _anchors(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the id of each text with the name of its place on the page."""
+    return [(text_id, f"text-{index}") for index, text_id in enumerate(texts)]
+
+
+def _card(section: Section, texts: Mapping[str, str]) -> Card:
     """Return the card of a section; the arguments are those of `_table`."""
     blocks: list[Block] = [Paragraph(section.note)] if section.note else []
-    return Card([*blocks, _table(section, anchors, texts=texts or {})], section.heading, result=False)
+    return Card([*blocks, _table(section, texts)], section.heading, result=False)
 
 
-def _table(
-    section: Section, anchors: Mapping[str, str], caption: str = "", texts: Mapping[str, str] = MappingProxyType({})
-) -> Table:
-    """Return the table of a section, with bars that begin at 0, and links to examples.
+def _links(line: Line, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the first example of a line, from near its word on, with its place on the page; ids without texts."""
+    example = next((example for example in line.examples if example in texts), None)
+    if example is None:
+        return dict.fromkeys(line.examples, "")
+    text = " ".join(texts[example].split())
+    start = text.lower().find(line.texts[0])
+    if start > EXAMPLE // 2:
+        start = text.rfind(" ", 0, start - EXAMPLE // 3) + 1
+        text = "\N{HORIZONTAL ELLIPSIS}" + text[start:]
+    return {shortened(text, EXAMPLE): dict(_anchors(texts))[example]}
+
+
+def _table(section: Section, texts: Mapping[str, str], caption: str = "") -> Table:
+    """Return the table of a section, with bars that begin at 0, and examples.
 
     Args:
         section: The section.
-        anchors: Where the text of each example is on the page, by its id.
+        texts: The texts of examples on the page, by their ids.
         caption: The caption of the table.
-        texts: The texts of examples by their ids; of these one is shown, of others all ids.
     """
     has_bars, has_examples = section.bars is not None, any(line.examples for line in section.lines)
     bars = _bars(section.lines)
@@ -432,8 +444,7 @@ def _table(
         if has_bars:
             row.append(Cell(value=line.value, bar=bar))
         if has_examples:
-            shown = [example for example in line.examples if example in texts][:1] or line.examples
-            row.append(Cell(links={texts.get(example, example): anchors.get(example, "") for example in shown}))
+            row.append(Cell(links=_links(line, texts)))
         rows.append(row)
     columns = [
         Column(name, numbers=index > 0 and name not in section.texts) for index, name in enumerate(section.columns)

@@ -99,7 +99,8 @@ class RunTables:
         if not rows:
             return {}
         text = "text" if "text" in self.kinds else "NULL"
-        row_id_text = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
+        query = f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row"  # noqa: S608
+        row_id_text = self.ask(query, list(rows))
         repeated = self.ask(
             "SELECT id FROM shards WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",
             list({name for _, name, _ in row_id_text}),

@@ -236,7 +236,7 @@ class _Run(RunTables):
         self.collect(layer)
         if self.unit == "words":
             self.collect(layer, into="tokens_of_all", unit="tokens")  # words leave special tokens out
-        labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC"))
+        labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1"))
         (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
         highest = self._units(top, least)
         against = self._units(top, least, against=True) if self.common.get("signed") else []
@@ -245,7 +245,7 @@ class _Run(RunTables):
         )  # (id, text) by row
 
         def with_examples(units: Sequence[tuple[Unit, list[int]]]) -> list[Unit]:
-            return [unit._replace(examples=[texts[row][0] for row in rows]) for unit, rows in units]
+            return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
 
         counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
         count_of_grids = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'

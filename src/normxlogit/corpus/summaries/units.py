@@ -1,5 +1,6 @@
 """The rows of a summary's tables."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 Z = 1.96
@@ -49,7 +50,8 @@ class Effect(NamedTuple):
     changed: float | None
 
 
-class Unit(NamedTuple):
+@dataclass(frozen=True)
+class Unit:
     """A word or token, or the patch or frame at one place, over all inputs of a label.
 
     Attributes:

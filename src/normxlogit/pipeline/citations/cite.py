@@ -30,7 +30,7 @@ from ...results.verification import CITATION_TEST, Removal, Verification
 from ..completions.ablations import Ablations, leave_one_out, verified
 from ..completions.completed_prompts import Completed, TooLongError, generate, read_completion
 from ..completions.sources import explain_sources, part_weights, sources_and_parts
-from ..options import Options
+from ..options import Options, checked_count
 from .conversations import Spans, conversation_prompt
 from .reading import SentencesAfterPrompt, read_answer
 from .windows import read_in_windows
@@ -78,7 +78,7 @@ def cite(
 
     The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
     """
-    options = Options(method=method, verify=verify)
+    options = Options(method=method, verify=checked_count(verify))
     return cite_answered(model, read_answered(model, question, documents, **arguments), options)
 
 
@@ -149,8 +149,8 @@ def cite_answered(
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
     cited, read = explain(completed)
     attribution = cited.attribution
-    if options.verify is not None:
-        attribution = replace(attribution, verified=_tested(model, completed, cited, options.verify, parts))
+    if (count := checked_count(options.verify)) is not None:
+        attribution = replace(attribution, verified=_tested(model, completed, cited, count, parts))
         if not completed.encoding.media:  # the verdict's regressions have seen texts only
             cited = replace(cited, readings=_readings(read, cited.quotations))
     elif completed.encoding.media:
@@ -189,7 +189,7 @@ def cite_stream(
     """Cite each sentence of an answer as soon as it is finished; see `Explainer.cite_stream`."""
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
-    options = Options(method=method, verify=verify)
+    options = Options(method=method, verify=checked_count(verify))
     if _is_conversation(question, documents, messages, system):
         messages = read_conversation(messages)
         conversation_prompt(model, messages, answer="")  # refused at once, not when the answer is there

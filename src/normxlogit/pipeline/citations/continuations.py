@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ...copies.memory import reraise_out_of_memory
-from ...inputs.encoder import append_tokens
+from ...inputs.alignment import append_tokens
 from ...inputs.encoding import Encoding
-from ...methods.perturbation import PerturbedAnswers
+from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ..completions.ablations import Array, log_probabilities
@@ -95,15 +95,15 @@ def continuation_log_probabilities(
     return uncached_log_probabilities(model, text)(continuations)
 
 
-def uncached_log_probabilities(model: TaskModel, text: Encoding) -> PerturbedAnswers[Continuation, float]:
+def uncached_log_probabilities(model: TaskModel, text: Encoding) -> Outcomes[Continuation, float]:
     """Return what computes log-probabilities of continuations without a cache: each is read with the whole text."""
 
     def read(encodings: list[Encoding], continuations: list[Continuation]) -> Iterable[float]:
         counts = [len(continuation.ids) for continuation in continuations]
         return [float(values.sum()) for values in log_probabilities(model, encodings, counts)]
 
-    return PerturbedAnswers(
-        model, lambda continuation: append_tokens(model.tokenizer, text, continuation.all_ids), read
+    return Outcomes(
+        in_batches(model, lambda continuation: append_tokens(model.tokenizer, text, continuation.all_ids), read)
     )
 
 

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
 from ...errors import InputError
-from ...inputs.encoder import append_tokens, private_tokenizer
+from ...inputs.alignment import append_tokens
+from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...methods.perturbation import PerturbedAnswers
+from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel
 from ...results.reading import Reading, WordEdit, WordReading
 from ...results.units.spans import NamedSpan
@@ -182,7 +183,7 @@ def _predictions(model: TaskModel, prompt: Encoding, sentences: Sequence[Sentenc
         for nats, ids, values in token_predictions(model, encodings, [len(key) for key in keys], LIKELIEST):
             yield nats, _Likeliest(ids, values)
 
-    answers = PerturbedAnswers(model, lambda ids: append_tokens(model.tokenizer, prompt, list(ids)), read)
+    answers = Outcomes(in_batches(model, lambda ids: append_tokens(model.tokenizer, prompt, list(ids)), read))
     results = []
     for sentence, (nats, likeliest) in zip(sentences, answers(whole), strict=True):
         place = slice(len(sentence.prefix), len(sentence.prefix) + len(sentence.ids))

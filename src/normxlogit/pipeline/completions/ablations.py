@@ -10,9 +10,10 @@ from torch import Tensor
 
 from ...errors import InputError, MethodError
 from ...inputs.encoding import Encoding
-from ...inputs.media.removed_signals import without_places
+from ...leave_out.outcomes import Outcomes, Progress, in_batches, no_progress
+from ...leave_out.signals import without_places
 from ...methods import Method, Occlusion
-from ...methods.perturbation import Perturbation, PerturbedAnswers, log_odds
+from ...methods.perturbation import Perturbation, log_odds
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.targets import Quantity
@@ -40,10 +41,18 @@ class Ablations:
     that the model reads what it would read of such a picture or sound.
     """
 
-    def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan]) -> None:
+    def __init__(
+        self,
+        model: TaskModel,
+        completed: Completed,
+        sources: Sequence[NamedSpan],
+        progress: Progress = no_progress,
+    ) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
-        self._answers: PerturbedAnswers[tuple[bool, ...], Array] = PerturbedAnswers(model, self.without, self._read)
+        self._other = None if completed.other is None else Ablations(model, completed.other, sources, progress)
+        ask = in_batches(model, self.without, self._read)
+        self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
         """Return the log-probability of each token of the answer.
@@ -54,7 +63,12 @@ class Ablations:
         Returns:
             (N, G).
         """
-        return np.stack(self._answers([tuple(row) for row in present.tolist()]))
+        return np.stack(self._answers(map(tuple, present.tolist())))
+
+    def nats(self, present: npt.NDArray[np.bool_]) -> Array:
+        """Return the log-probability of the whole answer, less that of the other one if there is one, (N,)."""
+        nats: Array = self(present).sum(1)
+        return nats if self._other is None else nats - self._other.nats(present)
 
     def without(self, present: tuple[bool, ...]) -> Encoding:
         """Return prompt and answer without the sources that are not present, one flag for each source."""

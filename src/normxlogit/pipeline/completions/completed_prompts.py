@@ -11,15 +11,17 @@ from transformers import GenerationConfig
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
+from ...inputs.alignment import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.documents.answers import answer_text
-from ...inputs.encoder import append_tokens, private_tokenizer
+from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import positive_integer
 from ...inputs.token_ids import check_ids
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
 from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box
+from ...tasks.base import message_spans
 from ...tasks.seq2seq import with_first_token
 
 NO_MESSAGES = ReadPrompt("", None)
@@ -34,6 +36,7 @@ class Completed:
         prompt_tokens: Tokens of the encoding that stand before the completion.
         prompt: The prompt as one text, with its messages, pictures and sounds.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
+        other: The same prompt with another completion, which this one is explained against.
     """
 
     encoding: Encoding
@@ -41,6 +44,7 @@ class Completed:
     prompt_characters: int
     prompt: ReadPrompt = NO_MESSAGES
     named_sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    other: "Completed | None" = None
 
     def joined(self) -> "Completed":
         """Return a copy with the source of an encoder-decoder model on a line before the decoder's text.
@@ -87,15 +91,14 @@ class Completed:
     @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
         """The spans of a chat's messages in the text; None if the prompt was one text."""
-        contents = self.prompt.contents
-        return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
+        return message_spans(self.prompt.contents)
 
     def sequenced(self) -> Sequenced:
         """Return prompt and completion as characters and tokens; `joined` for an encoder-decoder model."""
         joined = self.joined()
         encoding = joined.encoding
         if encoding.offsets is None or encoding.text is None:
-            raise InputError("sources need a tokenizer that reports character offsets")
+            raise InputError("sources need the text and the character offsets of its tokens")
         return Sequenced(
             encoding.text,
             encoding.offsets,
@@ -301,9 +304,7 @@ def read_completion(
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
-        encoding, count = model.task.read_completion(
-            model, rendered, prompt_encoding, completion, special=rendered.contents is None
-        )
+        encoding, count = model.task.read_completion(model, rendered, prompt_encoding, completion)
     else:
         encoding, count = (
             model.task.appended(model, prompt_encoding, _token_ids(model, completion)),
@@ -364,10 +365,10 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
     if isinstance(prompt, Encoding):
         return prompt, ReadPrompt(prompt.text or "", None)
     if isinstance(prompt, ReadPrompt):
-        return model.task.read_prompt(model, prompt, special=prompt.contents is None), prompt
+        return model.task.read_prompt(model, prompt), prompt
     if isinstance(prompt, str):
         prompt = model.pipeline.prefix + prompt
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
     if rendered.media and not model.task.multimodal:
         raise InputError(f"{model.name} reads texts alone, and a message holds a {rendered.media[0].kind}")
-    return model.task.read_prompt(model, rendered, special=isinstance(prompt, str)), rendered
+    return model.task.read_prompt(model, rendered), rendered

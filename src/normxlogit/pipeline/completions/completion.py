@@ -33,6 +33,8 @@ LOGITS_AT_ONCE = 2**27
 """Most vocabulary logits in one backward pass, over all positions of a batch."""
 
 
+NO_TEXT = "the answer has no text: it ended at once, with {!r}, and the scores say what that rests on"
+
 NO_SOURCE = (
     "the source is read by the encoder, whose states never reach the head: it has no scores, only the decoder's own "
     "tokens have; frozen-gradient scores both"
@@ -205,7 +207,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
         notes = (
             *result.notes,
             *autocast_note(run.batch.inputs, run.dtype),
-            *model.parts.unverified,
+            *model.notes,
             *same_contrast,
         )
         results.append(replace(result, notes=notes))
@@ -304,6 +306,7 @@ def _result(
         notes=(
             *sequence.notes,
             *((NO_SOURCE,) if unscored_source else ()),
+            *((NO_TEXT.format(sequence.tokens[start]),) if all(sequence.special[start:]) else ()),
             *sink_note(sequence.tokens, sequence.special, sinks),
         ),
         diagnostics={name: tuple(values.tolist()) for name, values in row_scores.diagnostics.items()},

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from ...errors import HeadMismatchError, InputError, MethodError
+from ...inputs.alignment import append_tokens, with_decoded_text
 from ...inputs.batching import Batch
-from ...inputs.encoder import append_tokens, with_decoded_text
 from ...model.batched_generation import end_ids, until_end
 from ...model.forward_pass import ForwardPass
 from ...model.given_outputs import check_layer_count, check_same_states, read_embedded

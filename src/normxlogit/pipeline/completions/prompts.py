@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ...errors import InputError
+from ...inputs.alignment import with_decoded_text
 from ...inputs.chat import read_prompts
-from ...inputs.encoder import with_decoded_text
-from ...inputs.texts import arrow_value, rows_of_texts
+from ...inputs.texts import arrow_value, rows_of_texts, whole_number
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
@@ -17,6 +18,7 @@ from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import generate_each, read_completion
 from .completion import explain_completions
+from .sequences import explain_answer
 from .sources import explain_sources
 from .speech import explain_speech
 from .verification import with_completion_verifications
@@ -34,9 +36,14 @@ Results = Attribution | Attributions[Attribution]
 
 
 def explain_generated(
-    model: TaskModel, prompts: Any, max_new_tokens: int | None, options: Options, settings: Mapping[str, Any]
+    model: TaskModel,
+    prompts: Any,
+    max_new_tokens: int | None,
+    options: Options,
+    settings: Mapping[str, Any],
+    other_answer: Any = None,
 ) -> Results:
-    """Generate completions of prompts, and explain every generated token.
+    """Generate completions of prompts, and explain every generated token, or each whole one against another answer.
 
     Returns:
         One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
@@ -46,12 +53,32 @@ def explain_generated(
     if max_new_tokens is not None:
         settings["max_new_tokens"] = max_new_tokens
     if model.task.is_speech:
+        if other_answer is not None:
+            raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, prompts, options, settings)
     prompt_list, single = _prompt_list(model, prompts)
     completed = generate_each(model, prompt_list, settings)
-    results = explain_completions(model, completed, [options] * len(completed))
-    results = with_completion_verifications(model, completed, results, options.verify)
+    if other_answer is not None:
+        others = [read_completion(model, prompt, other_answer) for prompt in prompt_list]
+        each = len(completed) // len(others)  # of several sequences
+        completed = [replace(prompt, other=others[i // each]) for i, prompt in enumerate(completed)]
+        results = [explain_answer(model, prompt, options) for prompt in completed]
+    else:
+        results = explain_completions(model, completed, [options] * len(completed))
+        results = with_completion_verifications(model, completed, results, options.verify)
     return results[0] if single and len(results) == 1 else Attributions(results)
+
+
+def without_other_answer(options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Return the keywords of a call without a contrast that is another answer, and that answer; None for none.
+
+    An index is a token that is subtracted at every place, and so is any contrast of a target that is one.
+    """
+    contrast, kept = options.get("contrast"), dict(options)
+    names_tokens = any(options.get(name) is not None for name in ("target", "targets"))
+    if contrast is None or names_tokens or whole_number(contrast) is not None:
+        return kept, None
+    return kept, kept.pop("contrast")
 
 
 def _check_settings(settings: Mapping[str, Any], all_settings: Mapping[str, Any]) -> None:
@@ -81,21 +108,24 @@ def explain_written(
     sources: Any = None,
     parts: PartSpec = None,
     merge: Merging | None = None,
+    other_answers: Any = None,
 ) -> Results:
-    """Explain given completions: each token by tokens, or the parts by the sources of the prompt.
+    """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
 
     Returns:
         One result, or a list in the order of the prompts.
 
     Raises:
-        InputError: If the lists differ in length, or `merge` is given without sources.
+        InputError: If the lists differ in length, `merge` is given without sources, or `parts` with another answer.
     """
     if model.task.is_speech:
         raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
+    if parts is not None and other_answers is not None:
+        raise InputError("a contrast is another whole answer, and parts= divides the one: leave out parts=")
     prompt_list, single = _prompt_list(model, prompts)
-    lists = {"completion": completions, "targets": options.targets, "sources": sources}
+    lists = {"completion": completions, "targets": options.targets, "sources": sources, "contrast": other_answers}
     if isinstance(sources, str) and not single:
         lists["sources"] = [sources] * len(prompt_list)
     rows = {name: [value] if single else _one_each(name, value, len(prompt_list)) for name, value in lists.items()}
@@ -107,6 +137,14 @@ def explain_written(
     divisions: list[SourceSpec | None] = [
         None if division is None else prompt.division(division) for prompt, division in pairs
     ]
+    if other_answers is not None:
+        others = map(partial(read_completion, model), prompt_list, rows["contrast"])
+        answers = [replace(prompt, other=other) for prompt, other in zip(completed, others, strict=True)]
+        results = [
+            explain_answer(model, answer, options, division, merge or "sum")
+            for answer, division in zip(answers, divisions, strict=True)
+        ]
+        return results[0] if single else Attributions(results)
     if sources is None and parts is None:
         results = explain_completions(model, completed, each_options)
     else:

@@ -13,7 +13,7 @@ from ...copies.pool import private_clone
 from ...copies.run import Site, run
 from ...copies.trace import path_of
 from ...errors import InputError, MethodError, TargetError
-from ...inputs.encoder import append_tokens
+from ...inputs.alignment import append_tokens
 from ...inputs.encoding import EncodedSignal, Encoding, readable_tokens
 from ...inputs.media.items import media_items
 from ...inputs.media.sounds import Sound, feature_extractor_of, is_sound, read_sound
@@ -29,11 +29,12 @@ from ...tasks.media.signals import naming_input
 from ...tasks.media.speech import Emitted
 from ..media import appended, split_media_scores
 from ..options import Options, provenance
-from ..verification import NOT_VERIFIED
 from .completed_prompts import Completed, generation_config, most_new_tokens
 from .completion import explain_completion
 from .long_sounds import joined, windows_of
 from .verification import with_speech_verification
+
+NOT_VERIFIED = "not verified: it was read in several windows"
 
 DECODER_PROMPT = 4
 """Most prompt tokens of Whisper's decoder: start, language, task, no timestamps."""

@@ -1,8 +1,9 @@
 """Verify completions and transcripts: the loss without the words, sources or moments of the highest scores."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -10,28 +11,30 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...copies.pool import private_clone
-from ...inputs.media.removed_signals import sound_without
 from ...inputs.media.sounds import Sound
+from ...leave_out.answers import Answer
+from ...leave_out.outcomes import Outcomes
+from ...leave_out.removal import TextRemoval
+from ...leave_out.search import run_searches
+from ...leave_out.signals import sound_without
+from ...leave_out.units import (
+    Removable,
+    Verify,
+    picked,
+    removable,
+    removable_moments,
+)
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.units.media import Medium
 from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
-from ..options import Verify
-from ..verification import (
-    SHOWN,
-    Answer,
-    Removable,
-    Tokens,
-    removable_moments,
-    run_searches,
-    text_parts,
-    with_media_parts,
-    with_spaces_before,
-)
+from ..progress import progress_bar
 from .ablations import Ablations
 from .completed_prompts import Completed
 from .sources import media_sources
+
+Answers = Callable[[list[TextRemoval]], list[Answer]]
 
 
 def with_completion_verifications(
@@ -47,69 +50,72 @@ def with_completion_verifications(
         model: The language model.
         completed: The prompts with their completions.
         results: Their explanations.
-        verify: How many of them are removed; None for no verification.
+        verify: Which of them are removed; None for no verification.
         divisions: How the prompts are divided into sources; None if they are not.
     """
     if verify is None:
         return list(results)
     divided_by = [None] * len(results) if divisions is None else divisions
     return [
-        _verified(model, prompt, result, verify, division)
+        _with_losses(result, *_losses(model, prompt, result, verify, division))
         for prompt, result, division in zip(completed, results, divided_by, strict=True)
     ]
 
 
-def _verified(
-    model: TaskModel, completed: Completed, g: Attribution, verify: int | Literal["auto"], division: SourceSpec | None
-) -> Attribution:
-    of_tokens = g.units.kind[0] == "token"
+def _losses(
+    model: TaskModel, completed: Completed, g: Attribution, verify: Verify, division: SourceSpec | None
+) -> tuple[Removable, Answers]:
+    """Return what of a prompt is removed, and a function that measures its completion without it."""
     whole = (g if g.layers is None else g.layer(g.layers[-1])).whole()
-    removable, pieces = _removable(whole, completed) if of_tokens else _sources(whole, completed, division)
-    ablations = Ablations(model, completed, pieces)
+    if whole.units.kind[0] == "token":
+        found = removable(whole)
+        if whole.text_units != len(completed.joined().encoding):  # an encoder's input has no scores
+            found = found._replace(parts=[part for part in found.parts if part.tokens[0] >= whole.text_units])
+        units = picked(whole, found, _in_characters(completed, verify))
+        pieces = [_piece(whole, part) for part in units.parts]
+    else:
+        found, of_part = _sources(whole, completed, division)
+        units = picked(whole, found, verify)
+        pieces = [of_part[part.tokens] for part in units.parts]
+    ablations = Ablations(model, completed, pieces, partial(progress_bar, show=None, description="verifying"))
+    parts = [set(part.tokens) for part in units.parts]
 
-    def nats_without(removed: list[Tokens]) -> Iterable[float]:
-        present = [[set(units).isdisjoint(part.tokens) for part in removable.parts] for units in removed]  # (N, W)
-        return map(float, ablations(np.array(present)).sum(1))
+    def answers(removals: list[TextRemoval]) -> list[Answer]:
+        present = [[not part <= set(removed) for part in parts] for _, removed in removals]  # (N, W)
+        return [Answer(None, float(nats), None) for nats in ablations.nats(np.array(present))]
 
-    return _with_losses(g, removable, verify, nats_without)
+    return units, answers
 
 
-def _with_losses(
-    g: Attribution,
-    removable: Removable,
-    verify: int | Literal["auto"],
-    nats_without: Callable[[list[Tokens]], Iterable[float]],
-) -> Attribution:
-    """Return a result with the log-probability of its completion without the parts of the highest scores.
-
-    Args:
-        g: The result.
-        removable: What can be removed.
-        verify: How many parts are removed.
-        nats_without: Returns the log-probabilities without sets of units.
-    """
-    if len(removable.parts) < 2:
-        note = f"not verified: the prompt has no two {removable.unit}s that could be {removable.removed_by}"
+def _with_losses(g: Attribution, units: Removable, answers: Answers) -> Attribution:
+    """Return a result with the log-probability of its completion without parts of its prompt."""
+    if len(units.parts) < 2:
+        note = f"not verified: the prompt has no two {units.unit}s that could be {units.removed_by}"
         return replace(g, notes=(*g.notes, note))
-
-    def answers(keys: list[tuple[int, Tokens]]) -> Iterable[Answer]:
-        return [Answer(None, nats, None) for nats in nats_without([units for _, units in keys])]
-
-    count = min(SHOWN if verify == "auto" else verify, len(removable.parts) - 1)  # a completion of nothing is none
-    (verified,) = run_searches([g], [removable], count, answers)
+    most = len(units.parts) - 1  # a completion of nothing is none
+    (verified,) = run_searches([g], [units._replace(most=most)], answers)
     return verified
 
 
-def _removable(whole: Attribution, completed: Completed) -> tuple[Removable, list[NamedSpan]]:
-    """Return the words of a prompt and the parts of its pictures and sounds, and where in the prompt each is."""
-    words = _words(whole) if whole.text_units == len(completed.joined().encoding) else []
-    removable = with_media_parts(whole, words)
-    pieces = []
-    for part in removable.parts:
-        place = _place_of(whole.media, part.tokens)
-        tokens = part.tokens if place is None else ()
-        pieces.append(NamedSpan(part.text, 0, 0, tokens, places=() if place is None else (place,)))
-    return removable, pieces
+def _in_characters(completed: Completed, named: Any) -> Any:
+    """Return what a caller names, with spans of messages as spans of the whole prompt."""
+    if completed.prompt.contents is None or not isinstance(named, Mapping | list | tuple):
+        return named
+
+    def placed(item: Any) -> Any:
+        is_span = not isinstance(item, str) and len(item) == 3
+        return cast(Any, completed.division({str(item): item}))[str(item)] if is_span else item
+
+    if isinstance(named, Mapping):
+        return {name: placed(item) for name, item in named.items()}
+    return [placed(item) for item in named]
+
+
+def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
+    """Return where in the prompt a word, or a part of a picture or a sound, is."""
+    place = _place_of(whole.media, part.tokens)
+    tokens = part.tokens if place is None else ()
+    return NamedSpan(part.text, 0, 0, tokens, places=() if place is None else (place,))
 
 
 def _place_of(media: Sequence[Medium], units: Sequence[int]) -> tuple[int, tuple[float, ...]] | None:
@@ -125,13 +131,14 @@ def _place_of(media: Sequence[Medium], units: Sequence[int]) -> tuple[int, tuple
 
 def _sources(
     whole: Attribution, completed: Completed, division: SourceSpec | None
-) -> tuple[Removable, list[NamedSpan]]:
-    """Return the sources of a prompt by their places among the units, and where in the prompt each is."""
+) -> tuple[Removable, dict[tuple[int, ...], NamedSpan]]:
+    """Return the sources of a prompt by their places among the units, and where in the prompt each of them is."""
     sequence = completed.sequenced()
     of_media = iter(media_sources(completed, division))
-    parts, pieces = [], []
+    parts: list[UnitScore] = []
+    pieces: dict[tuple[int, ...], NamedSpan] = {}
     for i in whole.units.sources:
-        name = whole.units.names[i]
+        name = whole.units.names[i] or whole.units.text[i]
         if whole.units.kind[i] in ("medium", "region"):
             piece = next(of_media)
         else:
@@ -139,15 +146,8 @@ def _sources(
             piece = NamedSpan(name, start, end, sequence.tokens_in(start, end, of_answer=False))
         if piece.tokens or piece.places:
             parts.append(UnitScore(name, (i,), float(whole.scores[i])))
-            pieces.append(piece)
+            pieces[i,] = piece
     return Removable(parts, "source", "deleted"), pieces
-
-
-def _words(whole: Attribution) -> list[UnitScore]:
-    """Return the words of the prompt with their scores."""
-    media = {token for medium in whole.media for token in medium.tokens}
-    words = [part for part in text_parts(whole) if part.tokens[-1] < (whole.prompt_tokens or 0)]
-    return with_spaces_before([part for part in words if media.isdisjoint(part.tokens)])
 
 
 # --- transcripts -----------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
         model: The model of speech.
         sound: The sound.
         g: The transcript and its explanation.
-        verify: How many moments are silenced; None for no verification.
+        verify: Which moments are silenced; None for no verification.
     """
     if verify is None:
         return g
@@ -169,11 +169,14 @@ def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, ver
     measure = _frames_measure(model, g) if cast(Any, model.task).per_frame else _decoder_measure(model, g)
     times = audio.times.tolist()
 
-    def nats_without(removed: list[Tokens]) -> Iterable[float]:
-        for moments in removed:
-            yield measure(sound_without(sound, [times[moment - audio.first] for moment in moments]))
+    def ask(removals: list[TextRemoval]) -> Iterator[tuple[TextRemoval, Answer]]:
+        for removal in removals:
+            silenced = sound_without(sound, [times[moment - audio.first] for moment in removal[1]])
+            yield removal, Answer(None, measure(silenced), None)
 
-    return _with_losses(g, Removable(parts, "moment", "silenced", "the transcript"), verify, nats_without)
+    found = Removable(parts, "moment", "silenced", "the transcript")
+    units = picked(g.whole(), found, verify)
+    return _with_losses(g, units, Outcomes(ask, partial(progress_bar, show=None, description="verifying")))
 
 
 def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:

@@ -13,7 +13,7 @@ from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences
 from ..charts import Grid, Legend
 from ..describe import distinct_methods, header, meanings
 from ..layout import READ_HERE, Layout, layout
-from ..verification import WITHOUT, verdict
+from ..verification import LARGER, WITHOUT, removals_table, verdict
 from .media import media_block
 
 STRONGEST, LARGEST = 8, 8_000
@@ -50,6 +50,8 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
     else:
         blocks.append(Paragraph(f"no {unit} has a score other than zero"))
     blocks.append(laid_out.legend(a))
+    if a.verified is not None and a.verified.unit in LARGER:
+        blocks += removals_table(a.verified)
     if count := len(grid.columns):
         facts = {name: column for name, column in laid_out.facts.items() if any(column)}
         table = _every_score([grid], unit, ["score"], facts)

@@ -36,7 +36,7 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionEr
 
 
 class ContradictionCell(NamedTuple):
-    """What the sources rather say, by how many nats, and the source and document contradicted, empty if none is cited."""
+    """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited."""
 
     rather: str
     gain: Number
@@ -70,6 +70,7 @@ COMMON: Mapping[str, Any] = {
 TOKENS: Mapping[str, Any] = {
     "text_pair": str,
     "unit_ids": tuple[Index, ...],
+    "word_spans": Spans,
     "words": Strings,
     "word_scores": FloatArray,
     "prediction": str,
@@ -141,6 +142,7 @@ FIELDS: Mapping[str, str] = {
     "unit_kinds": "units.kind",
     "unit_names": "units.name",
     "unit_ids": "units.ids",
+    "word_spans": "units.words",
     "spans": "units.spans",
     "sequence_ids": "units.sequence",
 }

@@ -47,7 +47,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     check_merging(merge)
     if a.media and merge != "sum":
         raise DataError("pictures and sounds are units with the sum of their scores: merge='sum'")
-    groups = [*_groups_of_text(a, by), *_groups_of_media(a, by)]
+    groups = groups_of(a, by)
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
     _check_coarser(a, groups)
@@ -89,7 +89,7 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> 
     if a.completion is None or not a.has_target_axis:
         raise DataError("parts of an answer are those of generated tokens, and this result explains none")
     if a.text is None or all(target.span is None for target in a.targets):
-        raise DataError("parts of an answer need a tokenizer that reports character offsets")
+        raise DataError("parts of an answer need the text and the character offsets of its tokens")
     end = len(a.text)
     spans = [target.span or (end, end) for target in a.targets]
     special = [target.span is None for target in a.targets]
@@ -150,16 +150,21 @@ def sequenced(a: Attribution, sequence: int = 0) -> Sequenced:
     """
     text = (a.text, a.text_pair)[sequence]
     if a.offsets is None or text is None:
-        raise DataError("sources need a tokenizer that reports character offsets")
+        raise DataError("sources need the text and the character offsets of its tokens")
     masked = [
         special or text_index not in (None, sequence)
         for special, text_index in zip(a.special_tokens_mask, a.units.sequence, strict=False)
     ]
     completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
     prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    return Sequenced(
-        text, a.offsets, masked, prompt_tokens, len(text) - completion_length, None if sequence else a.messages
-    )
+    messages = None if sequence else a.messages
+    prompt_characters = len(text) - completion_length
+    return Sequenced(text, a.offsets, masked, prompt_tokens, prompt_characters, messages, a.units.words)
+
+
+def groups_of(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
+    """Return the groups of the units of a result: spans of its texts, then its pictures and sounds."""
+    return [*_groups_of_text(a, by), *_groups_of_media(a, by)]
 
 
 def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:

@@ -81,6 +81,7 @@ class Sequenced:
         prompt_tokens: Tokens of the prompt.
         prompt_characters: Characters of the prompt.
         messages: Spans of the messages of a chat; None for a prompt that was one text.
+        words: The characters of the word of each token, where the caller has split the text into words.
     """
 
     text: str
@@ -89,6 +90,7 @@ class Sequenced:
     prompt_tokens: int
     prompt_characters: int
     messages: tuple[MessageSpan, ...] | None
+    words: Sequence[tuple[int, int]] | None = None
 
     def tokens_in(self, start: int, end: int, *, of_answer: bool) -> tuple[int, ...]:
         """Return the tokens that begin in a span, leading white space ignored; special tokens are left out."""
@@ -184,7 +186,7 @@ def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: 
         spans = [(start, end)]
     elif kind == "word":
         tokens = [(i, *sequence.offsets[i]) for i in sequence.tokens_in(start, end, of_answer=of_answer)]
-        spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens, start if of_answer else end)]
+        spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens, start if of_answer else end, sequence.words)]
     else:
         cut = sentence_spans if kind == "sentence" else paragraph_spans
         spans = [(start + a, start + b) for a, b in cut(sequence.text[start:end])]

@@ -23,9 +23,9 @@ from ...inputs.media.pictures import Picture
 from ...inputs.media.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
 from ...inputs.message_parts import with_other_media
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ..base import TaskName
+from ..base import TaskName, of_prompt
 from ..interfaces import ModelInterface
-from ..language import CausalLM, special_tokens
+from ..language import CausalLM
 from .picture_boxes import PIXELS, PictureBoxes
 from .spectra import Spectrum, spectrum_of
 
@@ -69,7 +69,7 @@ class MultimodalLM(CausalLM):
             return hasattr(self.processor, "image_processor")
         return sampling_rate_of(self.processor) is not None
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt, *, special: bool) -> Encoding:
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
         """Encode a prompt with its pictures and sounds by the processor.
 
         Raises:
@@ -77,7 +77,7 @@ class MultimodalLM(CausalLM):
             UnsupportedModelError: If no token stands for a picture or a sound.
         """
         if not prompt.media:
-            return super().read_prompt(model, prompt, special=special)
+            return super().read_prompt(model, prompt)
         for medium in prompt.media:
             if not self.reads_medium(medium.kind):
                 raise InputError(
@@ -97,7 +97,7 @@ class MultimodalLM(CausalLM):
         by_token = {name: value[0].tolist() for name, value in tensors.items() if value.shape == (1, len(ids))}
         model_inputs = {name: value for name, value in tensors.items() if name not in by_token}
         encoding = self._with_text(prompt, {"input_ids": ids, **by_token})
-        encoding = replace(encoding, extra_inputs=model_inputs, notes=prompt.notes)
+        encoding = replace(encoding, extra_inputs=model_inputs)
         sounds = [medium for medium in prompt.media if isinstance(medium, Sound)]
         pictures = [medium for medium in prompt.media if isinstance(medium, Picture)]
         media = self._encoded_pictures(model, pictures, encoding) if pictures else []
@@ -137,11 +137,11 @@ class MultimodalLM(CausalLM):
         return replace(encoding, extra_inputs=inputs)
 
     def read_completion(
-        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode a completion and append it to the encoded prompt with pictures or sounds."""
         if not before.media:
-            return super().read_completion(model, prompt, before, completion, special=special)
+            return super().read_completion(model, prompt, before, completion)
         prompt_ids, both_ids = (
             self.tokenizer(text, add_special_tokens=False)["input_ids"]
             for text in (prompt.text, prompt.text + completion)
@@ -194,7 +194,7 @@ class MultimodalLM(CausalLM):
             offsets = _align_offsets(text_encoding["input_ids"], text_encoding["offset_mapping"], ids)
         sequences = tuple(None if is_special else 0 for is_special in special)
         encoding = Encoding(inputs, tokens, offsets, None, sequences, special, prompt.text)
-        return replace(encoding, special=special_tokens(tokenizer, encoding, prompt))
+        return of_prompt(tokenizer, encoding, prompt)
 
     def _apply_template(self, messages: Any, **options: Any) -> Any:
         """Return the model's inputs for messages, as tensors."""

@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from normxlogit.inputs.media.pictures import Picture
-from normxlogit.inputs.media.removed_signals import picture_without
+from normxlogit.leave_out.signals import picture_without
 
 
 def test_the_mean_colour_of_millions_of_pixels_is_exact():

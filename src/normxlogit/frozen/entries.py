@@ -18,8 +18,10 @@ from ..model.task_model import TaskModel
 from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
 from ..parts.find_parts import same_ids
 from ..parts.signal_entry import SignalEntry, find_signal_entry
-from .readout import MEDIA, SOURCE, WORDS, Place
-from .runner import first_text
+from .readouts import MEDIA, SOURCE, WORDS, Place
+
+PROOF_TOKENS = 512
+"""Most tokens of the text for the proof of a language model, which is not checkpointed."""
 
 ReadOut = Callable[[Place, Tensor], Tensor]
 """Called with a place and the embeddings that enter there, (B, T, H); returns their replacement."""
@@ -137,3 +139,16 @@ class EntryPoints:
             )
             return paths
         return tuple(path for path in paths if path in looked_up)
+
+
+def first_text(model: TaskModel, batch: Batch) -> Batch:
+    """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
+    if batch.media:  # a prompt with pictures, which is read by itself
+        return batch
+    task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
+    # A sound is one input, not a sequence of tokens that could be cut.
+    uncut_names = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
+    inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
+    if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
+        return batch
+    return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])

@@ -1,6 +1,6 @@
 """Removal of tokens from encodings, by token ids, never by decoding and tokenising again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from transformers import PretrainedConfig
@@ -8,8 +8,13 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
-from ..inputs.media.removed_signals import without_parts
-from .task_model import TaskModel
+from ..model.task_model import TaskModel
+from .signals import without_parts
+
+Tokens = tuple[int, ...]
+
+TextRemoval = tuple[int, Tokens]
+"""A text, by its place, and the indices of the tokens that are removed from it."""
 
 
 def check_words(model: TaskModel) -> None:
@@ -33,6 +38,18 @@ def _autoregressive(config: PretrainedConfig) -> bool:
     return (is_causal and not is_masked) or bool(getattr(config, "is_decoder", False))
 
 
+def tokens_removed(
+    model: TaskModel, encodings: Sequence[Encoding] | Mapping[int, Encoding], *, masked: bool | None = None
+) -> Callable[[TextRemoval], Encoding]:
+    """Return a function from removals to texts without their tokens; see `remove_tokens`."""
+
+    def without(removal: TextRemoval) -> Encoding:
+        place, tokens = removal
+        return remove_tokens(model, encodings[place], tokens, masked=masked) if tokens else encodings[place]
+
+    return without
+
+
 def remove_tokens(
     model: TaskModel, encoding: Encoding, positions: Sequence[int], *, masked: bool | None = None
 ) -> Encoding:
@@ -40,6 +57,7 @@ def remove_tokens(
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
     of no tokens has no answer. Regions of a picture are replaced by what surrounds them, moments of a sound silenced.
+    A chosen position moves as `moved_position` says.
 
     Returns:
         What the model reads.
@@ -53,8 +71,10 @@ def remove_tokens(
         return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
     removed = set(positions)
     remaining = [index for index in range(len(encoding)) if index not in removed]
+    chosen = encoding.position
+    moved = None if chosen is None else moved_position(model, chosen, positions, masked=False)
     if remaining:
-        return encoding.take(remaining)
+        return replace(encoding.take(remaining), position=moved)
     start_ids = [_start_token(model)]
     empty = encoding.take([0])
     return replace(
@@ -62,9 +82,10 @@ def remove_tokens(
         inputs={**empty.inputs, "input_ids": start_ids},
         tokens=readable_tokens(model.tokenizer, start_ids),
         offsets=empty.offsets and ((0, 0),),
-        word_ids=empty.word_ids and (None,),
+        words=empty.words and ((0, 0),),
         sequence_ids=(None,),
         special=(True,),
+        position=moved,
     )
 
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..encoding import EncodedSignal, Encoding
-from .pictures import Picture
-from .sounds import Sound
+from ..inputs.encoding import EncodedSignal, Encoding
+from ..inputs.media.pictures import Picture
+from ..inputs.media.sounds import Sound
 
 Floats = npt.NDArray[np.float32]
 

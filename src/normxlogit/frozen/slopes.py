@@ -1,0 +1,227 @@
+"""What takes the place of torch's gradients for the operations that are not linear: the formulas of the table of rules.
+
+A slope is a function of the node, of the gradients that torch computed for the node's inputs, and of those of its
+outputs; it returns what flows back, None for what torch computed. Inputs that the table holds are left to the walk.
+
+`constant` collects what a slope leaves out of A z, as part of the bias: f(0) where f(x) / x is held, held values. It is
+None where nobody asks for it.
+
+Saved tensors and names of nodes are those of torch's derivatives.yaml. Nothing here asks a tensor for a value: on a GPU
+each would wait for the device.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from ..errors import UnsupportedModelError
+
+Gradients = tuple[Tensor | None, ...]
+Constant = Callable[[Tensor], None] | None
+Slope = Callable[[Any, Constant, Gradients, Gradients], Gradients | None]
+
+INPUT = "normxlogit_input"
+"""Key in a node's `metadata` for its input, if torch saves only its output."""
+
+VALUE = "normxlogit_value"
+"""Key in a node's `metadata` for its held output, in a pass that is proved."""
+
+ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "Asinh": lambda node, x: torch.asinh(x),
+    "Atan": lambda node, x: torch.atan(x),
+    "Celu": lambda node, x: F.celu(x, node._saved_alpha),
+    "Clamp": lambda node, x: x.clamp(node._saved_min, node._saved_max),
+    "ClampMin": lambda node, x: x.clamp(min=node._saved_min),
+    "ClampMax": lambda node, x: x.clamp(max=node._saved_max),
+    "Elu": lambda node, x: (
+        torch.where(x > 0, x, node._saved_alpha * torch.expm1(x * node._saved_input_scale)) * node._saved_scale
+    ),
+    "Erf": lambda node, x: torch.erf(x),
+    "Expm1": lambda node, x: torch.expm1(x),
+    "Gelu": lambda node, x: F.gelu(x, approximate=node._saved_approximate),
+    "GeLUFunctionBackward": lambda node, x: F.gelu(x, approximate="tanh"),  # of Bloom
+    "Hardsigmoid": lambda node, x: F.hardsigmoid(x),
+    "Hardswish": lambda node, x: F.hardswish(x),
+    "Hardtanh": lambda node, x: F.hardtanh(x, node._saved_min_val, node._saved_max_val),
+    "Log": lambda node, x: torch.log(x),
+    "Log1P": lambda node, x: torch.log1p(x),
+    "LogSigmoid": lambda node, x: F.logsigmoid(x),
+    "Mish": lambda node, x: F.mish(x),
+    "Sigmoid": lambda node, x: torch.sigmoid(x),
+    "Silu": lambda node, x: F.silu(x),
+    "Softplus": lambda node, x: F.softplus(x, node._saved_beta, node._saved_threshold),
+    "Softshrink": lambda node, x: F.softshrink(x, node._saved_lambd),
+    "Tanh": lambda node, x: torch.tanh(x),
+}
+"""Elementwise operations f, of which f(x) / x is held, and f itself."""
+
+_INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
+_LIMITS = {
+    "Asinh": 1.0, "Atan": 1.0, "Celu": 1.0, "Elu": 1.0, "Erf": 2 / math.sqrt(math.pi), "Expm1": 1.0, "Gelu": 0.5,
+    "GeLUFunctionBackward": 0.5, "Log1P": 1.0, "Mish": 0.6, "Silu": 0.5, "Tanh": 1.0,
+}  # fmt: skip
+"""Limits of f(x) / x at zero, for smooth activations with f(0) = 0; for others, zero passes no gradient on."""
+
+_NAMES: dict[type, str] = {}
+"""Names of operations by the class of a node, which is cheaper to get than its name."""
+
+
+def stem(node: Any) -> str:
+    """Return the name of a node's operation, `Addmm` of `AddmmBackward0`.
+
+    The names of functions that are written in Python, `_CheckpointBackward`, are returned whole.
+    """
+    kind = type(node)
+    name = _NAMES.get(kind)
+    if name is None:
+        name = re.sub(r"Backward(CUDA|CPU)?\d+$", "", node.name().rpartition("::")[2])
+        if kind.__name__ != "CppFunction":  # the class of all nodes without a Python class of their own
+            _NAMES[kind] = name
+    return name
+
+
+def keep_value(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
+    """Hold the value of an operation, which is then a constant."""
+    if constant and outputs[0] is not None:
+        constant(outputs[0] * _output_of(node))
+    return inputs
+
+
+def divide(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
+    """Count a quotient whose numerator is constant as a constant."""
+    return keep_value(node, constant if node.next_functions[0][0] is None else None, inputs, outputs)
+
+
+def activation(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+    """Multiply the gradient by f(x) / x (Modarressi et al., 2023, equation 9: the ratio is held)."""
+    gradient = outputs[0]
+    if gradient is None:
+        return None
+    name = stem(node)
+    x = _input_of(node, name)
+    values = ACTIVATIONS[name](node, x)  # f(x)
+    if constant and name not in _LIMITS:  # at x = 0, f(0) has no ratio: it is a constant
+        constant(gradient * values.masked_fill(x != 0, 0.0))
+    # At zero alone: a wider gap would turn rounding into a jump.
+    ratio = values.div_(x).nan_to_num_(_LIMITS.get(name, 0.0), 0.0, 0.0)
+    return ((gradient * ratio).to(gradient.dtype), *(None,) * (len(inputs) - 1))
+
+
+def is_natural_power(node: Any) -> bool:
+    """Return whether the exponent of a power is a whole number above zero."""
+    if node.name() != "PowBackward0":  # its exponent is a tensor
+        return False
+    return bool(node._saved_exponent > 0 and float(node._saved_exponent).is_integer())
+
+
+def power(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
+    """Hold all but one of the factors of x^n; hold roots and reciprocals."""
+    if is_natural_power(node):
+        return (None if inputs[0] is None else inputs[0] / node._saved_exponent,)
+    return keep_value(node, constant, inputs, outputs)
+
+
+def layer_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+    """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
+    gradient = outputs[0]
+    if gradient is None:
+        return None
+    scaled = _times(gradient, node._saved_weight) * node._saved_result2
+    axes = tuple(range(-len(node._saved_normalized_shape), 0))
+    return ((scaled - scaled.mean(axes, keepdim=True)).to(gradient.dtype), *inputs[1:])
+
+
+def rms_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+    """Hold the root mean square."""
+    gradient = outputs[0]
+    if gradient is None:
+        return None
+    return ((_times(gradient, node._saved_weight) * node._saved_result1).to(gradient.dtype), *inputs[1:])
+
+
+def group_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+    """Hold the standard deviation of each group of channels."""
+    gradient = outputs[0]
+    if gradient is None:
+        return None
+    scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
+    rows = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
+    rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
+    rows = rows - rows.mean(-1, keepdim=True)
+    return (rows.reshape(gradient.shape).to(gradient.dtype), *inputs[1:])
+
+
+def batch_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+    """Hold the standard deviation of each channel; linear in evaluation mode, where the mean is a constant."""
+    gradient = outputs[0]
+    if gradient is None:
+        return None
+    channels = [axis for axis in range(gradient.ndim) if axis != 1]
+    scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
+    if node._saved_training:  # with the statistics of the batch
+        scaled = scaled * _by_channel(node._saved_result2, gradient)
+        scaled = scaled - scaled.mean(channels, keepdim=True)
+    else:
+        epsilon = node._saved_eps if hasattr(node, "_saved_eps") else node._saved_epsilon  # as cuDNN and MIOpen say
+        scaled = scaled * _by_channel(torch.rsqrt(node._saved_running_var + epsilon), gradient)
+        if constant:
+            constant(-scaled * _by_channel(node._saved_running_mean, gradient))
+    # Torch's own gradient of the bias is wrong where the gradient is not contiguous (2.13, CPU, evaluation mode).
+    bias = None if inputs[2] is None else gradient.sum(channels)
+    return (scaled.to(gradient.dtype), None, bias, *inputs[3:])
+
+
+def _times(gradient: Tensor, weight: Tensor | None) -> Tensor:
+    """Return a gradient times a norm's weight, if it has one."""
+    return gradient if weight is None else gradient * weight
+
+
+def _by_channel(values: Tensor | None, gradient: Tensor) -> Any:
+    """Return values of each channel, (C,), in a shape that fits a gradient, (B, C, ...)."""
+    return None if values is None else values.reshape(1, -1, *(1,) * (gradient.ndim - 2))
+
+
+def log_softmax(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+    """Hold the normaliser, which is subtracted."""
+    if constant and outputs[0] is not None:
+        x = node.metadata.get(INPUT)
+        constant(outputs[0] * ((node._saved_result - x) if x is not None else math.nan))
+    return (outputs[0], *(None,) * (len(inputs) - 1))
+
+
+def gated_linear_unit(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+    """Hold the gate, which is the second half."""
+    gradient = outputs[0]
+    if gradient is None:
+        return None
+    axis = node._saved_dim - (1 << 64 if node._saved_dim > gradient.ndim else 0)  # -1 is saved as an unsigned number
+    gate = node._saved_self.chunk(2, axis)[1].sigmoid()
+    return (torch.cat((gradient * gate, torch.zeros_like(gradient)), axis),)
+
+
+def _output_of(node: Any) -> Tensor | float:
+    """Return the output of a node's operation, NaN if it is not known."""
+    value = node.metadata.get(VALUE)
+    return getattr(node, "_saved_result", math.nan) if value is None else value
+
+
+def _input_of(node: Any, name: str) -> Tensor:
+    """Return the input of an activation, computed from its output if torch saved only that."""
+    saved = node.saved_tensors[0] if hasattr(node, "saved_tensors") else getattr(node, "_saved_self", None)
+    if saved is None:
+        saved = node.metadata.get(INPUT)
+    if saved is None:  # of a pass that the caller ran
+        result = node._saved_result
+        if result.dtype.itemsize < 4 or not _INVERSE[name](result).isfinite().all():
+            raise UnsupportedModelError(
+                f"cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output that "
+                "is rounded or at its limit"
+            )
+        saved = _INVERSE[name](result.double()).to(result.dtype)
+    x: Tensor = saved.detach()
+    return x

@@ -1,0 +1,158 @@
+"""The model's answers to texts, pictures and sounds without some of their tokens."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..inputs.encoding import Encoding
+from ..inputs.windows import Places, text_to_cut
+from ..model.forward_pass import ForwardPass, to_host
+from ..model.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.targets import Prediction
+from .outcomes import Outcomes, Progress, in_batches, no_progress
+from .removal import TextRemoval, Tokens, tokens_removed
+from .units import ranked_scores
+
+HOLDS = 0.5
+"""The probability from which on a label holds, where labels do not exclude each other."""
+
+
+class Answer(NamedTuple):
+    """The model's answer to an input.
+
+    Attributes:
+        prediction: The prediction; None if there is none, as of a cosine.
+        value: The measured quantity.
+        outcome: What is compared to decide whether the prediction changed; None if predictions are values.
+        logits: The logits, (C,), of a window of a text; None where the answer is not a mean over windows.
+    """
+
+    prediction: Prediction | None
+    value: float
+    outcome: Hashable
+    logits: Tensor | None = None
+
+
+class TextAnswers:
+    """A table of a model's answers to texts without some of their tokens; pictures and sounds have tokens, too.
+
+    A text beyond the model's length is read in the windows that it was explained in. Each is a row of the table by
+    itself, so only those that hold a removed token are read again; the answer is that of their mean logits. A window
+    that loses all of its text is left out.
+
+    Args:
+        model: The model.
+        encodings: The encodings of the inputs.
+        results: Their explanations, which say what is measured.
+        windows: The tokens of each window of each input; None if all are read whole.
+        masked: Whether tokens are masked; by default they are deleted.
+        progress: Shows the progress.
+    """
+
+    def __init__(
+        self,
+        model: TaskModel,
+        encodings: Sequence[Encoding],
+        results: Sequence[Attribution],
+        *,
+        windows: Sequence[Sequence[Places]] | None = None,
+        masked: bool = False,
+        progress: Progress = no_progress,
+    ) -> None:
+        self.model, self._masked, self._encodings = model, masked, encodings
+        self._results = [ranked_scores(a) for a in results]
+        self._windows: list[tuple[int, Places]] = []  # the text of each, and its tokens
+        self._windows_of_text: list[range] = []
+        inputs: list[Encoding] = []
+        task = model.task
+        for text, (encoding, result) in enumerate(zip(encodings, self._results, strict=True)):
+            tokens_of_windows = [list(range(len(encoding)))] if windows is None else windows[text]
+            self._windows_of_text.append(range(len(inputs), len(inputs) + len(tokens_of_windows)))
+            for tokens in tokens_of_windows:
+                window = encoding if len(tokens) == len(encoding) else encoding.take(tokens)
+                if task.answers_at_token and not task.left_to_right:
+                    window = replace(window, position=tokens.index(result.target.position or 0))
+                self._windows.append((text, tokens))
+                inputs.append(window)
+        without = tokens_removed(model, inputs, masked=masked)
+        self._table: Outcomes[TextRemoval, Answer] = Outcomes(in_batches(model, without, self._read), progress)
+
+    def __call__(self, removals: Iterable[TextRemoval]) -> list[Answer]:
+        """Return the answers to texts, by their places, without some of their tokens."""
+        keys = [(text, self._keys(text, set(removed))) for text, removed in removals]
+        self._table(key for _, keys_of_text in keys for key in keys_of_text)
+        return [self._mean(text, self._table(keys_of_text)) for text, keys_of_text in keys]
+
+    def _keys(self, text: int, removed: set[int]) -> list[TextRemoval]:
+        """Return the windows of a text, each with its removed tokens, without those that lose all their text."""
+        places, encoding = self._windows_of_text[text], self._encodings[text]
+        keys = [(w, tuple(i for i, token in enumerate(self._windows[w][1]) if token in removed)) for w in places]
+        if len(places) == 1:
+            return keys
+        content = set(text_to_cut(encoding, self.model.encoder.limit or len(encoding))[0])
+        return [key for key in keys if not content.intersection(self._windows[key[0]][1]) <= removed] or keys[:1]
+
+    def _mean(self, text: int, answers: list[Answer]) -> Answer:
+        """Return the answer to a text from those of its windows."""
+        if len(self._windows_of_text[text]) == 1:
+            return answers[0]
+        logits = torch.stack([answer.logits for answer in answers if answer.logits is not None])  # (W, C)
+        return self._answers(logits.mean(0, keepdim=True), [text])[0]
+
+    def _read(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Answer]:
+        """Run the model on texts or windows without some of their tokens."""
+        task, texts = self.model.task, [self._windows[window][0] for window, _ in removals]
+        run = self.model.run(self.model.batch(encodings, list(range(len(encodings)))))
+        if task.extractive:
+            spans = task.answers(run)
+            return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]
+        answers = self._answers(run.logits, texts)
+        self.model.check_finite(np.array([answer.value for answer in answers]), run.batch)
+        return [
+            answer._replace(logits=run.logits[row].cpu()) if len(self._windows_of_text[text]) > 1 else answer
+            for row, (answer, text) in enumerate(zip(answers, texts, strict=True))
+        ]
+
+    def _span(self, run: ForwardPass, row: int, prediction: Prediction, window: int, removed: Tokens) -> Answer:
+        """Return a span as an answer: its value is the probability that it starts (or ends) at the explained token.
+
+        That is 0 where the token is removed. The index of the span's first token counts in the text.
+        """
+        text, tokens = self._windows[window]
+        target = self._results[text].target
+        read = [token for i, token in enumerate(tokens) if self._masked or i not in removed]
+        value = 0.0
+        if run.logits_by_position is not None and target.position in read and target.position not in removed:
+            probabilities = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
+            value = float(probabilities[read.index(target.position), target.id or 0])
+        return Answer(self.model.task.in_whole_text(prediction, read or [0]), value, prediction.label)
+
+    def _answers(self, logits: Tensor, texts: Sequence[int]) -> list[Answer]:
+        """Return the answers that logits, (B, C), give to texts."""
+        task = self.model.task
+        probabilities = task.probabilities(logits)  # (B, C)
+        outputs = logits if probabilities is None else probabilities  # (B, C)
+        targets = torch.tensor([[self._results[text].target.id] for text in texts], device=outputs.device)  # (B, 1)
+        # Where labels do not exclude each other, the answer is read from the explained label's own output.
+        top = task.top(logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
+        top, measured = to_host(top, outputs.gather(1, targets))
+        return [
+            Answer(prediction, value, self._outcome(prediction))
+            for prediction, value in zip(task.describe(top), measured[:, 0].tolist(), strict=True)
+        ]
+
+    def _outcome(self, prediction: Prediction) -> Hashable:
+        """Return what is compared to decide whether a prediction changed; None if predictions are values.
+
+        It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
+        """
+        if self.model.task.outcomes is None:
+            return None
+        if self.model.task.outcomes == "exclusive":
+            return prediction.id
+        return prediction.probability is not None and prediction.probability >= HOLDS

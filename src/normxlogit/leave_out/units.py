@@ -1,0 +1,279 @@
+"""Units: what can be removed of an input at a time, and which of it a caller chose."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..errors import InputError, nearest
+from ..model.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.layers import representative_layer
+from ..results.units.grouping import groups_of
+from ..results.units.media import Medium
+from ..results.units.words import UnitScore
+from ..results.verification import Quantity, RemovedBy, RemovedUnit
+
+REGIONS = 8
+"""Most regions of a picture in a row or a column, as a single small patch seldom has an effect."""
+
+MOMENT = 0.25
+"""Least duration, in seconds, of a part of a sound that is silenced."""
+
+SHOWN = 5
+"""How many units `verify="auto"` removes one at a time; the command line and the app ask for as many."""
+
+Group = Literal["word", "sentence", "paragraph", "message"]
+
+Named = Group | list[Any] | tuple[Any, ...] | Mapping[str, Any]
+"""Units that a caller names, see `units_named`."""
+
+Verify = int | Literal["auto"] | Named | None
+"""What is removed one at a time: so many units of the highest scores, "auto" five of them, every unit of a kind, or the
+units of a list; None for nothing."""
+
+
+class Removable(NamedTuple):
+    """The removable parts of an input, and what is measured without them.
+
+    Attributes:
+        parts: The parts with their scores.
+        unit: Their kind.
+        removed_by: How they are removed.
+        target: The name of what is explained.
+        quantity: The measured quantity.
+        singles: How many of the parts are removed one at a time, the first ones.
+        most: Most parts that are removed together, the first ones; None for all.
+        named: Whether a caller named these.
+        among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
+    """
+
+    parts: list[UnitScore]
+    unit: RemovedUnit
+    removed_by: RemovedBy
+    target: str = "the completion"
+    quantity: Quantity = "log-probability"
+    singles: int = 0
+    most: int | None = None
+    among_all: bool = False
+    named: bool = False
+
+
+def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:
+    """Return the removable parts of an input, those to be removed first.
+
+    The token whose label or prediction is explained is kept, and so is the one at which an answer is read, unless there
+    is nothing else to remove, or a caller names it as the last one of a text that is continued.
+
+    Args:
+        model: The model.
+        a: The explanation.
+        verify: Which parts are removed.
+    """
+    a, task = ranked_scores(a), model.task
+    fixed = a.target.position if task.answers_at_token else None
+    found = removable(a, fixed)._replace(target=a.target.name, quantity=task.measured)
+    return picked(a, found, verify, None if task.left_to_right else fixed)
+
+
+def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None = None) -> Removable:
+    """Return removable parts, those to be removed one at a time first: of the highest scores, or the caller's.
+
+    Args:
+        a: The explanation, with one score for each unit.
+        found: All parts.
+        verify: Which are removed.
+        fixed: A token that no caller may name.
+
+    Raises:
+        InputError: If there is no such part.
+    """
+    if not found.parts:
+        return found
+    ranked = sorted(found.parts, key=lambda part: -part.score)  # stable: ties go to the earlier one
+    if verify is None or verify == "auto" or isinstance(verify, int):
+        count = SHOWN if verify == "auto" else verify or 0
+        return found._replace(parts=ranked, singles=min(count, len(ranked)), among_all=verify == "auto")
+    if isinstance(verify, str):
+        if not a.has_text or a.units.kind[0] not in ("token", verify):
+            raise InputError(f"there are no {verify}s to leave out: the units are {found.unit}s")
+        units = [_unit(a, group.name, group.tokens) for group in groups_of(a, verify)]
+        free = sorted((part for part in units if fixed not in part.tokens), key=lambda part: -part.score)
+        return found._replace(parts=free, singles=len(free), unit=verify)
+    chosen = units_named(a, found.parts, verify)
+    if any(fixed in part.tokens for part in chosen):
+        raise InputError(f"{a.tokens[fixed or 0]!r} cannot be left out: the prediction is read there")
+    tokens = {token for part in chosen for token in part.tokens}
+    others = [part for part in ranked if tokens.isdisjoint(part.tokens)]
+    items = verify.values() if isinstance(verify, Mapping) else verify
+    unit = found.unit if all(isinstance(item, str) for item in items) else "part"
+    return found._replace(parts=[*chosen, *others], singles=len(chosen), unit=unit, named=True)
+
+
+def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
+    """Return the units of an input that a caller names.
+
+    Args:
+        a: The explanation.
+        parts: Its removable parts.
+        named: Words (or several in a row, wherever they stand) and names of parts; spans of characters and boxes of
+            pictures as in `Attribution.group`, in a list or by names.
+
+    Raises:
+        InputError: If there is no such unit.
+    """
+    items = {str(k): v for k, v in (named.items() if isinstance(named, Mapping) else zip(named, named, strict=True))}
+    places = {name: item for name, item in items.items() if not isinstance(item, str)}
+    groups = {group.name: group for group in groups_of(a, places)} if places else {}
+    units = []
+    for name, item in items.items():
+        if isinstance(item, str):
+            units.append(_unit(a, name, _tokens_of_words(a, parts, item)))
+            continue
+        group = groups[name]
+        words = "" if isinstance(named, Mapping) or group.kind == "region" else (a.text or "")[group.start : group.end]
+        units.append(_unit(a, words.strip() or name, group.tokens))
+    return units
+
+
+def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
+    """Return the tokens of words wherever they stand, from the beginning of a word to the end of one."""
+    body, found = words.strip(), []
+    for place, text in enumerate((a.text, a.text_pair)):
+        if text is None or not body or not a.has_words or a.units.kind[0] != "token":
+            continue
+        units = [w for w in a.words(sequence=place) if a.prompt_tokens is None or w.tokens[-1] < a.prompt_tokens]
+        starts, ends = {unit.start for unit in units}, {unit.end for unit in units}
+        for match in re.finditer(re.escape(body), text):
+            if match.start() in starts and match.end() in ends:
+                found += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
+    found = found or [token for part in parts if part.text.strip() == body for token in part.tokens]
+    if not found:
+        near = nearest(body, {part.text.strip() for part in parts})
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise InputError(f"there is no {words!r} to leave out{hint}")
+    return found
+
+
+def _unit(a: Attribution, name: str, tokens: Sequence[int]) -> UnitScore:
+    """Return tokens as one unit, with the space before each word of them if that is a token by itself."""
+    members = set(tokens)
+    if a.has_words and a.units.kind[0] == "token":
+        words = with_spaces_before(a.words())
+        members |= {token for word in words if word.tokens[-1] in members for token in word.tokens}
+    ordered = tuple(sorted(members))
+    return UnitScore(name, ordered, float(a.scores.reshape(-1, a.scores.shape[-1])[:, list(ordered)].sum()))
+
+
+def ranked_scores(a: Attribution) -> Attribution:
+    """Return the scores that rank the units: those of the predicted label and of the layer that is drawn at first."""
+    if a.has_target_axis:
+        predicted = None if not a.predictions else a.predictions[0].id
+        a = a[next((k for k, target in enumerate(a.targets) if target.id == predicted), 0)]
+    return a if a.layers is None else a.layer(a.layers[representative_layer(a)])
+
+
+def removable(a: Attribution, fixed: int | None = None) -> Removable:
+    """Return the removable parts of an input: words, or tokens if words are not known; regions; moments.
+
+    Args:
+        a: The explanation, with one score for each unit; of a completion the words of its prompt are removable.
+        fixed: A token that stays, unless there is nothing else.
+    """
+    media = {token for medium in a.media for token in medium.tokens}
+    end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    parts = [p for p in (text_parts(a) if a.has_text else []) if p.tokens[-1] < end and media.isdisjoint(p.tokens)]
+    parts = with_spaces_before(parts)
+    words = [part for part in parts if fixed not in part.tokens] or parts
+    kinds: list[Removable] = []
+    if words:
+        kinds.append(Removable(words, "word" if a.has_words else "token", "deleted"))
+    if a.images:
+        kinds.append(Removable(_named(a.images, _regions), "region", "replaced"))
+    if a.audio:
+        kinds.append(Removable(_named(a.audio, removable_moments), "moment", "silenced"))
+    if len(kinds) == 1:
+        return kinds[0]
+    parts = [
+        part._replace(text=f"{unit} {part.text}") if unit in ("region", "moment") else part
+        for parts_of_kind, unit, *_ in kinds
+        for part in parts_of_kind
+    ]
+    return Removable(parts, "part", "removed")
+
+
+def _named(media: Sequence[Medium], parts_of: Callable[[Medium], list[UnitScore]]) -> list[UnitScore]:
+    """Return the parts of pictures, or of sounds; of several each says whose it is."""
+    names = [medium.name for medium in media]
+    if len(set(names)) < len(names):
+        names = [f"{medium.kind} {number}" for number, medium in enumerate(media, 1)]
+    endings = [f" of {name}" if len(names) > 1 else "" for name in names]
+    return [
+        part._replace(text=part.text + ending)
+        for medium, ending in zip(media, endings, strict=True)
+        for part in parts_of(medium)
+    ]
+
+
+def text_parts(a: Attribution) -> list[UnitScore]:
+    """Return the words of a text, or its tokens where words are not known."""
+    if a.has_words:
+        return a.words()
+    plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]
+    return [UnitScore(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
+
+
+def with_spaces_before(parts: Sequence[UnitScore]) -> list[UnitScore]:
+    """Return the parts that are not white space, each with the space before it, if that is a token by itself.
+
+    Most tokenizers of language models write a space before a number as such a token. If it were left behind when the
+    number is removed, two spaces would follow each other.
+    """
+    visible: list[UnitScore] = []
+    spaces: tuple[int, ...] = ()
+    for part in parts:
+        if part.text.strip():
+            visible.append(part._replace(tokens=(*spaces, *part.tokens)))
+        spaces = part.tokens if part.text and not part.text.strip(" ") else ()
+    return visible
+
+
+def _regions(image: Medium) -> list[UnitScore]:
+    """Return squares of patches, at most `REGIONS` in a row or column."""
+    side = -(-max(image.shape) // REGIONS)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for patch, (row, column) in enumerate(np.ndindex(*image.shape)):
+        groups.setdefault((row // side, column // side), []).append(patch)
+    last = side - 1
+    return [
+        UnitScore(
+            f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
+            tuple(image.first + patch for patch in patches),
+            _sum(image, patches),
+        )
+        for (row, column), patches in groups.items()
+    ]
+
+
+def removable_moments(sound: Medium) -> list[UnitScore]:
+    """Return moments of `MOMENT` seconds, or of one frame if frames are longer.
+
+    Args:
+        sound: A sound with scores of its frames; of several answers their sum counts.
+    """
+    groups: dict[int, list[int]] = {}
+    for frame, (start, end) in enumerate(sound.times.tolist()):
+        if end > start:
+            groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
+    parts = []
+    for frames in groups.values():
+        times = sound.times[frames]  # (n, 2)
+        name = f"{times[:, 0].min():.2f}-{times[:, 1].max():.2f} s"
+        parts.append(UnitScore(name, tuple(sound.first + frame for frame in frames), _sum(sound, frames)))
+    return parts
+
+
+def _sum(medium: Medium, parts: Sequence[int]) -> float:
+    units = medium.scores.reshape(-1, int(np.prod(medium.shape)))  # (answers, units)
+    return float(units[:, parts].sum())

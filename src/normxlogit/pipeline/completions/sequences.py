@@ -1,0 +1,226 @@
+"""Explain sequences of tokens: an answer against another one, and next words of several tokens.
+
+A sequence counts as the sum over its tokens of what is explained of each where the model generates it: the logit less
+the mean over the vocabulary. Of two sequences after one prompt the difference is explained; of two single tokens it is
+that of their logits.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from ...errors import InputError, TargetError
+from ...inputs.alignment import with_decoded_text
+from ...inputs.encoding import Encoding
+from ...methods.perturbation import Perturbation
+from ...model.forward_pass import to_host
+from ...model.task_model import TaskModel
+from ...results.attribution import Attribution
+from ...results.targets import Target
+from ...results.units.grouping import Merging
+from ...results.units.spans import SourceSpec
+from ...tasks.base import message_spans
+from ...tasks.language import LanguageTask
+from ...tasks.targets import All, Choice, index_of, is_choice
+from ..options import Options
+from ..progress import progress_bar
+from .completed_prompts import Completed, TooLongError
+from .sources import explain_sources
+from .verification import with_completion_verifications
+
+OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
+"""A note for answers of several tokens, whose tokens have no scores."""
+
+
+def explain_answer(
+    model: TaskModel,
+    completed: Completed,
+    options: Options,
+    sources: SourceSpec | None = None,
+    merge: Merging = "sum",
+) -> Attribution:
+    """Explain a whole answer, less the other answer to the same prompt if there is one, by the prompt.
+
+    The scores of the prompt's units add up, with sink and bias, to what is explained.
+
+    Args:
+        model: A language model.
+        completed: The prompt with its answer, and the other one.
+        options: The caller's options, without targets.
+        sources: How the prompt is divided; None for tokens.
+        merge: How a source's score comes from its tokens'.
+
+    Raises:
+        InputError: If the end of the prompt is read as other tokens before the other answer.
+    """
+    result = _difference(model, completed, options, sources, merge)
+    (result,) = with_completion_verifications(model, [completed], [result], options.verify, [sources])
+    encoding, start = completed.encoding, completed.prompt_tokens
+    with torch.inference_mode():
+        run = model.run(model.batch([encoding.take(range(start))], [0]))
+        predictions = model.task.describe(*to_host(model.task.top(run.logits)))
+    end = len(result.units) if result.prompt_tokens is None else result.prompt_tokens
+    kept = [i for i in range(result.text_units) if i < end and result.units.kind[i] != "answer"]
+    cut = result.text_units - len(kept)
+    kept += range(result.text_units, len(result.units))  # pictures and sounds
+    return replace(
+        result._transformed(lambda values: values[..., kept] if values is result.scores else values),
+        units=result.units.take(kept),
+        media=tuple(replace(medium, first=medium.first - cut) for medium in result.media),
+        targets=(_target(model, completed, (result.prompt_tokens or 0) - 1),),
+        text=result.prompt,
+        messages=result.messages or message_spans(encoding.contents),
+        completion=None,
+        prompt_tokens=None,
+        predictions=predictions,
+    )
+
+
+def _difference(
+    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None, merge: Merging
+) -> Attribution:
+    """Return the scores of a prompt for its answer less those for the other one, as of the answer's completion."""
+    start, other = completed.prompt_tokens, completed.other
+    answers = [completed] if other is None else [completed, other]
+    if any(each.encoding.ids[: each.prompt_tokens] != completed.encoding.ids[:start] for each in answers):
+        raise InputError(
+            "the tokenizer reads the end of the prompt as other tokens before the one answer than before the other: "
+            "begin both answers with the same space, or give them as token ids"
+        )
+    removes_sources = isinstance(options.method, Perturbation) and sources is not None
+    division = sources if removes_sources else None
+    explained = [explain_sources(model, each, options, division, None, merge) for each in answers]
+    first, count = explained[0], explained[0].text_units if removes_sources else explained[0].prompt_tokens or 0
+
+    def difference(value: Callable[[Attribution], Any]) -> Any:
+        return sum(sign * np.asarray(value(each), np.float64) for sign, each in zip((1, -1), explained, strict=False))
+
+    def in_prompt(each: Attribution) -> list[int]:
+        return [*range(count), *range(each.text_units, len(each.units))]  # its pictures and sounds come last
+
+    scores = np.zeros(first.scores.shape)  # (1, U) or (1, L, U)
+    scores[..., in_prompt(first)] = difference(lambda each: each.scores[..., in_prompt(each)])
+    bias, sink = None, difference(lambda each: 0 if each.sink is None else each.sink) + np.zeros(scores.shape[:-1])
+    sinks = tuple(sorted({unit for each in explained for unit in each.sinks if unit < count}))
+    if first.bias is not None:
+        own = difference(lambda each: each.scores[..., count : each.text_units].sum(-1, dtype=np.float64))
+        bias = (difference(lambda each: each.bias) + own + (0 if sinks else sink)).astype(np.float32)
+    notes = [note for each in explained for note in each.notes]
+    if bias is not None and any(len(each.encoding) > each.prompt_tokens + 1 for each in answers):
+        notes.append(OWN_TOKENS)
+    if other is not None and other.encoding.ids == completed.encoding.ids:
+        notes.append(f"{first.completion!r} is both answers: their difference is zero at every token")
+    passes = {
+        name: float(sum(each.diagnostics[name] for each in explained))
+        for name in first.diagnostics
+        if name.endswith("passes")
+    }
+    result = replace(
+        first,
+        scores=scores.astype(np.float32),
+        bias=bias,
+        sink=sink.astype(np.float32) if sinks else None,
+        sinks=sinks,
+        diagnostics=passes,
+        notes=tuple(dict.fromkeys(notes)),
+    )._transformed(lambda values: values[0])
+    return result if sources is None or removes_sources else result.group(sources, merge=merge)
+
+
+# --- the next words of a text ----------------------------------------------------------------------------------------
+
+
+def names_sequences(model: TaskModel, options: Options) -> bool:
+    """Return whether a target or the contrast of a language model that generates is a text of several tokens."""
+    task = model.task
+    if not (isinstance(task, LanguageTask) and task.generates and task.left_to_right):
+        return False
+    choices = [*_targets(options.target), *(options.targets or ()), options.contrast]
+    return any(len(task.output_ids(name)) > 1 for name in {name for name in choices if isinstance(name, str)})
+
+
+@torch.inference_mode(False)
+def explain_next_words(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
+    """Explain which next words, each of any number of tokens, a causal language model says after texts.
+
+    Raises:
+        TargetError: If a target or the contrast does not exist.
+        InputError: If `token_predictions` are asked for, or a text leaves no room.
+    """
+    if options.token_predictions:
+        raise InputError("token_predictions= goes with targets of one token")
+    results = []
+    with progress_bar(len(encodings), options.progress) as advance:
+        for index, encoding in enumerate(encodings):
+            results.append(_explain_next(model, encoding, options.only(index)))
+            advance(1)
+    return results
+
+
+def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
+    """Explain the next words of one text: a row for each of several targets."""
+    plain = replace(options, target=None, targets=None, contrast=None)
+    choices = _targets(options.target)
+    if not choices:
+        with torch.inference_mode():
+            run = model.run(model.batch([encoding], [0]))
+        choices = [int(model.task.default_target(run.logits))]
+    contrast = None if options.contrast is None else _completed(model, encoding, options.contrast)
+    answers = [replace(_completed(model, encoding, choice), other=contrast) for choice in choices]
+    if contrast is not None and any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
+        raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
+    rows = [explain_answer(model, answer, plain) for answer in answers]
+    first = replace(rows[0], text=encoding.text)
+    if options.target is None or is_choice(options.target):
+        return first
+    sinks = tuple(sorted({sink for row in rows for sink in row.sinks}))
+    zeros = np.zeros(first.scores.shape[:-1], np.float32)
+    return replace(
+        first,
+        scores=np.stack([row.scores for row in rows]),
+        bias=None if first.bias is None else np.stack([zeros if row.bias is None else row.bias for row in rows]),
+        sink=np.stack([zeros if row.sink is None else row.sink for row in rows]) if sinks else None,
+        sinks=sinks,
+        targets=tuple(row.targets[0] for row in rows),
+        diagnostics={name: tuple(row.diagnostics[name] for row in rows) for name in first.diagnostics},
+    )
+
+
+def _targets(target: Any) -> list[Choice]:
+    """Return the targets of a text as a list; empty for the prediction."""
+    if isinstance(target, All):
+        raise TargetError("ALL would be the whole vocabulary; name the words that you want instead")
+    return [] if target is None else [target] if is_choice(target) else list(target)
+
+
+def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Completed:
+    """Return a text with the next words that a target names."""
+    task, tokenizer = cast(LanguageTask, model.task), model.tokenizer
+    ids = task.output_ids(choice) if isinstance(choice, str) else [index_of(task, choice, model.vocabulary_size)]
+    if tokenizer.unk_token_id in ids:
+        raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(task.output_name, ids))}")
+    limit = model.encoder.limit
+    if limit is not None and len(encoding) + len(ids) - 1 > limit:
+        raise TooLongError(
+            f"the text has {len(encoding)} tokens, {choice!r} has {len(ids)}, and the model reads {limit}; shorten it"
+        )
+    prompt = with_decoded_text(tokenizer, encoding)
+    return Completed(task.appended(model, prompt, ids), len(encoding), len(prompt.text or ""))
+
+
+def _target(model: TaskModel, completed: Completed, position: int) -> Target:
+    """Return an answer, and the other one, as a target; its first token is read at a position, below 0 of no token."""
+
+    def named(each: Completed | None) -> tuple[str | None, int | None]:
+        if each is None:
+            return None, None
+        ids, text = each.encoding.ids[each.prompt_tokens :], each.encoding.text
+        if len(ids) == 1:
+            return model.task.output_name(ids[0]), ids[0]
+        return "".join(map(model.task.output_name, ids)) if text is None else text[each.prompt_characters :], None
+
+    (name, index), (contrast, contrast_index) = named(completed), named(completed.other)
+    return Target("token", name or "", index, contrast, contrast_index, None if position < 0 else position)

@@ -1,0 +1,60 @@
+"""The prediction at every place of a text, as the targets of one attribution: `position=ALL`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import TargetError
+from ..inputs.encoding import Encoding
+from ..model.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..tasks.targets import is_choice
+from .options import Options
+
+NOT_VERIFIED = "not verified: the predictions at several places are explained; verify= tests one, position= says which"
+
+
+def explain_every_position(
+    model: TaskModel,
+    encoding: Encoding,
+    options: Options,
+    explain: Callable[[TaskModel, Sequence[Encoding], Options], list[Attribution]],
+) -> Attribution:
+    """Explain the prediction at every place of a text that has one, each by a row of the same batches.
+
+    Args:
+        model: The model.
+        encoding: The text.
+        options: The options of this text.
+        explain: Explains encodings, with the position of each.
+
+    Returns:
+        One attribution whose targets are the predictions at the words, or at the masks, named after both.
+
+    Raises:
+        TargetError: If several targets are asked for at each place.
+        InputError: If predictions of the model have no places.
+    """
+    if options.target is not None and not is_choice(options.target):
+        raise TargetError("position=ALL explains one target at each place: a name, an index or None")
+    places = model.task.every_position(encoding)
+    results = explain(model, [replace(encoding, position=place) for place in places], options)
+    first, targets = results[0], []
+    words = {token: word.text for word in (first.words() if first.has_words else ()) for token in word.tokens}
+    for place, result in zip(places, results, strict=True):
+        name = f"{words.get(place, first.tokens[place])}: {result.target.name}"
+        targets.append(result.target._replace(name=name, position=place))
+    sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
+    verification_note = () if options.verify is None else (NOT_VERIFIED,)
+    return replace(
+        first,
+        scores=np.stack([result.scores for result in results]),
+        bias=None if first.bias is None else np.stack([np.asarray(result.bias) for result in results]),
+        sink=np.stack([np.zeros_like(first.bias) if r.sink is None else r.sink for r in results]) if sinks else None,
+        sinks=sinks,
+        targets=tuple(targets),
+        predictions=tuple(result.predictions[0] for result in results),
+        diagnostics={name: tuple(result.diagnostics[name] for result in results) for name in first.diagnostics},
+        notes=tuple(dict.fromkeys([*(note for result in results for note in result.notes), *verification_note])),
+    )

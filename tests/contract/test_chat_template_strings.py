@@ -1,0 +1,108 @@
+"""A text that a chat template wrote holds the tokenizer's special tokens already: they are read once."""
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+from normxlogit import Explainer, attribute
+from tests import tiny
+from tests.contract.compare import total
+
+TEMPLATE = (
+    "[CLS] {% for m in messages %}! {{ m['content'] }} . {% endfor %}"
+    "{% if add_generation_prompt %}a cat is {% else %}[SEP]{% endif %}"
+)
+MESSAGES = [{"role": "user", "content": "the movie is not good"}]
+ANSWER = "never bad ."
+
+
+def with_template():
+    """A tokenizer that puts [CLS] and [SEP] around texts, and whose template writes them."""
+    tokenizer = tiny.tokenizer()
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen2", "gemma2"])
+def writer(request):
+    return Explainer(tiny.model(request.param, "CausalLM"), with_template())
+
+
+def rendered(explainer, *, answer_follows=True):
+    return explainer.tokenizer.apply_chat_template(MESSAGES, tokenize=False, add_generation_prompt=answer_follows)
+
+
+@pytest.mark.parametrize("method", ["frozen-gradient", "normxlogit"])
+def test_a_prompt_is_explained_as_the_messages_that_it_was_written_from(writer, method) -> None:
+    text = rendered(writer)
+    for explain in (
+        lambda prompt: writer.generate(prompt, max_new_tokens=2, method=method),
+        lambda prompt: writer.explain_completion(prompt, ANSWER, method=method),
+        lambda prompt: writer.explain_completion(prompt, ANSWER + " [SEP]", method=method),
+        lambda prompt: writer.explain_completion([prompt], [ANSWER], method=method)[0],
+    ):
+        of_text, of_messages = explain(text), explain(MESSAGES)
+        assert of_text.token_ids == of_messages.token_ids
+        assert of_text.offsets == of_messages.offsets
+        np.testing.assert_array_equal(of_text.scores, of_messages.scores)
+
+
+def test_an_answer_to_a_rendered_prompt_is_cited_as_one_to_messages(writer) -> None:
+    text, start = rendered(writer), len("[CLS] ! ")
+    of_text = writer.cite(messages=text, documents={"film": (start, start + 9)}, answer=ANSWER, verify=0)
+    of_messages = writer.cite(messages=MESSAGES, documents={"film": (0, 0, 9)}, answer=ANSWER, verify=0)
+    np.testing.assert_array_equal(of_text.attribution.scores, of_messages.attribution.scores)
+
+
+@pytest.mark.parametrize("family", ["llama", "bert"])
+def test_a_rendered_text_is_classified_by_the_tokens_of_the_template_alone(family, tmp_path) -> None:
+    explainer = Explainer(tiny.model(family, num_labels=3, pad_token_id=0), with_template())
+    text = rendered(explainer, answer_follows=False)
+    ids = explainer.tokenizer.apply_chat_template(MESSAGES, tokenize=True, return_dict=False)
+    assert ids == explainer.tokenizer(text, add_special_tokens=False)["input_ids"]
+    result, by_ids = explainer([text])[0], explainer({"input_ids": [ids]})[0]
+    assert list(result.token_ids) == ids
+    assert result.special_tokens_mask == by_ids.special_tokens_mask
+    assert total(result) == pytest.approx(tiny.logits_of(explainer.model, ids)[result.target.id].item(), abs=1e-3)
+    assert [word.text for word in result.words()] == ["!", *MESSAGES[0]["content"].split(), "."]
+    attribute(explainer, [{"text": text}, {"text": "a cat"}], tmp_path / "run")
+    (shard,) = tmp_path.glob("run/**/*.parquet")
+    row = pandas.read_parquet(shard).iloc[0]
+    np.testing.assert_allclose(row["scores"], result.scores, atol=1e-5)
+
+
+def test_of_a_pair_the_special_tokens_between_and_around_are_read_once() -> None:
+    explainer = Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert"))
+    expected = explainer(tiny.PAIR)
+    first, second = tiny.PAIR
+    for pair in ((f"[CLS] {first} [SEP]", f"{second} [SEP]"), (f"[CLS] {first}", f"[SEP] {second}")):
+        result = explainer(pair)
+        assert result.token_ids == expected.token_ids
+        np.testing.assert_array_equal(result.scores, expected.scores)
+        assert (result.text, result.text_pair) == pair
+        for (start, end), token, sequence in zip(result.offsets, result.tokens, result.units.sequence, strict=True):
+            assert sequence is None or pair[sequence][start:end] == token
+
+
+def test_a_special_token_inside_a_text_is_a_token_of_the_text() -> None:
+    explainer = Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert"))
+    text = "the cat [SEP] a movie"
+    assert list(explainer(text).token_ids) == explainer.tokenizer(text)["input_ids"]
+    assert not explainer(text).notes
+    masked = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    assert masked("[MASK] is good").token_ids == tuple(masked.tokenizer("[MASK] is good")["input_ids"])
+
+
+def test_a_written_answer_of_an_encoder_decoder_model_ends_once() -> None:
+    tokenizer = tiny.tokenizer()
+    explainer = Explainer(tiny.model("bart", "Seq2SeqLM"), tokenizer)
+    expected = explainer.explain_completion("the movie is good", "a cat")
+    result = explainer.explain_completion("[CLS] the movie is good [SEP]", "a cat [SEP]")
+    assert result.token_ids == expected.token_ids
+    np.testing.assert_array_equal(result.scores, expected.scores)
+    with torch.no_grad():
+        source = tokenizer("the movie is good", return_tensors="pt")
+        before = torch.tensor([expected.token_ids[expected.prompt_tokens - 1 : -1]])
+        logits = explainer.model(**source, decoder_input_ids=before).logits[0]
+    assert expected.generated[-1].value == pytest.approx(logits[-1, expected.token_ids[-1]].item(), abs=1e-3)

@@ -1,0 +1,239 @@
+"""Words that the caller has split are read as their tokenizer reads them, and are the words of the result."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import normxlogit
+from normxlogit import ALL, InputError, TargetError
+from tests import tiny
+
+WORDS = ["the", "U.S.", "movie-plot", "is", "greatly", "new york"]
+OTHERS = ["a", "don't", "cat"]
+LABELS = [f"LABEL_{index}" for index in range(3)]
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def tagger(request):
+    return tiny.explainer(request.param, "TokenClassification", num_labels=3)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return tiny.explainer("bert")
+
+
+def texts_of(result):
+    return [word.text for word in result.words()]
+
+
+def test_tokens_are_those_of_the_callers_tokenizer_and_words_those_of_the_caller(tagger):
+    result = tagger(WORDS, is_split_into_words=True)
+    own = tagger.tokenizer(WORDS, is_split_into_words=True)
+    assert list(result.token_ids) == own["input_ids"]
+    np.testing.assert_allclose(result.scores, tagger(dict(own))[0].scores, atol=1e-6)
+    assert result.text == " ".join(WORDS)
+    assert texts_of(result) == WORDS
+    for word in result.words():
+        assert result.text[word.start : word.end] == word.text
+        assert [own.word_ids()[token] for token in word.tokens] == [WORDS.index(word.text)] * len(word.tokens)
+        assert word.score == pytest.approx(result.scores[list(word.tokens)].sum(), abs=1e-6)
+    assert [unit for unit in result.group("word").units.text if unit] == WORDS
+
+
+def test_offsets_run_through_the_text(tagger):
+    result = tagger(WORDS, is_split_into_words=True)
+    own = tagger.tokenizer(WORDS, is_split_into_words=True, return_offsets_mapping=True)
+    for (start, end), within, word in zip(result.offsets, own["offset_mapping"], own.word_ids(), strict=True):
+        assert result.text[start:end] == ("" if word is None else WORDS[word][slice(*within)])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        WORDS,
+        tuple(WORDS),
+        np.array(WORDS),
+        pd.Series(WORDS),
+        pa.array(WORDS),
+        iter(WORDS),
+        {"id": 3, "words": WORDS, "tags": [0] * 6},
+        {"tokens": WORDS},
+        pd.DataFrame({"word": WORDS}),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_list_of_strings_is_one_text(classifier, given):
+    result = classifier(given, is_split_into_words=True)
+    assert texts_of(result) == WORDS
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [WORDS, OTHERS],
+        np.array([WORDS, OTHERS], object),
+        pd.Series([WORDS, OTHERS]),
+        pd.Series([np.array(WORDS), np.array(OTHERS)]),
+        pa.array([WORDS, OTHERS]),
+        pd.DataFrame({"id": [1, 2], "words": [WORDS, OTHERS]}),
+        pa.table({"tokens": [WORDS, OTHERS], "other": [OTHERS, OTHERS]}),
+        [{"tokens": WORDS}, {"tokens": OTHERS}],
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_list_of_lists_is_a_batch(classifier, given):
+    assert list(map(texts_of, classifier(given, is_split_into_words=True))) == [WORDS, OTHERS]
+
+
+def test_a_data_set_for_tagging_needs_no_option(tagger):
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_dict({"id": ["0", "1"], "tokens": [WORDS, OTHERS], "ner_tags": [[0] * 6, [1] * 3]})
+    expected = tagger([WORDS, OTHERS], is_split_into_words=True)
+    tokenised = table.map(lambda row: tagger.tokenizer(row["tokens"], is_split_into_words=True))
+    for given in (table, table.to_pandas(), list(table), tokenised):
+        results = tagger(given)
+        assert list(map(texts_of, results)) == [WORDS, OTHERS]
+        for result, wanted in zip(results, expected, strict=True):
+            np.testing.assert_allclose(result.scores, wanted.scores, atol=1e-6)
+
+
+def test_tokens_of_split_words_without_the_words_have_the_text_that_they_decode_to(tagger):
+    own = tagger.tokenizer([["the", "movie-plot", "zebra", "is"], ["bad", "cat"]], is_split_into_words=True)
+    first, second = tagger(own)
+    assert texts_of(second) == ["bad", "cat"]
+    assert [word.tokens for word in first.words()] == [(1,), (2, 3, 4), (5,), (6,)]
+    assert texts_of(first)[-1] == "is"
+
+
+def test_a_tuple_of_two_lists_is_a_pair(classifier):
+    result = classifier((OTHERS, WORDS), is_split_into_words=True)
+    assert list(result.token_ids) == classifier.tokenizer(OTHERS, WORDS, is_split_into_words=True)["input_ids"]
+    assert [word.text for word in result.words(sequence=1)] == WORDS
+    assert (result.text, result.text_pair) == (" ".join(OTHERS), " ".join(WORDS))
+
+
+@pytest.mark.parametrize("given", [[WORDS, OTHERS], [["a cat", "the movie"]]])
+def test_lists_of_strings_in_a_list_are_not_guessed(classifier, given):
+    with pytest.raises(InputError, match="a pair is a tuple, and is_split_into_words=True reads lists of words"):
+        classifier(given)
+
+
+@pytest.mark.parametrize("given", ["the cat", [], [["a"], None], [["a", 3]], [[]], {"text": "a cat"}, ["", " "]])
+def test_what_is_not_split_is_refused(classifier, given):
+    with pytest.raises(InputError, match=r"is_split_into_words=True reads the words|is empty"):
+        classifier(given, is_split_into_words=True)
+
+
+def test_whole_words_are_removed(classifier):
+    result = classifier(WORDS, is_split_into_words=True, verify=len(WORDS))
+    removed = {removal.units[0]: removal.tokens for removal in result.verified.single}
+    assert removed == {word.text: word.tokens for word in result.words()}
+    ids = [i for token, i in enumerate(result.token_ids) if token not in removed["U.S."]]
+    (single,) = [removal for removal in result.verified.single if removal.units == ("U.S.",)]
+    logits = tiny.logits_of(classifier.model, ids)
+    assert single.value == pytest.approx(float(logits.softmax(-1)[result.target.id]), abs=1e-5)
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_saved_results_keep_the_words(classifier, tmp_path, suffix):
+    result = classifier(WORDS, is_split_into_words=True)
+    result.save(tmp_path / f"result.{suffix}")
+    loaded = normxlogit.load(tmp_path / f"result.{suffix}")
+    assert loaded == result
+    assert texts_of(loaded) == WORDS
+
+
+def test_long_texts_keep_the_words(tagger):
+    words = WORDS * 6
+    cut = tagger(words, is_split_into_words=True, long_text="truncate")
+    assert texts_of(cut) == words[: len(cut.words())]
+    whole = tagger(words, is_split_into_words=True, long_text="window")
+    assert texts_of(whole) == words
+    (encoding,) = tagger.encode(words, is_split_into_words=True, max_length=20)
+    assert pickle.loads(pickle.dumps(encoding)) == encoding
+    assert texts_of(tagger(encoding)) == words[: len(tagger(encoding).words())]
+
+
+def test_a_position_is_a_word(tagger):
+    result = tagger(WORDS, is_split_into_words=True, position="movie-plot")
+    assert result.target.position == result.words()[2].position
+
+
+@pytest.mark.parametrize("column", ["tokens", "pieces"])
+def test_a_corpus_has_a_column_of_words(classifier, tmp_path, column):
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({column: [WORDS, OTHERS]}), tmp_path / "in.parquet")
+    job = normxlogit.Predictions(None if column == "tokens" else column, words=True)
+    normxlogit.attribute(classifier, tmp_path / "in.parquet", tmp_path / "out", job, keep_text=True)
+    (file,) = (tmp_path / "out").rglob("*.parquet")
+    assert pq.read_table(file)["words"].to_pylist() == [WORDS, OTHERS]
+    for result, wanted in zip(
+        normxlogit.load(file), classifier([WORDS, OTHERS], is_split_into_words=True), strict=True
+    ):
+        np.testing.assert_allclose(result.scores, wanted.scores, atol=1e-5)
+        assert texts_of(result) == texts_of(wanted)
+
+
+def test_effects_in_a_corpus_are_those_of_whole_words(classifier, tmp_path):
+    rows = [["a", "cat", "U.S."], ["U.S.", "bad"], ["the", "U.S.", "is", "great"]]
+    job = normxlogit.Predictions(words=True, target=1)
+    normxlogit.attribute(classifier, [{"tokens": row} for row in rows], tmp_path / "out", job, keep_text=True)
+    summary = normxlogit.summarize(tmp_path / "out", verify=9, explainer=classifier, min_count=1)
+    (unit,) = [unit for unit in (*summary.highest, *summary.against) if unit.text == "u.s."][:1]
+
+    def logit(words):
+        ids = classifier.tokenizer(words, is_split_into_words=True)["input_ids"]
+        return float(tiny.logits_of(classifier.model, ids)[1])
+
+    changes = [logit(row) - logit([word for word in row if word != "U.S."]) for row in rows]
+    assert unit.effect.places == len(rows)
+    assert unit.effect.mean == pytest.approx(np.mean(changes), abs=1e-4)
+
+
+# --- every word's label ----------------------------------------------------------------------------------------------
+
+
+def test_every_words_label_is_a_target_of_one_result(tagger):
+    every = tagger(WORDS, is_split_into_words=True, position=ALL)
+    assert len(every) == len(WORDS)
+    logits = tiny.logits_of(tagger.model, every.token_ids)
+    for k, word in enumerate(WORDS):
+        one = tagger(WORDS, is_split_into_words=True, position=word)
+        label = LABELS[int(logits[one.target.position].argmax())]
+        assert (every.targets[k].name, every.targets[k].position) == (f"{word}: {label}", one.target.position)
+        assert every[k].prediction.label == label == one.prediction.label
+        np.testing.assert_allclose(every.scores[k], one.scores, atol=1e-6)
+        total = every.scores[k].sum() + every.bias[k] + (0 if every.sink is None else every.sink[k])
+        assert total == pytest.approx(float(logits[one.target.position].max()), abs=1e-4)
+
+
+def test_every_words_label_is_on_one_page_and_in_one_file(tagger, tmp_path):
+    every = tagger("the cat, not bad", position=ALL, layers=ALL, method="normxlogit")
+    assert [target.name.partition(":")[0] for target in every.targets] == ["the", "cat", ",", "not", "bad"]
+    every.to_html(tmp_path / "every.html")
+    page = (tmp_path / "every.html").read_text(encoding="utf-8")
+    assert all(target.name in page for target in every.targets)
+    every.save(tmp_path / "every.json")
+    assert normxlogit.load(tmp_path / "every.json") == every
+
+
+def test_every_mask_is_a_target(classifier):
+    masked = tiny.explainer("bert", "MaskedLM")
+    every = masked("the [MASK] is [MASK]", position=ALL)
+    assert [target.position for target in every.targets] == [2, 4]
+    np.testing.assert_allclose(every[1].scores, masked("the [MASK] is [MASK]", position=4).scores, atol=1e-6)
+    with pytest.raises(InputError, match="the text holds none"):
+        masked("the cat", position=ALL)
+    with pytest.raises(InputError, match="position= chooses a token of token classifiers"):
+        classifier("the cat", position=ALL)
+
+
+def test_one_target_is_explained_at_each_place(tagger):
+    several = tagger(["the cat", "bad"], position=ALL, targets=["LABEL_1", "LABEL_2"])
+    assert [[target.id for target in result.targets] for result in several] == [[1, 1], [2]]
+    with pytest.raises(TargetError, match="one target at each place"):
+        tagger("the cat", position=ALL, target=ALL)

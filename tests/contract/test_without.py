@@ -1,0 +1,207 @@
+"""What would happen without X: words, spans, paragraphs and sources that a caller names, and texts read in windows."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer, InputError
+from tests import tiny
+from tests.contract.cases import Case
+from tests.pipeline.test_signals import PROCESSOR, picture, vit
+
+TEXT = "the movie is bad , maybe even bad but not boring"
+
+
+@pytest.fixture(scope="module")
+def explainer() -> Explainer:
+    return Explainer.from_pretrained()
+
+
+def own(explainer: Explainer, ids: list[int]) -> torch.Tensor:
+    with torch.no_grad():
+        return explainer.model(input_ids=torch.tensor([ids])).logits[0].softmax(-1)
+
+
+def test_words_are_removed_wherever_they_stand(explainer: Explainer) -> None:
+    removal = explainer.without(TEXT, ["bad", "not boring"])
+    kept = explainer.tokenizer("the movie is , maybe even but")["input_ids"]
+    probabilities = own(explainer, kept)
+    assert removal.units == ("bad", "not boring")
+    assert removal.value == pytest.approx(float(probabilities[explainer(TEXT).prediction.id]), abs=1e-5)
+    assert removal.prediction.id == int(probabilities.argmax())
+    assert removal.changed == (removal.prediction.label != explainer(TEXT).prediction.label)
+
+
+@pytest.mark.parametrize("span", [(4, 9), (13, 30)])
+def test_spans_are_characters(explainer: Explainer, span: tuple[int, int]) -> None:
+    kept = explainer.tokenizer(TEXT[: span[0]] + TEXT[span[1] :])["input_ids"]
+    expected = float(own(explainer, kept)[explainer(TEXT).prediction.id])
+    removal = explainer.without(TEXT, span)
+    assert removal.units == (TEXT[slice(*span)].strip(),)
+    assert removal.value == pytest.approx(expected, abs=1e-5)
+    named = explainer(TEXT, verify={"what": span}).verified
+    assert (named.single[0].units, named.single[0].value) == (("what",), removal.value)
+
+
+def test_the_callers_units_are_removed_in_their_order_and_others_are_the_control(explainer: Explainer) -> None:
+    verified = explainer(TEXT, verify=["boring", "movie"]).verified
+    assert [removal.units for removal in verified.single] == [("boring",), ("movie",)]
+    assert set(verified.control.tokens).isdisjoint(verified.together.tokens)
+    text = "It is mediocre, maybe even bad."
+    assert 'Without "maybe" and "even": still' in str(explainer(text, verify=["even", "maybe"]))
+
+
+def test_every_paragraph_is_left_out_and_the_one_that_decides_is_found(explainer: Explainer) -> None:
+    paragraphs = ["I liked the story.", "It is a dull and terrible waste of time.", "The actors are fine."]
+    a = explainer("\n\n".join(paragraphs), verify="paragraph")
+    by_text = {removal.units[0]: removal for removal in a.verified.single}
+    assert set(by_text) == set(paragraphs)
+    for paragraph in paragraphs:
+        left = " ".join(other for other in paragraphs if other != paragraph)
+        expected = own(explainer, explainer.tokenizer(left)["input_ids"])[a.target.id]
+        assert by_text[paragraph].value == pytest.approx(float(expected), abs=1e-5)
+    assert a.verified.smallest.units == (paragraphs[1],)
+    assert paragraphs[1] in str(a)
+
+
+def test_no_two_words_are_missed_that_change_the_answer_together(explainer: Explainer) -> None:
+    texts = [
+        "a thoughtful , well acted and moving film about a family that has lost everything",
+        "the script is weak but the acting and the music are wonderful",
+        "an uneven film with a few fine moments and a strong lead",
+    ]
+    some_pair = 0
+    for text in texts:
+        a = explainer(text, verify="auto")
+        words = sorted(a.words(), key=lambda word: -word.score)[:20]
+        sets = [s for size in (1, 2) for s in itertools.combinations(words, size)]
+        least = None
+        for s in sets:
+            ids = [i for place, i in enumerate(a.token_ids) if not any(place in word.tokens for word in s)]
+            if int(own(explainer, ids).argmax()) != a.prediction.id:
+                least = len(s)
+                break
+        some_pair += least == 2
+        assert least is None or len(a.verified.smallest.units) == least
+    assert some_pair
+
+
+@pytest.mark.parametrize(
+    ("units", "problem"),
+    [
+        ("borin", "did you mean 'boring'"),
+        (["ba"], "'bad'"),
+        ((3, 900), "not a span"),
+        ([3], "a span is"),
+        ([], "empty"),
+    ],
+)
+def test_what_is_not_there_is_an_error_that_names_what_is(explainer: Explainer, units, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        explainer.without(TEXT, units)
+
+
+def test_one_word_is_not_taken_for_a_setting(explainer: Explainer) -> None:
+    with pytest.raises(InputError, match=r"verify=\['bad'\]"):
+        explainer(TEXT, verify="bad")
+    with pytest.raises(InputError, match="one input"):
+        explainer.without([TEXT, TEXT], "bad")
+
+
+def test_the_masked_word_that_is_predicted_cannot_be_left_out() -> None:
+    case = Case("bert", "MaskedLM")
+    with pytest.raises(InputError, match="cannot be left out"):
+        case.explainer.without("the movie is [MASK] but good", "[MASK]")
+    assert case.explainer.without("the movie is [MASK] but good", "good").units == ("good",)
+
+
+def test_a_completion_without_words_and_without_sources() -> None:
+    case = Case("llama", "CausalLM")
+    prompt, completion = "the movie is good and the plot is bad", " never seen"
+    g = case.explainer.explain_completion(prompt, completion)
+
+    def nats(tokens: set[int]) -> float:
+        ids = [i for place, i in enumerate(g.token_ids) if place not in tokens]
+        log_probabilities = case.answer(ids).logits[0].log_softmax(-1)
+        first = len(ids) - (len(g.token_ids) - g.prompt_tokens)
+        return sum(float(log_probabilities[place - 1, ids[place]]) for place in range(first, len(ids)))
+
+    removal = case.explainer.without(prompt, ["plot", (0, 9)], completion=completion)
+    assert removal.units == ("the movie", "plot")
+    assert removal.value == pytest.approx(nats(set(removal.tokens)), abs=1e-4)
+    spans = {"first": (0, 17), "second": (18, 37)}
+    of_source = case.explainer.without(prompt, "second", completion=completion, sources=spans)
+    tokens = {i for i in range(g.prompt_tokens) if g.offsets[i][1] > 18 and not g.units.special[i]}
+    assert of_source.value == pytest.approx(nats(tokens), abs=1e-4)
+    with pytest.raises(InputError, match="did you mean 'second'"):
+        case.explainer.without(prompt, "secnd", completion=completion, sources=spans)
+
+
+def test_a_box_of_a_picture_is_left_out() -> None:
+    explainer = Explainer(vit(), PROCESSOR)
+    a = explainer(picture(), verify="auto")
+    box = tuple(int(edge) for edge in a.images[0].boxes[1, 2])
+    removal = explainer.without(picture(), [box])
+    assert removal.tokens == (a.media[0].first + a.media[0].shape[1] + 2,)
+    same = explainer(picture(), verify=a.media[0].boxes[..., 0].size).verified.without(removal.tokens[0])
+    assert removal.value == pytest.approx(same.value, abs=1e-6)
+
+
+def test_a_text_in_windows_loses_the_word_in_each_window_that_holds_it_and_no_other_is_read_again() -> None:
+    model, tokenizer = tiny.model("bert", max_position_embeddings=24), tiny.tokenizer_for("bert")
+    explainer = Explainer(model, tokenizer)
+    words = ["good", "movie", "bad", "plot", "cat", "sat", "maybe", "never"]
+    text = " ".join(np.random.default_rng(0).choice(words, 100))
+    rows = []
+
+    def count(_module: object, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        rows.append(len(kwargs["input_ids"]) * (kwargs["input_ids"].shape[1] > 1))
+
+    handle = explainer._model.module.register_forward_pre_hook(count, with_kwargs=True)
+    counts, a = [], explainer(text, long_text="window", verify=2)  # other lengths are tried at first
+    for verify in (0, 2):
+        rows.clear()
+        explainer(text, long_text="window", verify=verify)
+        counts.append(sum(rows))
+    handle.remove()
+    assert not any("not verified" in note for note in a.notes)
+    room, ids = 22, list(a.token_ids)
+    starts = [*range(0, 100 - room, room - room // 4), 100 - room]
+    windows = [[0, *range(1 + start, 1 + start + room), 101] for start in starts]
+    for removal in (a.verified.original, *a.verified.single, a.verified.together, a.verified.control):
+        logits = [tiny.logits_of(model, [ids[i] for i in w if i not in removal.tokens]) for w in windows]
+        mean = torch.stack(logits).mean(0)
+        assert removal.value == pytest.approx(float(mean.softmax(-1)[a.target.id]), abs=1e-5)
+        assert removal.prediction.id == int(mean.argmax())
+    held = sum(len(set(r.tokens) & set(w)) > 0 for r in (*a.verified.single, a.verified.together) for w in windows)
+    held += sum(len(set(a.verified.control.tokens) & set(w)) > 0 for w in windows)
+    assert counts[1] - counts[0] == len(windows) + held
+    assert set(a.verified.single[0].tokens) <= set(range(1, 101))
+
+
+def test_a_window_that_loses_all_of_its_text_no_longer_answers() -> None:
+    model, tokenizer = tiny.model("bert", max_position_embeddings=12), tiny.tokenizer_for("bert")
+    text = "good movie bad plot cat sat maybe never good movie bad plot cat sat maybe never bad bad"
+    explainer = Explainer(model, tokenizer)
+    removal = explainer.without(
+        text, (0, len("good movie bad plot cat sat maybe never good movie bad")), long_text="window"
+    )
+    ids = tokenizer(text)["input_ids"]  # windows of ten tokens at 0 and 8: of the first nothing is left
+    last = [0, *range(9, 19), 19]
+    left = [ids[i] for i in last if i not in removal.tokens]
+    expected = tiny.logits_of(model, left).softmax(-1)
+    target = explainer(text, long_text="window").target.id
+    assert removal.value == pytest.approx(float(expected[target]), abs=1e-5)
+
+
+@pytest.mark.parametrize("head", ["TokenClassification", "QuestionAnswering", "CausalLM"])
+def test_heads_that_answer_at_a_token_are_verified_in_the_window_that_answered(head: str) -> None:
+    family = "llama" if head == "CausalLM" else "bert"
+    explainer = Explainer(tiny.model(family, head, max_position_embeddings=24), tiny.tokenizer_for(family))
+    text = " ".join(np.random.default_rng(1).choice(["good", "movie", "bad", "plot", "cat", "sat"], 60))
+    a = explainer(("good movie", text) if head == "QuestionAnswering" else text, long_text="window", verify=2)
+    assert a.verified.original.prediction.label == a.prediction.label
+    assert a.verified.original.prediction.value == pytest.approx(a.prediction.value, abs=1e-5)
+    assert len(a.verified.single) == 2
