@@ -74,7 +74,7 @@ def token_predictions(
 
 
 def continuation_log_probabilities(
-    model: TaskModel, text: Encoding, continuations: Sequence[Continuation], first_value: float
+    model: TaskModel, text: Encoding, continuations: Sequence[Continuation], first_value: float | None = None
 ) -> list[float]:
     """Return the log-probability of each of several continuations of a text, in nats.
 
@@ -86,13 +86,16 @@ def continuation_log_probabilities(
         model: A language model.
         text: The text; for an encoder-decoder model the tokens that the decoder reads, with the source.
         continuations: The continuations.
-        first_value: The log-probability of the first one, computed without a cache.
+        first_value: The log-probability of the first one, computed without a cache; by default it is computed here.
     """
+    uncached = uncached_log_probabilities(model, text)
     if len(set(continuations)) > 2 and text.source is None and not text.media and len(text) > 1:
+        if first_value is None:
+            (first_value,) = uncached(continuations[:1])
         cached = _with_cache(model, text, continuations)
         if cached is not None and abs(cached[0] - first_value) <= TOLERANCE:
             return cached
-    return uncached_log_probabilities(model, text)(continuations)
+    return uncached(continuations)
 
 
 def uncached_log_probabilities(model: TaskModel, text: Encoding) -> Outcomes[Continuation, float]:
