@@ -27,11 +27,6 @@ def test_sentences_are_measured_and_judged_by_kind(tmp_path):
     table = verdict_table(measured)
     kinds = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
     assert kinds == ["true", "name", "number", "all that are false"]
-        "true",
-        "name",
-        "number",
-        "all that are false",
-    ]
     with pytest.raises(DataError, match="true and false"):
         verdict_table([m for m in measured if m.true])
 
