@@ -487,8 +487,9 @@ class Citations(Record):
         require(fits, "weighted_scores: not one for each sentence and source")
         require(len(self.readings) in (0, len(a.targets)), "readings: not one for each sentence")
         for reading in self.readings:
-            for part in (*reading.words, *reading.edits):
-                require(part.start <= part.end <= len(self.text), "readings: a word outside the text")
+            spans = [(word.start, word.end) for word in reading.words] + [(e.start, e.end) for e in reading.edits]
+            inside = all(start <= end <= len(self.text) for start, end in spans)
+            require(inside, "readings: a word outside the text")
             require(bool(reading.words), "readings: a sentence without words")
         if tested is not None:
             for removal in (tested.original, *tested.single, tested.together):

@@ -101,18 +101,17 @@ def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
 
 
 def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
-    about = [
-        str(row.get(key, default)) for key, default in (("split", "test"), ("domain", name), ("origin", "written"))
-    ]
+    split, domain = str(row.get("split", "test")), str(row.get("domain", name))
+    origin = str(row.get("origin", "written"))
     by_question: dict[str, list[Statement]] = {}
     for kind, true, false, *question in row.get("pairs", ()):
         asked = str(question[0] if question else row["question"])
         for sentence in (true, false):
-            statement = Statement(*about, asked, str(kind), str(sentence), sentence is true)
+            statement = Statement(split, domain, origin, asked, str(kind), str(sentence), sentence is true)
             by_question.setdefault(asked, []).append(statement)
     for kind, sentence in row.get("sentences", ()):
         asked = str(row["question"])
-        statement = Statement(*about, asked, str(kind), str(sentence), kind == "true")
+        statement = Statement(split, domain, origin, asked, str(kind), str(sentence), kind == "true")
         by_question.setdefault(asked, []).append(statement)
     documents = {str(key): str(text) for key, text in row["documents"].items()}
     return [

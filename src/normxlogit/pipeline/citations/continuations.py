@@ -69,8 +69,8 @@ def token_predictions(
             top = nats.topk(min(likeliest, nats.shape[-1]))
             own = nats.gather(1, tokens[:, None].to(nats.device))[:, 0]  # (G',)
             parts.append((own.double(), top.indices, top.values.double()))
-        own, top_ids, top_values = (torch.cat(values).cpu().numpy() for values in zip(*parts, strict=True))
-        yield own, top_ids, top_values
+        log_probability, top_ids, top_values = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
+        yield log_probability.numpy(), top_ids.numpy(), top_values.numpy()
 
 
 def continuation_log_probabilities(

@@ -187,7 +187,7 @@ def _predictions(model: TaskModel, prompt: Encoding, sentences: Sequence[Sentenc
     results = []
     for sentence, (nats, likeliest) in zip(sentences, answers(whole), strict=True):
         place = slice(len(sentence.prefix), len(sentence.prefix) + len(sentence.ids))
-        results.append((nats[place], _Likeliest(*(values[place] for values in likeliest))))
+        results.append((nats[place], _Likeliest(likeliest.ids[place], likeliest.log_probabilities[place])))
     return results
 
 
