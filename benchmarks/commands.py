@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,6 +24,7 @@ from normxlogit.loading.load import AUTO, default_model_folder, device_named
 from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import corpus as corpora
+from . import device as device_costs
 from . import grounding_pairs, long_conversations, long_prompts, verdicts, verification
 from . import memory as memory_overhead
 from . import peers as other_packages
@@ -100,6 +101,30 @@ def memory(
         with progress(1) as step:
             measured = memory_overhead.extra_memory(batch=batch, length=length, rounds=rounds, on_progress=step)
     _show([measured], output)
+
+
+@app.command()
+def device(
+    small: Annotated[bool, typer.Option("--small", help="Sizes that a CPU measures in seconds.")] = False,
+    sections: Annotated[str, typer.Option(help='Names separated by commas, such as "exactness,profile".')] = "",
+    seconds: Annotated[float, typer.Option(min=1, help="After so many, each section ends with its next row.")] = 280,
+    output: Annotated[Path | None, typer.Option(help="Folder for device.json, written after each row.")] = None,
+) -> None:
+    """Measure a GPU: exactness against the CPU, times against the bare pass and gradient, memory, and a profile."""
+    setup = replace(device_costs.Setup.small() if small else device_costs.Setup(), seconds=seconds)
+    names = tuple(filter(None, (name.strip() for name in sections.split(","))))
+    if unknown := set(names) - device_costs.SECTIONS.keys():
+        raise InputError(f"no sections {sorted(unknown)}; there are {', '.join(device_costs.SECTIONS)}")
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+    rows = []
+    with quiet():
+        write(device_costs.heading())
+        for row in device_costs.measure(setup, names):
+            rows.append(row)
+            write(device_costs.line(row) + "\n")
+            if output is not None:
+                (output / "device.json").write_text(json.dumps(device_costs.as_state(rows), indent=1) + "\n")
 
 
 @app.command("long-prompts")

@@ -10,7 +10,6 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.frozen import frozen_model
 from paper.costs.peak import Peak
 
 from .processes import measured_apart, run_job
@@ -79,10 +78,10 @@ def as_table(pairs: Sequence[tuple[Taken, Taken]]) -> str:
 
 def _measure(length: int, kept: bool, shape: Mapping[str, Any]) -> Taken:
     # the same layers run again whatever the length, so that the lengths can be compared with each other
-    frozen_model.MAX_TOKENS_KEPT = EVERYTHING if kept else 0
+    batch_tokens = EVERYTHING if kept else 1
     torch.manual_seed(0)
     model, tokenizer = language_model({"max_position_embeddings": 2 * length, "dtype": "bfloat16"} | dict(shape))
-    explainer = Explainer(model, tokenizer)
+    explainer = Explainer(model, tokenizer, batch_tokens=batch_tokens)
     sentences = random_texts(tokenizer, length)
     warm_up = f"{sentences[0]}."  # the proof, and what libraries set up once
     explainer.explain_completion(warm_up, ANSWER, sources="sentence")

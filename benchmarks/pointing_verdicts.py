@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
@@ -58,6 +57,8 @@ def verdicts_table(answers: Sequence[PicturedAnswer], seed: int = 0) -> str:
         answers: What `evaluate_verdicts` returns.
         seed: Of the bootstrap over answers.
     """
+    from sklearn.metrics import roc_auc_score
+
     columns = ["by", "AUROC ↑", "rests on its own picture ↑", "rests on another picture ↓"]
     losses, rests = (
         np.array([[getattr(support, name) for support in answer] for answer in answers], np.float64)

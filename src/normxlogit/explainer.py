@@ -62,7 +62,8 @@ class Explainer:
         labels: Names of its outputs instead of those in its configuration; of a zero-shot pipeline the candidates.
         pooling: How an embedding model pools its hidden states: "mean", "first" or "last"; by default as its files say.
         name: The name of the model in results.
-        batch_tokens: Most tokens (padding included) in one forward pass.
+        batch_tokens: Most tokens (padding included) in one forward pass, a quarter of it in one with gradients; longer
+            texts are backpropagated with gradient checkpointing. By default what fits into the free memory.
         outputs: What a module of yours returns: "logits", "probabilities", "log-probabilities" or "values"; by default
             found out by a few short inputs.
         output_field: The name or index of its answer among several that it returns.
@@ -87,7 +88,7 @@ class Explainer:
         labels: Sequence[str] | None = None,
         pooling: Pooling | None = None,
         name: str | None = None,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         outputs: Outputs | None = None,
         output_field: str | int | None = None,
         input_names: Mapping[str, str] | None = None,
@@ -122,7 +123,7 @@ class Explainer:
         trust_remote_code: bool = False,
         allow_pickle: bool = False,
         allow_missing_weights: bool = False,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         **options: Any,
     ) -> "Explainer":
         """Load a model to explain.

@@ -111,7 +111,7 @@ def test_regions_and_the_rest_of_a_picture_are_sources_that_can_be_left_out(name
     assert {r.units[0]: r.value for r in g.verified.single} == pytest.approx(
         {name: value for name, value in expected.items() if name in {r.units[0] for r in g.verified.single}}, abs=1e-2
     )
-    assert len(g.verified.single) == 2
+    assert len(g.verified.single) == 3
     if method == "occlusion":
         scores = dict(zip(g.units.names, g.scores[0], strict=True))
         assert scores == pytest.approx({name: whole - value for name, value in expected.items()}, abs=1e-2)

@@ -197,9 +197,8 @@ def test_labels_and_models_that_do_not_fit():
             faithfulness.evaluate(other, EXAMPLES)
         with pytest.raises(UnsupportedModelError, match=f"sst2 needs a model that classifies texts, .* for {name}"):
             faithfulness.check_head(other._model, task_named("sst2"))
-    several = tiny.model("bert", problem_type="multi_label_classification")
-    with pytest.raises(UnsupportedModelError, match="classifiers of one label"):
-        faithfulness.evaluate(Explainer(several, tiny.tokenizer_for("bert")), EXAMPLES)
+    with pytest.raises(DataError, match=r"example 0 has labels \[0, 1\]; the model answers with one label"):
+        faithfulness.evaluate(explainer, [Example("fine", [0, 1]), Example("fine", [1])])
     with pytest.raises(InputError, match="must be 'default' or 'published', not 'paper'"):
         faithfulness.evaluate(explainer, EXAMPLES, protocol="paper")
 

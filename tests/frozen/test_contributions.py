@@ -113,7 +113,7 @@ def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeyp
     monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(0) or forward(self, *a, **k))
     counts = []
     for longest in (batch.mask.numel(), batch.mask.numel() - 1):
-        monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", longest)
+        monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", longest)
         frozen_pass, before = frozen.run(batch, EMBEDDINGS), len(calls)
         again = frozen.contributions(frozen_pass, target, EMBEDDINGS).values[EMBEDDINGS[0]]
         torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)

@@ -189,7 +189,7 @@ def test_alone_in_a_batch_in_windows_in_a_thread_and_from_own_outputs(family, ki
     np.testing.assert_allclose(in_thread[0].scores, alone[2].scores, rtol=1e-4, atol=1e-5)
     alone[2].save(tmp_path / "a.json")
     assert normxlogit.load(tmp_path / "a.json") == alone[2]
-    monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", 4)  # layers run again in the backward pass
+    monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", 4)  # layers run again in the backward pass
     a = Explainer(model, tokenizer)(TEXT, method=method)
     np.testing.assert_allclose(a.scores, alone[2].scores, rtol=1e-4, atol=1e-5)
     if kind == "SequenceClassification":

@@ -5,7 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from normxlogit import ALL, Explainer
+from normxlogit import ALL, Explainer, InputError
+from normxlogit.model.model_copy import input_errors
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
 from tests.contract.test_changed_models import TEXT, head_replaced
@@ -34,3 +35,13 @@ def test_a_change_in_another_thread_waits_for_the_next_call(layers, monkeypatch)
     np.testing.assert_allclose(explainer(TEXT, target=0, layers=layers).scores, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(explainer(TEXT, target=0, layers=layers).scores, found[1])
     assert np.abs(found[1] - expected).max() > 1e-3
+
+
+def test_a_fault_of_this_package_is_not_the_inputs():
+    model = tiny.model("bert")
+    model.bert.pooler.register_forward_hook(lambda _, __, output: output.no_such_attribute)
+    with pytest.raises(InputError, match="no_such_attribute"):
+        Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS[0])
+    missing_in = compile("copy_of.no_such_attribute", "own", "eval")
+    with pytest.raises(AttributeError), input_errors(model, {}):
+        eval(missing_in, {"__name__": "normxlogit.frozen.rules", "copy_of": model})

@@ -181,7 +181,7 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
     explainer, kept, found = explainer_for(family), {}, {}
     explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
     for long in (10_000, 1):
-        monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", long)
+        monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", long)
         with shapes_kept() as shapes:
             encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
             batch = explainer._language_model.batch([encoding], [0], encode_sources=False)

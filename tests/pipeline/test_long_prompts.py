@@ -38,7 +38,7 @@ def explainer_for(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
     plain = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
-    monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", 1)
+    monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", 1)
     spared = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
     scale = np.abs(plain.scores).max()
     np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5 * scale)
@@ -47,7 +47,7 @@ def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
 
 def test_only_what_layers_are_given_is_kept(monkeypatch):
     def kept(long):
-        monkeypatch.setattr(frozen_model, "MAX_TOKENS_KEPT", long)
+        monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", long)
         explainer = explainer_for("llama")
         model = explainer._model
         frozen, batch = frozen_model.FrozenModel.of(model), model.batch(explainer.encode([PROMPT]), [0])

@@ -185,8 +185,9 @@ def attribute(
         ),
     ] = None,
     batch_tokens: Annotated[
-        int, typer.Option(min=1, rich_help_panel=RUN, help="Most tokens in one forward pass.")
-    ] = 8192,
+        int | None,
+        typer.Option(min=1, rich_help_panel=RUN, help="Most tokens in one forward pass; by default what fits."),
+    ] = None,
     max_errors: Annotated[
         int | None, typer.Option(min=0, rich_help_panel=RUN, help="Stop when more rows have no result.")
     ] = None,

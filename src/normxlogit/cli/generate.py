@@ -8,6 +8,7 @@ import typer
 
 from ..errors import InputError
 from ..inputs.documents.documents import decoded
+from ..results.units.spans import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
 
@@ -50,6 +51,10 @@ def generate(
             "With --target a token to subtract at every place."
         ),
     ] = None,
+    parts: Annotated[
+        PartKind | None,
+        typer.Option(help="What is explained, with a backward pass for each; by default every generated token."),
+    ] = None,
     layers: options.LayerNumbers = None,
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
@@ -73,7 +78,7 @@ def generate(
     media += [{"type": "audio", "audio": path} for path in audio or ()]
     if media:
         request = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
-    keywords: dict[str, Any] = {"layers": layers_of(layers), "verify": options.verified_units(verify)}
+    keywords: dict[str, Any] = {"parts": parts, "layers": layers_of(layers), "verify": options.verified_units(verify)}
     with quiet():
         from ..inputs.chat import has_chat_template
         from ..tasks.targets import typed_targets
@@ -84,7 +89,7 @@ def generate(
         else:
             keywords |= typed_targets(explainer._model.task, [target], contrast)
         if completion is None:
-            with status("generating, and explaining each token"):
+            with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
             ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
             if ended and isinstance(request, str) and has_chat_template(explainer._model.reader):

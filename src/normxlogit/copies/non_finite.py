@@ -27,10 +27,11 @@ def is_finite(values: Tensor) -> bool:
 def mean_logit(logits: Tensor) -> Tensor:
     """Return the mean of logits over the vocabulary, (..., 1), without the entries that a head excludes.
 
-    Heads exclude an entry by -inf, or by a number so low that the mean would lose all other entries to rounding.
+    Heads exclude an entry by -inf, or by a number so low that the mean would lose all other entries to rounding. On
+    an accelerator, to ask whether there are any would cost more than to leave them out.
     """
     included = logits > -EXCLUDED
-    if bool(included.all()):
+    if logits.device.type == "cpu" and bool(included.all()):
         return logits.mean(-1, keepdim=True)
     included = included | ~included.any(-1, keepdim=True)
     return logits.masked_fill(~included, 0).sum(-1, keepdim=True) / included.sum(-1, keepdim=True)

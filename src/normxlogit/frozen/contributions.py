@@ -1,6 +1,6 @@
 """Each token's contribution to the answers of a frozen pass, from backward passes through it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -17,6 +17,10 @@ BACKPROPAGATED_AT_ONCE = 8
 """Quantities that are backpropagated together; each needs memory for its own gradients."""
 
 
+HeadAnswer = tuple[Tensor, Tensor]
+"""States, (n, H), and a vocabulary head's logits for them, (n, V), with the graph between them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FrozenPass(ForwardPass):
     """A frozen forward pass with its graph, which ends when the pass does.
@@ -25,11 +29,13 @@ class FrozenPass(ForwardPass):
         readouts: By place, where contributions can be read.
         entries: Those at which the input enters the graph.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
+        predicted: The head's answers at the position of each text; None if they were not asked for.
     """
 
     readouts: dict[Place, Readout]
     entries: Sequence[Readout]
     answer: Tensor
+    predicted: Sequence[HeadAnswer] | None = None
 
 
 @dataclass(frozen=True)
@@ -174,25 +180,33 @@ def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
     return last.masked_fill(first != last, -1)
 
 
+def head_answers(head: Callable[[Tensor], Tensor], states: Tensor, *, gradients: bool = True) -> Iterator[HeadAnswer]:
+    """Yield a head's logits, (n, V), for a few of N states, (N, H), at a time; with `gradients` with their graph."""
+    for rows in states.split(BACKPROPAGATED_AT_ONCE):
+        leaf = rows.detach().requires_grad_(gradients)
+        with torch.set_grad_enabled(gradients), Recording():
+            logits = head(leaf).float()
+        yield leaf, logits
+
+
 def contrasted_logits(
-    head: Callable[[Tensor], Tensor], states: Tensor, ids: Tensor, contrast: Tensor | None = None
+    answers: Iterable[HeadAnswer], states: Tensor, ids: Tensor, contrast: Tensor | None = None
 ) -> Tensor:
     """Return the logits of K entries for each state, minus the contrast's or the mean over the vocabulary, (N, K).
 
-    Each depends on its own state alone, so the head's gradients are taken here, for few states at a time, and no logits
-    are kept for the backward pass: the head of the frozen network is affine, value + <g, state>.
+    Each depends on its own state alone, so the head's gradients are taken here, for few states at a time. Where the
+    answers are computed as they are asked for, no logits are kept for the backward pass: the head of the frozen network
+    is affine, value + <g, state>.
 
     Args:
-        head: Returns the logits, (n, V), of states, (n, H).
+        answers: The head's, for the states in their order.
         states: The head's inputs, (N, H), with or without a graph.
         ids: The vocabulary entries, (N, K).
         contrast: The entries whose logits are subtracted, (N,).
     """
-    values, gradients = [], []
-    for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
-        leaf = states[rows].detach().requires_grad_(states.requires_grad)
-        with torch.set_grad_enabled(states.requires_grad), Recording():
-            logits = head(leaf).float()  # (n, V)
+    values, gradients, start = [], [], 0
+    for leaf, logits in answers:
+        rows = slice(start, start := start + len(leaf))
         subtracted = mean_logit(logits) if contrast is None else logits.gather(-1, contrast[rows, None])  # (n, 1)
         value = logits.gather(-1, ids[rows]) - subtracted  # (n, K)
         values.append(value.detach())

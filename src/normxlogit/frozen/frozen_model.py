@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from ..copies.arithmetic import full_float32
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of, private_clone
 from ..copies.run import merge_replacements, run, states_of, without_autocast
@@ -19,13 +20,22 @@ from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
+from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import Head, answer_of
 from ..parts.layer_outputs import LayerOutput, layer_outputs
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from ..tasks.positions import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
-from .contributions import Contributions, FrozenPass, contrasted_logits, contributions, single_read_position
+from .contributions import (
+    Contributions,
+    FrozenPass,
+    HeadAnswer,
+    contrasted_logits,
+    contributions,
+    head_answers,
+    single_read_position,
+)
 from .entries import EntryPoints, first_text
 from .forward import Constants, checkpointed, recorded, with_constant_weights
 from .proof import Balance, balance, prove_conservation
@@ -33,9 +43,6 @@ from .readouts import BATCH_FIRST, MEDIA, SOURCE, WORDS, Place, Readout, Side, h
 
 ReadAt = int | Literal["first-half", "middle", "all"]
 """The layers at which contributions are read, see `FrozenGradient`."""
-
-MAX_TOKENS_KEPT = 2048
-"""Passes with more tokens use gradient checkpointing."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -96,6 +103,11 @@ class FrozenModel:
     def ends_at_head(self) -> bool:
         """Whether a pass ends with the head's input, so that the logits of a vocabulary need no memory."""
         return self.model.task.vocabulary and self.model.parts.trunk is not None
+
+    @property
+    def tokens_kept(self) -> int:
+        """Most tokens of a pass whose graph is kept; longer ones use gradient checkpointing."""
+        return self.model.budget.tokens // GRAPH_MEMORY
 
     # --- where contributions are read --------------------------------------------------------------------------------
 
@@ -223,6 +235,13 @@ class FrozenModel:
                 long = self._is_long(batch)
                 with self._copy(batch, keep=long) as copy, recorded(copy, careful=self._careful):
                     graph = run_copy(copy, batch, spare=long)
+        predicted: list[HeadAnswer] = []
+
+        def predict_with_graph(states: Tensor) -> Tensor:
+            """Return the logits that are shown, of the application of the head that is explained, too."""
+            predicted.extend(head_answers(self.head.tokens, states))
+            return torch.cat([logits.detach() for _, logits in predicted])  # (B, V)
+
         with torch.no_grad():
             forward = self.model.finish(
                 batch,
@@ -231,8 +250,9 @@ class FrozenModel:
                 None,
                 None if self.ends_at_head else graph.answer.detach(),
                 predict,
+                predict_with_graph if self.ends_at_head else None,
             )
-        return _frozen_pass(forward, graph.readouts, graph.entries, graph.answer)
+        return replace(_frozen_pass(forward, graph.readouts, graph.entries, graph.answer), predicted=predicted or None)
 
     def run_given(
         self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
@@ -304,7 +324,11 @@ class FrozenModel:
         with without_autocast(run.batch.inputs):
             if read_positions is not None:
                 states = self.model.copy.token_states(run.answer, run.batch.mask.shape[1])  # (B, T, H)
-                answer = self.quantities(states, target, read_positions, weights)  # (B, K)
+                if run.predicted is not None and read_positions is by_target and weights is None:
+                    read_states = states[range(len(states)), read_positions[:, 0].to(states.device)]  # (B, H)
+                    answer = contrasted_logits(run.predicted, read_states, target.ids, target.contrast)  # (B, K)
+                else:
+                    answer = self.quantities(states, target, read_positions, weights)  # (B, K)
                 by_target = read_positions if weights is None else single_read_position(read_positions, weights)
             else:
                 answer = target.quantity(self._at_positions(run.answer, positions).float())  # (B, K)
@@ -319,7 +343,7 @@ class FrozenModel:
         rows = torch.cat([found, on_host[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
         texts, columns, places = rows.T  # (N,) each
         values = contrasted_logits(
-            self.head.tokens,
+            head_answers(self.head.tokens, states[texts, places], gradients=states.requires_grad),
             states[texts, places],  # (N, H)
             target.ids.to(states.device)[texts, columns, None],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
@@ -365,7 +389,7 @@ class FrozenModel:
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
         source = batch.inputs["source"].numel() if batch.has_source else 0
-        return bool(batch.media) or batch.mask.numel() + source > MAX_TOKENS_KEPT
+        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
 
     def _run_copy(
         self,
@@ -437,19 +461,20 @@ class FrozenModel:
             if kind in self._proved and self._proved[kind] <= lowest:
                 return None
             sample = first_text(self.model, batch)
-            try:
-                graph = self._run_and_prove(sample, run_copy)
-            except Exception as error:
-                reraise_out_of_memory(error)
-                self._careful = True  # a second try, see `recorded`
+            with full_float32() as is_changed:
                 try:
                     graph = self._run_and_prove(sample, run_copy)
-                except Exception as second_error:
-                    reraise_out_of_memory(second_error)
-                    self._careful = False
-                    raise error from second_error
+                except Exception as error:
+                    reraise_out_of_memory(error)
+                    self._careful = True  # a second try, see `recorded`
+                    try:
+                        graph = self._run_and_prove(sample, run_copy)
+                    except Exception as second_error:
+                        reraise_out_of_memory(second_error)
+                        self._careful = False
+                        raise error from second_error
             self._proved[kind] = lowest
-            return graph if sample is batch and not self._is_long(batch) else None
+            return graph if sample is batch and not (is_changed or self._is_long(batch)) else None
 
     def _run_and_prove(self, batch: Batch, run_copy: RunCopy) -> PassGraph:
         """Run a pass over one text, and prove its output and that the contributions add up to it.

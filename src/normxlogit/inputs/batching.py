@@ -18,9 +18,6 @@ MAX_PADDING_SHARE = 0.04
 FREE_PADDING_TOKENS = 32
 """Padding tokens that cost less than another forward pass, whatever their share."""
 
-GROWS_AFTER = 32
-"""So many consecutive batches must fit into memory before a larger one is tried again."""
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -49,6 +46,11 @@ class Batch:
     def padded(self) -> bool:
         """Whether the batch has padding, computed without a transfer from the device."""
         return min(lengths_of(self.encodings)) < self.mask.shape[1]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """How many tokens of padding stand before each text."""
+        return self.mask.int().argmax(-1).tolist() if self.padded else [0] * len(self.encodings)
 
     @property
     def has_source(self) -> bool:
@@ -155,57 +157,20 @@ def collate(
             name: [value for encoding in encodings for value in encoding.inputs[name]] for name in encodings[0].inputs
         }
     )
-    inputs = {"attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device)}  # (B, T)
+    arrays = {"attention_mask": mask.astype(np.int64)}  # (B, T)
     for name, values in columns.items():
         numbers = np.asarray(values)  # (N,) or (N, ...)
         padded = np.full((*mask.shape, *numbers.shape[1:]), pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
         padded[mask] = numbers
-        inputs[name] = torch.from_numpy(padded).to(device)
+        arrays[name] = padded
+    inputs = on_device(arrays, device)
     return Batch(inputs, inputs["attention_mask"].bool(), encodings, indices)
 
 
-class TokenBudget:
-    """Most tokens, padding included, in one forward pass.
-
-    Memory may run out because a batch is too large for the device, or because another process had it just then. So the
-    budget that fits is kept for the calls that follow, and doubled again after many batches that fitted. When a batch
-    fits that is as large as the one that failed, the lack of memory has passed, and the budget is the caller's again.
-
-    Args:
-        limit: The caller's limit; the budget never exceeds it.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = self.tokens = limit
-        self._failed_tokens = 0  # of the last batch that did not fit into memory
-        self._fitted_batches = 0  # since the budget was changed
-
-    def shrink(self, tokens: int, failed: int) -> None:
-        """Set the budget to fewer tokens.
-
-        Args:
-            tokens: The budget.
-            failed: Tokens of the batch that memory did not suffice for.
-        """
-        self.tokens, self._failed_tokens, self._fitted_batches = tokens, failed, 0
-
-    def restore(self, tokens: int) -> None:
-        """Set the budget to more tokens, and count the batches that fit anew."""
-        self.tokens, self._fitted_batches = tokens, 0
-
-    def fitted(self, tokens: int) -> bool:
-        """Record that a batch of this many tokens fitted into memory.
-
-        Returns:
-            Whether the budget has grown.
-        """
-        if self.tokens >= self.limit:
-            return False
-        self._fitted_batches += 1
-        if tokens >= self._failed_tokens:  # the lack of memory has passed
-            self.restore(self.limit)
-        elif self._fitted_batches >= GROWS_AFTER:
-            self.restore(min(2 * self.tokens, self.limit))
-        else:
-            return False
-        return True
+def on_device(arrays: Mapping[str, npt.NDArray[np.int64]], device: torch.device) -> dict[str, Tensor]:
+    """Bring arrays to a device in one transfer, which the host does not wait for."""
+    flat = torch.from_numpy(np.concatenate([array.ravel() for array in arrays.values()]))
+    if device.type == "cuda":
+        flat = flat.pin_memory()  # without which a transfer is waited for
+    parts = flat.to(device, non_blocking=True).split([array.size for array in arrays.values()])
+    return {name: part.view(array.shape) for (name, array), part in zip(arrays.items(), parts, strict=True)}

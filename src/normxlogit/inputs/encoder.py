@@ -75,6 +75,7 @@ class Encoder:
         self.add_special_tokens = add_special_tokens
         self._virtual_ids = virtual_ids
         self._prefix = prefix
+        self._readable: dict[int, str] = {}  # tokens by id, which many texts share
 
     @property
     def limit(self) -> int | None:
@@ -334,7 +335,7 @@ class Encoder:
             sequences, indices = self._count_tokens(special, text)
             words = spans_of_words(text, sequences, indices)
             offsets = aligned_offsets(self.tokenizer, ids, text, sequences, words)
-        tokens = readable_tokens(self.tokenizer, ids)
+        tokens = readable_tokens(self.tokenizer, ids, self._readable)
         return Encoding(
             inputs, tokens, offsets, words, sequences, special, str(first), None if second is None else str(second)
         )

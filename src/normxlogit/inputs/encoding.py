@@ -247,18 +247,27 @@ def _with_moved_tokens(medium: EncodedMedium, indices: Sequence[int]) -> Encoded
     return replace(medium, tokens=tuple(places[token] for token in medium.tokens))
 
 
-def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
-    """Return tokens in readable form: byte-level and SentencePiece markers become the characters they stand for."""
-    raw = list(tokenizer.convert_ids_to_tokens(list(ids)))
-    if None not in raw and "".join(raw).isascii():
-        return tuple(raw)
-    readable = []
-    for piece in raw:
-        if piece is None:
-            readable.append("")
-        elif piece.isascii():
-            readable.append(piece)
-        else:
-            text = tokenizer.convert_tokens_to_string([piece])
-            readable.append(" " + text if piece[0] == "▁" and not text.startswith(" ") else text or piece)
-    return tuple(readable)
+def readable_tokens(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], known: dict[int, str] | None = None
+) -> tuple[str, ...]:
+    """Return tokens in readable form: byte-level and SentencePiece markers become the characters they stand for.
+
+    Args:
+        tokenizer: The tokenizer.
+        ids: The tokens.
+        known: The readable forms of ids that were seen before; new ones are added.
+    """
+    known = {} if known is None else known
+    if new_ids := [token_id for token_id in dict.fromkeys(ids) if token_id not in known]:
+        pieces = tokenizer.convert_ids_to_tokens(new_ids)
+        pairs = zip(new_ids, pieces, strict=True)
+        known |= {token_id: _readable(tokenizer, piece) for token_id, piece in pairs if piece is not None}
+    return tuple([known.get(token_id, "") for token_id in ids])
+
+
+def _readable(tokenizer: PreTrainedTokenizerBase, piece: str) -> str:
+    """Return one token in readable form."""
+    if piece.isascii():
+        return piece
+    text = tokenizer.convert_tokens_to_string([piece])
+    return " " + text if piece[0] == "▁" and not text.startswith(" ") else text or piece

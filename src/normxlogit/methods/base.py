@@ -17,7 +17,7 @@ from torch import Tensor
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..inputs.batching import Batch
-from ..model.forward_pass import ForwardPass
+from ..model.forward_pass import ForwardPass, to_host
 from ..model.task_model import TaskModel
 from ..results.targets import Quantity
 from ..tasks import Task
@@ -78,6 +78,17 @@ class Scores:
         diagnostics = {name: change(value) for name, value in self.diagnostics.items()}
         bias, sink, parts = (None if part is None else change(part) for part in (self.bias, self.sink, self.parts))
         return Scores(change(self.values), diagnostics, bias, sink, self.sinks, parts)
+
+    def on_host(self) -> "Scores":
+        """Return the scores as float32 on the host, all brought there in one transfer."""
+        optional = {"bias": self.bias, "sink": self.sink, "sinks": self.sinks, "parts": self.parts}
+        tensors = {"values": self.values, **{name: value for name, value in optional.items() if value is not None}}
+        arrays = to_host(*(value.detach() for value in (*tensors.values(), *self.diagnostics.values())))
+        moved = [torch.from_numpy(array) for array in arrays]
+        fields = dict(zip(tensors, moved, strict=False))
+        if "sinks" in fields:
+            fields["sinks"] = fields["sinks"].bool()
+        return Scores(**fields, diagnostics=dict(zip(self.diagnostics, moved[len(tensors) :], strict=True)))
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass, has_graph
 from ..model.task_model import TaskModel
+from ..model.token_budget import GRAPH_MEMORY
 from ..tasks.targets import Layers
 from .base import Method, Request, Scores
 from .gradient import Baseline, baseline_vectors
@@ -62,7 +63,7 @@ class FrozenGradient(Method):
     """
 
     needs_grad = True
-    memory = 4  # the graph is kept for the backward pass
+    memory = GRAPH_MEMORY
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from ..copies.arithmetic import full_float32
 from ..copies.memory import empty_cache, out_of_memory, result_or_none
 from ..errors import InputError
 from ..inputs.batching import Batch, batches, sizes_of
@@ -145,6 +146,7 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     return is_same
 
 
+@full_float32()
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     """Return whether each text has the same states alone and padded to the longest, which is the last."""
     padded_batch = model.batch(encodings, list(range(len(encodings))))

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
+from ..copies.arithmetic import full_float32
 from ..copies.memory import result_or_none
 from ..copies.pool import private_clone
 from ..errors import InputError
@@ -193,6 +194,7 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
     return bool(is_same)
 
 
+@full_float32()
 def _same_beside_longer(model: TaskModel, ids: list[int], length: int) -> bool:
     """Return whether a prompt's next logits are the same alone and in a batch with a text of `length` tokens."""
     return prompts_are_continued_as_alone(

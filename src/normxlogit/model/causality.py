@@ -3,10 +3,12 @@
 import torch
 from torch import Tensor
 
+from ..copies.arithmetic import full_float32
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import later_tokens_change_nothing
 from .forward_pass import ForwardPass
+from .model_copy import ProvedLengths
 from .task_model import TaskModel
 
 PREFIX_TOKENS = 64
@@ -33,7 +35,21 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     longest = run.batch.mask.shape[1]
     if shortest == longest or proved.covers(shortest, longest):
         return True
-    encodings = run.batch.encodings
+    with full_float32() as states_differ:
+        return _is_proved_causal(model, run, proved, shortest, again=states_differ)
+
+
+def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths, shortest: int, *, again: bool) -> bool:
+    """Prove `is_causal` for lengths for which it is not known.
+
+    Args:
+        model: The model.
+        run: A pass over texts.
+        proved: The lengths for which it was proved; what is found is added.
+        shortest: As for `is_causal`.
+        again: Whether the text's states are computed again, as the pass is of another precision.
+    """
+    longest, encodings = run.batch.mask.shape[1], run.batch.encodings
     row = max(range(len(encodings)), key=lambda index: len(encodings[index]))
     text, length = encodings[row], len(encodings[row])
     longest_prefix = max(min(length // 2, PREFIX_TOKENS), 1)
@@ -48,7 +64,7 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
         if not proved.refuted:
             proved.add(1, shared_length)
             return True
-    states = run.hidden[row, run.batch.mask[row]]  # (T, H)
+    states = _states(model, text) if again else run.hidden[row, run.batch.mask[row]]  # (T, H)
     if run.batch.media:  # a picture is read whole
         trials: list[tuple[int, ...]] = [(shortest,)]
     elif shortest < longest_prefix:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
 from ..errors import NormXLogitError
 from ..parts.proofs import rounding_of
@@ -47,6 +48,7 @@ def identity_of(model: TaskModel) -> Identity:
     return Identity(digest.hexdigest(), *_probe_logits(model))
 
 
+@full_float32()
 def _probe_logits(model: TaskModel) -> tuple[tuple[float, ...], float]:
     """Return some logits for the task's example input, and their tolerance for rounding."""
     try:

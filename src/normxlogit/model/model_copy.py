@@ -1,6 +1,7 @@
 """Structural copies of the caller's model at one moment, compared with it, and the parts found in them."""
 
 import threading
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -260,9 +261,18 @@ def input_errors(
     except NormXLogitError:
         raise
     except Exception as error:
-        if out_of_memory(error) or gradients:
+        if out_of_memory(error) or gradients or _is_fault_of_ours(error):
             raise
         raise unreadable_input(model, inputs, error, doing) from error
+
+
+def _is_fault_of_ours(error: Exception) -> bool:
+    """Return whether a line of this package named what is not there: no input of the user's can be the cause."""
+    if not isinstance(error, AttributeError | NameError):
+        return False
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name != "__getattr__"]
+    module = str(frames[-1].f_globals.get("__name__", ""))
+    return module.partition(".")[0] == __name__.partition(".")[0]
 
 
 def failed_inside(error: InputError) -> bool:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answers import ForwardSettings
+from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch, TokenBudget, collate
+from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
@@ -31,6 +32,7 @@ from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
+from .token_budget import TokenBudget, tokens_that_fit
 from .version import ModelVersion, ThreadVersion, read_version
 
 
@@ -41,6 +43,7 @@ class TaskModel:
 
     Attributes:
         pipeline: The settings of the pipeline that holds it.
+        batch_tokens: Most tokens of a pass, as the caller says; None for what fits into memory.
         forward: How it is called and what it returns, as its owner says it.
         reader: Its tokenizer or processor.
         version: The model as this thread's call began with it.
@@ -56,7 +59,7 @@ class TaskModel:
         tokenizer: Any,
         name: str | None = None,
         *,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         task: TaskName | None = None,
         labels: Sequence[str] | None = None,
         pooling: Pooling | None = None,
@@ -68,7 +71,7 @@ class TaskModel:
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
         task_class.check_reader(tokenizer, class_name)
-        self.budget = TokenBudget(positive_integer(batch_tokens, "batch_tokens"))
+        self.batch_tokens = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
         self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
         self.forward = forward
         # Reads the caller's model as it is when this is called.
@@ -149,6 +152,15 @@ class TaskModel:
     def filler(self) -> int:
         """A token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
         return filler_id(self.config, self.pad_id)
+
+    @cached_property
+    def budget(self) -> TokenBudget:
+        """Most tokens of a pass: what the caller says, otherwise what fits into the memory that is free at first use.
+
+        It is the model's own, so that what did not fit into memory is not tried again at each call.
+        """
+        vocabulary = self.vocabulary_size if self.task.vocabulary else 0
+        return TokenBudget(self.batch_tokens or tokens_that_fit(self.module, self.device, vocabulary))
 
     @property
     def device(self) -> torch.device:
@@ -232,7 +244,7 @@ class TaskModel:
         copy = self.copy
         if copy.parts is not None:
             return copy
-        with copy.lock:
+        with copy.lock, full_float32():
             if copy.parts is None:
                 sample, unverified = sample_of(batch, self.task), None
                 with input_errors(copy.module, batch.inputs), without_autocast(sample):
@@ -439,7 +451,7 @@ class TaskModel:
         """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""
         if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.budget.limit, task="seq2seq-lm")
+        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.batch_tokens, task="seq2seq-lm")
 
     def tower_for(self, item: Any) -> "TaskModel":
         """Return the model that embeds an item: itself, or one of two towers, made once."""
@@ -448,7 +460,7 @@ class TaskModel:
             return self
         module, reader = tower
         tower_model = self._towers.get(type(reader).__name__)
-        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.budget.limit)
+        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.batch_tokens)
         return self._towers.setdefault(type(reader).__name__, tower_model)
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:

@@ -3,7 +3,8 @@
 The numbers are right because each step is compared with the model's own answer, on the caller's own input. A comparison
 returns whether it holds, or None if it does and the difference where it does not. Those here compare two answers;
 those that run the model for it are in `model_proofs` and `frozen.frozen_model`. `PROOFS` is the table in the page on
-how it works.
+how it works. All run in full precision of float32, also where the caller has TF32 on (`copies.arithmetic`), except
+where the caller has run the model.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ..copies.arithmetic import float32_eps
 from ..copies.non_finite import EXCLUDED
 
 SUM_ERROR = 10
@@ -67,6 +69,12 @@ def tolerance_for(logits: Tensor) -> float:
 def rounding_of(dtype: torch.dtype) -> float:
     """Return the largest difference that rounding explains, relative to the size of the summands."""
     return 1e-5 if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps
+
+
+def tolerance_for_given(logits: Tensor) -> float:
+    """Return the largest difference that rounding explains for what the caller has computed, maybe with TF32."""
+    given_rounding = 8 * float32_eps() if logits.dtype == torch.float32 else 0.0
+    return max(rounding_of(logits.dtype), given_rounding) * _largest_logit(logits)
 
 
 def largest_difference(actual: Tensor, expected: Tensor) -> float:
@@ -264,24 +272,29 @@ def prompts_are_continued_as_alone(alone: Tensor, batched: Tensor) -> bool:
 
 @proof(
     compares="hidden states in the caller's outputs, and the same ones computed from the inputs",
-    tolerance="rounding",
+    tolerance="rounding, of TF32 if it is on",
     why="outputs of other inputs, or of another order of them, would be explained as these",
     when="every call of `from_outputs`; the embedding layer alone",
 )
 def states_are_of_these_inputs(theirs: Tensor, ours: Tensor) -> bool:
     """Return whether hidden states of real tokens are the same, (N, H) each."""
-    return theirs.shape == ours.shape and beyond_rounding(theirs.to(ours.device).float(), ours.float()) is None
+    if theirs.shape != ours.shape:
+        return False
+    ours = ours.float()
+    return largest_difference(theirs.to(ours.device).float(), ours) <= tolerance_for_given(ours)
 
 
 @proof(
     compares="the head on the hidden states in the caller's outputs, and the logits in them",
-    tolerance="rounding",
+    tolerance="rounding, of TF32 if it is on",
     why="states and logits of different passes, or of training mode",
     when="every call of `from_outputs`; the head alone",
 )
 def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
     """Return the difference of the head's logits on the caller's states from the caller's, None if within rounding."""
-    return beyond_rounding(logits.to(theirs.device), theirs.float())
+    theirs = theirs.float()
+    difference = largest_difference(logits.to(theirs.device), theirs)
+    return None if difference <= tolerance_for_given(theirs) else difference
 
 
 @proof(

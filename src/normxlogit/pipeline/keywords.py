@@ -61,7 +61,7 @@ class Generate(TypedDict, total=False):
         "generated token itself.",
     ]
     contrast: Annotated[
-        Choice | Sequence[int] | Sequence[str] | None,
+        Choice | Sequence[int | str] | None,
         "Another answer (its text or token ids; of several completions one for each), which the whole one is explained "
         "against: the prompt's scores add up, with sink and bias, to the difference of what is explained of both. With "
         "a target, and as an index, a token that is subtracted at every place.",
@@ -69,6 +69,12 @@ class Generate(TypedDict, total=False):
     layers: OfLayers
     method: ByMethod
     verify: OfVerify
+    parts: Annotated[
+        PartSpec,
+        'What of the completion is explained: each "token", "word", "sentence" or "paragraph", "all" of it, or as in '
+        "`Attribution.group_targets`; by default each token, with `sources` the whole. Frozen gradient takes a "
+        "backward pass for each part.",
+    ]
 
 
 class ExplainCompletion(Generate, total=False):
@@ -83,11 +89,6 @@ class ExplainCompletion(Generate, total=False):
         'What of the prompt has a score, in the place of tokens: each "word", "sentence", "paragraph" or "message", or '
         "named spans (start, end) of its characters, in a list of messages (message, start, end), and regions of "
         "pictures as in `Attribution.group`. Perturbation methods leave out sources instead of tokens.",
-    ]
-    parts: Annotated[
-        PartSpec,
-        "What of the completion is explained, as in `Attribution.group_targets`; by default each token, with `sources` "
-        "the whole. Frozen gradient takes a backward pass for each part.",
     ]
     merge: Annotated[Merging | None, "How a source's score comes from its tokens', as in `Attribution.group`."]
 

@@ -13,6 +13,7 @@ from ..leave_out.units import Group, Verify
 from ..methods import Method
 from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
+from ..results.units.spans import PartSpec
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, Layers, TargetSpec, is_choice
 
@@ -27,6 +28,7 @@ class Options:
     Attributes:
         media_method: The method for prompts with a picture or a sound; None for `method`.
         verify: Which units are removed, see `leave_out.units.Verify`.
+        parts: The parts of a generated completion that are explained; None for each token.
     """
 
     method: Method
@@ -40,6 +42,7 @@ class Options:
     progress: bool | None = None
     media_method: Method | None = None
     verify: Verify = None
+    parts: PartSpec = None
     extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:

@@ -448,8 +448,8 @@ class Attribution(Record):
         """Return the same with coarser targets: the sums over the generated tokens of each part of the answer.
 
         Args:
-            parts: A generated token's index, a span of characters of the completion, or None, the whole answer; a
-                target for each of a list of indices or for each "token", "word", "sentence" or "paragraph".
+            parts: A generated token's index, a span of characters of the completion, "all" of it (or None); a target
+                for each of a list of indices or for each "token", "word", "sentence" or "paragraph".
 
         Raises:
             DataError: If nothing was generated, or its tokens could not be found in the text.

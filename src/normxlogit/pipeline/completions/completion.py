@@ -11,12 +11,13 @@ from torch import Tensor
 from ...copies.memory import enough_memory
 from ...copies.run import autocast_note
 from ...errors import MethodError, TargetError
+from ...inputs.batching import lengths_of
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
 from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
-from ...model.forward_pass import ForwardPass
+from ...model.forward_pass import ForwardPass, to_host
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
@@ -32,6 +33,8 @@ from .completed_prompts import Completed
 LOGITS_AT_ONCE = 2**27
 """Most vocabulary logits in one backward pass, over all positions of a batch."""
 
+TOKENS_OF_A_COPY = 8
+"""Fewest generated tokens for which another copy of a text is read: as many as are backpropagated together."""
 
 NO_TEXT = "the answer has no text: it ended at once, with {!r}, and the scores say what that rests on"
 
@@ -149,8 +152,9 @@ def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attributi
             f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
             "two: frozen-gradient scores source and completion, normxlogit the completion alone"
         )
-    encodings = [completion.context for completion in batch]
-    contexts = model.batch(encodings, list(range(len(batch))), encode_sources=not scores_source)
+    copies = _copies_of_text(model, batch)
+    encodings = [completion.context for completion in batch for _ in range(copies)]
+    contexts = model.batch(encodings, list(range(len(encodings))), encode_sources=not scores_source)
     run = method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return explain_run(model, run, batch)
@@ -158,6 +162,20 @@ def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attributi
     if len(batch) > 1:
         return [_explain(model, [completion])[0] for completion in batch]
     return [_in_halves(batch[0], lambda part: _explain(model, [part])[0])]
+
+
+def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int:
+    """Return how often each text stands in a batch, so that its tokens are backpropagated in fewer backward passes.
+
+    Each copy has a share of the generated tokens, and of the tokens with the same place in theirs, one backward pass
+    has the sum. On a CPU this takes as long as a pass for each.
+    """
+    context, method = batch[0].context, batch[0].options.method
+    if model.device.type == "cpu" or context.media or context.source or not isinstance(method, FrozenGradient):
+        return 1
+    tokens = len(batch) * max(len(completion.context) for completion in batch)
+    wanted = -(-max(len(completion.ids) for completion in batch) // TOKENS_OF_A_COPY)
+    return max(1, min(wanted, model.budget.tokens // method.memory // tokens))
 
 
 def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionRequest], Attribution]) -> Attribution:
@@ -194,7 +212,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
         layers = model.layer_numbers(batch[0].options.layers)
         text_predictions = [
             predictions_of(model, states[completion.start - 1 :], completion.generated_ids)
-            for states, completion in zip(_split_by_text(run, run.hidden), batch, strict=True)
+            for states, completion in zip(_first_copies(run, run.hidden, len(batch)), batch, strict=True)
         ]
     all_scores = _score_texts(model, run, batch, layers)
     results = []
@@ -214,9 +232,11 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
     return results
 
 
-def _split_by_text(run: ForwardPass, values: Tensor) -> list[Tensor]:
-    """Return the values at the real tokens of each text, from (B, T, ...)."""
-    return [states[mask.to(states.device)] for states, mask in zip(values, run.batch.mask, strict=True)]
+def _first_copies(run: ForwardPass, values: Tensor, texts: int) -> list[Tensor]:
+    """Return the values at the real tokens of the first copy of each text, from (B, T, ...)."""
+    starts, lengths = run.batch.starts, lengths_of(run.batch.encodings)
+    rows = range(0, len(starts), len(starts) // texts)
+    return [values[row, starts[row] : starts[row] + lengths[row]] for row in rows]
 
 
 def _score_texts(
@@ -230,38 +250,45 @@ def _score_texts(
             _score_tokenwise(model, row_run, completion, layers)
             for row_run, completion in zip(rows, batch, strict=True)
         ]
-    count = max(len(completion.ids) for completion in batch)
-    starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
-    ids = torch.zeros(len(batch), count, dtype=torch.long)  # (B, G)
-    read_positions = torch.full_like(ids, -1)  # (B, G)
-    for row, (completion, padding) in enumerate(zip(batch, starts, strict=True)):
-        ids[row, : len(completion.ids)] = torch.tensor(completion.ids)
-        read_positions[row, : len(completion.ids)] = torch.arange(len(completion.ids)) + padding + completion.start - 1
+    copies = len(run.batch.encodings) // len(batch)
+    count = -(-max(len(completion.ids) for completion in batch) // copies)  # K
+    ids = torch.zeros(len(run.batch.encodings), count, dtype=torch.long)  # (B, K)
+    read_positions = torch.full_like(ids, -1)  # (B, K)
+    for row, padding in enumerate(run.batch.starts):
+        completion, first = batch[row // copies], row % copies * count
+        row_ids = completion.ids[first : first + count]
+        ids[row, : len(row_ids)] = torch.tensor(row_ids, dtype=torch.long)
+        places = torch.arange(first, first + len(row_ids)) + padding + completion.start - 1
+        read_positions[row, : len(row_ids)] = places
     request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
     batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
-    masks = run.batch.mask if run.batch.padded else [None] * len(batch)  # scores of a source have no mask
+    batch_scores, lengths = batch_scores.on_host(), lengths_of(run.batch.encodings)
+    tokens = [slice(start, start + length) for start, length in zip(run.batch.starts, lengths, strict=True)]
     return [
-        _text_scores(batch_scores, row, len(completion.ids), mask)
-        for row, (completion, mask) in enumerate(zip(batch, masks, strict=True))
+        _text_scores(
+            batch_scores,
+            slice(index * copies, (index + 1) * copies),
+            len(completion.ids),
+            tokens[index * copies] if run.batch.padded else slice(None),  # scores of a source have no padding
+        )
+        for index, completion in enumerate(batch)
     ]
 
 
-def _text_scores(batch_scores: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
-    """Return the scores of one text of a batch on the host, (G, L, T).
+def _text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) -> Scores:
+    """Return the scores of one text of a batch, (G, L, T).
 
     Args:
-        batch_scores: The scores of the batch, (B, G, L, T).
-        row: Which text.
-        count: How many tokens of it were generated.
-        mask: Its real tokens, (T,); None for all.
+        batch_scores: The scores of the batch on the host, (B, K, L, T).
+        rows: The copies of the text, each of which has the scores of the next K generated tokens.
+        count: How many tokens of it were generated, G.
+        tokens: Its real tokens.
     """
-    row_scores = batch_scores.map(lambda values: values[row, :count].detach().float().cpu())
-    values, sinks = row_scores.values, None if batch_scores.sinks is None else batch_scores.sinks[row].cpu()
-    if mask is not None:
-        values, sinks = values[..., mask.cpu()], None if sinks is None else sinks[mask.cpu()]
-    return replace(row_scores, values=values, sinks=sinks)
+    row_scores = batch_scores.map(lambda values: values[rows].flatten(0, 1)[:count])
+    sinks = None if batch_scores.sinks is None else batch_scores.sinks[rows].any(0)[tokens]
+    return replace(row_scores, values=row_scores.values[..., tokens], sinks=sinks)
 
 
 def _result(
@@ -368,7 +395,8 @@ def _score_tokenwise(
     target = _batch_targets(model, torch.tensor([distinct]), completion.contrast, run)
     request = Request(model, run, target, layers)
     method_scores = run_method(completion.options.method, request)
-    scores = _text_scores(method_scores, 0, len(distinct), run.batch.mask[0])  # (R, L, T - 1), R distinct entries
+    tokens = slice(run.batch.starts[0], run.batch.starts[0] + len(run.batch.encodings[0]))
+    scores = _text_scores(method_scores.on_host(), slice(1), len(distinct), tokens)  # (R, L, T - 1), R distinct entries
     check_finite(completion.options.method, request, scores.values.numpy())
     rows = [distinct.index(token_id) for token_id in completion.ids]
     return scores.map(lambda values: values[rows])
@@ -383,7 +411,8 @@ def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: t
             run = model.run(batch, layers=bool(layers))
         target = _batch_targets(model, torch.tensor([[index]]), completion.contrast, run)
         request = Request(model, run, target, layers)
-        scores = _text_scores(run_method(completion.options.method, request), 0, 1)  # (1, L, P + g)
+        method_scores = run_method(completion.options.method, request).on_host()
+        scores = _text_scores(method_scores, slice(1), 1, slice(None))  # (1, L, P + g)
         check_finite(completion.options.method, request, scores.values.numpy())
         later = len(completion.context) - completion.start - g
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
@@ -400,18 +429,14 @@ def predictions_of(
         states: The hidden states that the head reads at the positions of these tokens, (G, H).
         generated_ids: The generated tokens.
     """
-    best: list[Prediction] = []
-    generated: list[Prediction] = []
-    ids = torch.tensor(generated_ids)  # (G,)
+    tables: list[Tensor] = []
+    ids = torch.tensor(generated_ids, device=states.device)  # (G,)
     for part, part_ids in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
-        top = logits.max(-1)
-        values_chosen = logits.gather(1, part_ids[:, None].to(logits.device))[:, 0]  # (G',)
+        top, part_ids = logits.max(-1), part_ids.to(logits.device)
+        chosen = logits.gather(1, part_ids[:, None])[:, 0]  # (G',)
         total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place to save memory
-        for predictions, values, indices in ((best, top.values, top.indices), (generated, values_chosen, part_ids)):
-            probabilities = (values - top.values).exp() / total  # (G',)
-            for index, value, probability in zip(
-                indices.tolist(), values.tolist(), probabilities.tolist(), strict=True
-            ):
-                predictions.append(Prediction(model.task.output_name(index), index, value, probability))
-    return best, generated
+        for values, indices in ((top.values, top.indices), (chosen, part_ids)):
+            tables.append(torch.stack([values, indices.to(values), (values - top.values).exp() / total], -1))  # (G', 3)
+    best, generated = (np.concatenate(to_host(*tables[first::2])) for first in (0, 1))  # (G, 3) each
+    return list(model.task.describe(best)), list(model.task.describe(generated))

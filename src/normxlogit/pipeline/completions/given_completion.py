@@ -14,7 +14,7 @@ from ...model.batched_generation import end_ids, until_end
 from ...model.forward_pass import ForwardPass
 from ...model.given_outputs import check_layer_count, check_same_states, read_embedded
 from ...model.task_model import TaskModel
-from ...parts.proofs import tolerance_for
+from ...parts.proofs import tolerance_for_given
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ..options import Options
@@ -57,7 +57,7 @@ def explain_generation(
             computed = model.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
             returned = logits[row, : len(ids)].to(computed)  # (G, V)
             difference = (computed - returned).abs()[returned.isfinite()].max().item()
-            if not difference <= tolerance_for(logits[row]):
+            if not difference <= tolerance_for_given(logits[row]):
                 raise HeadMismatchError(
                     f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}"
                 )

@@ -32,6 +32,8 @@ PROMPT_INPUTS = {
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
 """Settings of sampling, with the values that have no effect."""
 
+WHOLE_ANSWERS = "a contrast is another whole answer, and parts= divides the one: leave out parts="
+
 Results = Attribution | Attributions[Attribution]
 
 
@@ -43,7 +45,7 @@ def explain_generated(
     settings: Mapping[str, Any],
     other_answer: Any = None,
 ) -> Results:
-    """Generate completions of prompts, and explain every generated token, or each whole one against another answer.
+    """Generate completions of prompts, and explain every token or part, or each whole one against another answer.
 
     Returns:
         One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
@@ -53,18 +55,25 @@ def explain_generated(
     if max_new_tokens is not None:
         settings["max_new_tokens"] = max_new_tokens
     if model.task.is_speech:
+        if options.parts is not None:
+            raise InputError("parts= divides what follows a prompt; of a transcript group_targets(...) does")
         if other_answer is not None:
             raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, prompts, options, settings)
     prompt_list, single = _prompt_list(model, prompts)
     completed = generate_each(model, prompt_list, settings)
     if other_answer is not None:
+        if options.parts is not None:
+            raise InputError(WHOLE_ANSWERS)
         others = [read_completion(model, prompt, other_answer) for prompt in prompt_list]
         each = len(completed) // len(others)  # of several sequences
         completed = [replace(prompt, other=others[i // each]) for i, prompt in enumerate(completed)]
         results = [explain_answer(model, prompt, options) for prompt in completed]
     else:
-        results = explain_completions(model, completed, [options] * len(completed))
+        if options.parts is None:
+            results = explain_completions(model, completed, [options] * len(completed))
+        else:
+            results = [explain_sources(model, prompt, options, None, options.parts) for prompt in completed]
         results = with_completion_verifications(model, completed, results, options.verify)
     return results[0] if single and len(results) == 1 else Attributions(results)
 
@@ -123,7 +132,7 @@ def explain_written(
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     if parts is not None and other_answers is not None:
-        raise InputError("a contrast is another whole answer, and parts= divides the one: leave out parts=")
+        raise InputError(WHOLE_ANSWERS)
     prompt_list, single = _prompt_list(model, prompts)
     lists = {"completion": completions, "targets": options.targets, "sources": sources, "contrast": other_answers}
     if isinstance(sources, str) and not single:

@@ -12,6 +12,7 @@ from ...errors import InputError, MethodError
 from ...methods import FrozenGradient, Method, Request
 from ...methods.base import sink_note
 from ...methods.perturbation import Perturbation
+from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
@@ -97,7 +98,11 @@ def explain_sources(
         measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
         settings = {**result.settings, **({"merge": merge} if merge != "sum" else {})}
         return replace(result, quantity=scored.quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
-    if (by_token := _token_scores(model, completed, options, part_pieces, weights, token_weights)) is not None:
+    by_token = None
+    for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
+        with attempt:
+            by_token = _token_scores(model, completed, options, part_pieces, weights, token_weights)
+    if by_token is not None:
         result = by_token if sources is None else by_token.group(sources, merge=merge)
         passes |= {"backward_passes": float(len(by_token.targets))}
     elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
@@ -229,8 +234,9 @@ def _token_scores(
     scores = method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
         return None
-    sink_tokens = None if scores.sinks is None else scores.sinks[0].cpu()  # (T - 1,)
-    row_scores = replace(scores.map(lambda values: values[0].detach().float().cpu()), sinks=sink_tokens)
+    scores = scores.on_host()
+    sink_tokens = None if scores.sinks is None else scores.sinks[0]  # (T - 1,)
+    row_scores = replace(scores.map(lambda values: values[0]), sinks=sink_tokens)
     row_scores, placed = split_media_scores(context, row_scores)
     bias, sink_share = (
         None if values is None else values[:, 0].contiguous().numpy() for values in (row_scores.bias, row_scores.sink)

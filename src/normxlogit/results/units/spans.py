@@ -21,7 +21,7 @@ SourceKind = Literal["word", "sentence", "paragraph", "message"]
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters and boxes of pictures."""
 
-PartKind = Literal["token", "word", "sentence", "paragraph"]
+PartKind = Literal["token", "word", "sentence", "paragraph", "all"]
 PartSpec = int | list[int] | tuple[int, int] | PartKind | None
 """Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
 
@@ -146,10 +146,10 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
     Args:
         sequence: The prompt with its completion.
         parts: A token's index (negative from the end) or a list of them; a span of characters of the completion; each
-            "token", "word", "sentence" or "paragraph"; or None for the whole answer as one part.
+            "token", "word", "sentence" or "paragraph"; or "all" or None for the whole answer as one part.
     """
     first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
-    if parts is None:
+    if parts is None or parts == "all":
         return [NamedSpan(sequence.text[shift:], shift, len(sequence.text), tuple(range(first, last)))]
     if isinstance(parts, int) and not isinstance(parts, bool):
         parts = [parts]
@@ -163,7 +163,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
     length = len(sequence.text) - shift
     if isinstance(parts, str):
         if parts not in ("word", "sentence", "paragraph"):
-            raise InputError(f"parts of an answer are 'token', 'word', 'sentence' or 'paragraph', not {parts!r}")
+            raise InputError(f"parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', not {parts!r}")
         start, end = 0, length
         kind: SourceKind = parts
     elif isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(i, int) for i in parts):

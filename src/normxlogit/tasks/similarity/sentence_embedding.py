@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.hub import cached_file
 
+from ...copies.arithmetic import full_float32
 from ...copies.clone import clone, unwrapped
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...parts.proofs import vectors_are_the_sentence_transformers
@@ -227,6 +228,7 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
     return embedding
 
 
+@full_float32()
 def _check_vectors(embedding: SentenceEmbedding, model: nn.Module) -> None:
     """Check that the vectors equal those of the `SentenceTransformer` itself."""
     ids = torch.tensor([[1, 2, 3], [3, 1, 0]], device=next(embedding.parameters()).device)  # (2, 3)

@@ -1,0 +1,84 @@
+"""The precision in which products of float32 are computed: TF32 and bfloat16 keep 10 and 7 bits of the mantissa.
+
+It is a setting of the process (`torch.set_float32_matmul_precision`, `torch.backends.cudnn.allow_tf32`, which is on
+unless it is switched off). Explanations are computed as the caller has set it. Proofs compare answers that must not
+differ by more than the rounding of float32, so they run in full precision.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import torch
+
+EPS = {"tf32": 2.0**-10, "bf16": 2.0**-7, "high": 2.0**-10, "medium": 2.0**-10, True: 2.0**-10}
+"""The relative rounding of a factor, by the value of a setting that reduces the precision."""
+
+Setting = tuple[Callable[[Any], None], Any, Any]
+"""How a setting is changed, its value, and the value for full precision."""
+
+_lock = threading.Lock()
+_blocks = 0  # blocks of all threads that compute in full precision now
+_changed: list[Setting] = []
+
+
+@contextmanager
+def full_float32() -> Iterator[bool]:
+    """Compute products of float32 in full precision inside the block, in all threads.
+
+    Yields:
+        Whether the caller has set another precision.
+    """
+    global _blocks  # the settings are the process's
+    with _lock:
+        if not _blocks:
+            _changed[:] = [*_of_products(), *_of_convolutions()]
+            for change, _, full in _changed:
+                change(full)
+        _blocks += 1
+    try:
+        yield bool(_changed)
+    finally:
+        with _lock:
+            _blocks -= 1
+            if not _blocks:
+                for change, value, _ in _changed:
+                    change(value)
+
+
+def float32_eps() -> float:
+    """Return the relative rounding of matrix products of float32 as the caller has set it."""
+    return max((EPS[value] for _, value, _ in _of_products()), default=torch.finfo(torch.float32).eps)
+
+
+def _of_products() -> list[Setting]:
+    """Return the settings that reduce the precision of matrix products.
+
+    The older one comes first, as it changes the newer ones, too (of torch 2.9); torch refuses to read it where they
+    contradict it.
+    """
+    settings: list[Setting] = []
+    with suppress(RuntimeError):
+        settings = [(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision(), "highest")]
+    for backend in (torch.backends.cuda, torch.backends.mkldnn):
+        settings += _setting(getattr(backend, "matmul", None), "fp32_precision", "ieee")
+    return [setting for setting in settings if setting[1] in EPS]
+
+
+def _of_convolutions() -> list[Setting]:
+    """Return the settings that reduce the precision of convolutions and recurrent layers."""
+    settings = _setting(getattr(torch.backends.mkldnn, "conv", None), "fp32_precision", "ieee")
+    if torch.backends.cudnn.is_available():
+        settings += _setting(torch.backends.cudnn, "allow_tf32", False)
+        for operation in ("conv", "rnn"):
+            settings += _setting(getattr(torch.backends.cudnn, operation, None), "fp32_precision", "ieee")
+    return [setting for setting in settings if setting[1] in EPS]
+
+
+def _setting(owner: Any, name: str, full: Any) -> list[Setting]:
+    """Return a setting of torch; [] if it has none that can be read."""
+    with suppress(AttributeError, RuntimeError):
+        return [(partial(setattr, owner, name), getattr(owner, name), full)]
+    return []
