@@ -271,16 +271,26 @@ def make_pairs(
     output.write_text("".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in asked), "utf-8")
 
 
+@app.command("pack")
+def pack_sentences(
+    report: Annotated[Path, typer.Argument(help="grounding.json of `normxlogit evaluate grounding --output`.")],
+    output: Annotated[Path, typer.Option(help="Where the sentences are written.")] = verdicts.MEASURED,
+) -> None:
+    """Keep of a report on sentences what verdicts are fitted to and tested by."""
+    output.write_text(verdicts.pack(json.loads(report.read_text("utf-8"))), "utf-8")
+    write(f"written to {output}\n")
+
+
 @app.command("verdicts")
 def fit_verdicts(
-    report: Annotated[Path, typer.Argument(help="grounding.json of `normxlogit evaluate grounding --output`.")],
+    measured: Annotated[Path, typer.Argument(help="The sentences, as `pack` writes them.")] = verdicts.MEASURED,
     output: Annotated[Path, typer.Option(help="Where the coefficients are written.")] = verdicts.FITTED,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the parts of the training domains.")] = 0,
 ) -> None:
-    """Fit the regressions and thresholds of the verdicts on answers."""
-    state = json.loads(report.read_text("utf-8"))
-    output.write_text(json.dumps(verdicts.fit(verdicts.measured(state), seed), indent=2) + "\n", "utf-8")
-    write(f"written to {output}\n")
+    """Fit the regressions and thresholds of the verdicts on answers, and judge the sentences that were held out."""
+    fitted = verdicts.fit(verdicts.measured_sentences(measured), seed)
+    output.write_text(json.dumps(fitted, indent=2) + "\n", "utf-8")
+    write("\n\n".join(verdicts.tables(verdicts.measured_sentences(measured, fitted))) + f"\n\nwritten to {output}\n")
 
 
 @app.command()

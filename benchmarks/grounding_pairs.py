@@ -174,14 +174,15 @@ def _false(true: str, rest: str, group: Sequence[str], random: np.random.Generat
     if names and candidates:
         match = names[int(random.integers(len(names)))]
         yield "name", true[: match.start()] + candidates[int(random.integers(len(candidates)))] + true[match.end() :]
-    said = len(_OPENING.match(true).group())
+    opening = _OPENING.match(true)
+    said = opening.end() if opening else 0
     if negated := re.search(r" (is|was|are|were|can|could|will|would|has|had|may|must) not (?!only)", true[said:]):
         yield "negation", true[: said + negated.end(1)] + " " + true[said + negated.end() :]
     elif auxiliary := re.search(r" (is|was|are|were|can|could|will|would|may|must) (?!not|also|only)", true[said:]):
         yield "negation", true[: said + auxiliary.end()] + "not " + true[said + auxiliary.end() :]
     for word, opposite in OPPOSED:
-        if match := re.search(rf"\b{word}\b", true):
-            yield "comparison", true[: match.start()] + opposite + true[match.end() :]
+        if compared := re.search(rf"\b{word}\b", true):
+            yield "comparison", true[: compared.start()] + opposite + true[compared.end() :]
             break
     for first, second in pairwise(names):
         between = true[first.end() : second.start()]

@@ -22,13 +22,13 @@ def test_sentences_are_measured_and_judged_by_kind(tmp_path):
     prompted = load_statements([path])
     assert [(p.question, len(p.statements)) for p in prompted] == [("When?", 2), ("What?", 2)] * 2
     measured = measure_statements(tiny.writer(), prompted, tmp_path / "kept")
-    assert [m.true for m in measured] == [True, False] * 4
+    assert [m.statement.true for m in measured] == [True, False] * 4
     assert measure_statements(tiny.writer(), prompted, tmp_path / "kept") == measured
     table = verdict_table(measured)
     kinds = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
     assert kinds == ["true", "name", "number", "all that are false"]
     with pytest.raises(DataError, match="true and false"):
-        verdict_table([m for m in measured if m.true])
+        verdict_table([m for m in measured if m.statement.true])
 
 
 def test_the_auroc_counts_ties_half():

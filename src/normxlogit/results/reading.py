@@ -8,7 +8,7 @@ verdict; both are in `verdicts.json`, which `python -m benchmarks verdicts` fits
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -27,6 +27,9 @@ COVERED = ("coefficient",)
 
 AGREED = ("best word", "best word due to the sources", "best edit", "best edit due to the sources")
 """The features for whether the sources rather say something else."""
+
+WITH_WORD = "coefficient with another word"
+"""The feature for whether the sources say a sentence after the best clear edit that brings a word."""
 
 NO_GAIN = -8.0
 """The gain where there is no edit, in nats."""
@@ -79,6 +82,41 @@ class WordEdit(NamedTuple):
         return self.gain if math.isnan(self.gain_without) else min(self.gain, self.gain - self.gain_without)
 
 
+class Verdict(NamedTuple):
+    """The verdict on a sentence.
+
+    Attributes:
+        covered: The probability that the sources say it, rather than that it is an invention; NaN if unknown.
+        agreed: The probability that the sources do not rather say something else.
+        judgement: What follows.
+    """
+
+    covered: Number
+    agreed: Number
+    judgement: Judgement
+
+
+def verdict_of(features: Mapping[str, float], fitted: Mapping[str, Any] | None = None) -> Verdict:
+    """Return the verdict that follows from the features of a sentence.
+
+    Args:
+        features: The features, by name.
+        fitted: Coefficients and thresholds; None for those of the package.
+    """
+    fitted = fitted or _fitted()
+    covered, agreed = (_probability(fitted[question], features) for question in ("covered", "agreed"))
+    thresholds = fitted["thresholds"]
+    judgement: Judgement = "cannot tell"
+    if covered < thresholds["not in the sources"]:
+        with_word = _probability(fitted["covered"], {**features, COVERED[0]: features[WITH_WORD]})
+        judgement = "contradicts" if with_word >= thresholds["not in the sources"] else "not in the sources"
+    elif agreed < thresholds["contradicts"]:
+        judgement = "contradicts"
+    elif covered >= thresholds["rests"]["covered"] and agreed >= thresholds["rests"]["agreed"]:
+        judgement = "rests"
+    return Verdict(covered, agreed, judgement)
+
+
 class Reading(NamedTuple):
     """What the reader makes of a sentence.
 
@@ -104,57 +142,54 @@ class Reading(NamedTuple):
     def features(self) -> dict[str, float]:
         """The features of the verdict, by name."""
         new_words = [edit for edit in self.edits if edit.kind != "left out"]
+        coefficient = _coefficient(self.nats, self.nats_without)
+        with_word = [self._coefficient_with(edit) for edit in self._clear_words]
 
         def best(values: Sequence[float]) -> float:
             return min(max(values, default=NO_GAIN), LARGEST_GAIN)
 
         return {
-            "coefficient": _coefficient(self.nats, self.nats_without),
+            "coefficient": coefficient,
             "best word": best([edit.gain for edit in new_words]),
             "best word due to the sources": best([edit.due_to_sources for edit in new_words]),
             "best edit": best([edit.gain for edit in self.edits]),
             "best edit due to the sources": best([edit.due_to_sources for edit in self.edits]),
+            WITH_WORD: max(with_word, default=coefficient),
         }
 
     @property
-    def covered(self) -> float:
-        """The probability that the sources say the sentence, rather than that it is an invention; NaN if unknown."""
-        return _probability("covered", self.features)
-
-    @property
-    def agreed(self) -> float:
-        """The probability that the sources do not rather say something else."""
-        return _probability("agreed", self.features)
+    def verdict(self) -> Verdict:
+        """The verdict with its probabilities."""
+        return verdict_of(self.features)
 
     @property
     def judgement(self) -> Judgement:
-        """The verdict."""
-        covered, agreed, thresholds = self.covered, self.agreed, _fitted()["thresholds"]
-        if covered < thresholds["not in the sources"]:
-            return "contradicts" if self._covering else "not in the sources"
-        if agreed < thresholds["contradicts"]:
-            return "contradicts"
-        if covered >= thresholds["rests"]["covered"] and agreed >= thresholds["rests"]["agreed"]:
-            return "rests"
-        return "cannot tell"
+        """The verdict alone."""
+        return self.verdict.judgement
 
     @property
     def rather(self) -> WordEdit | None:
         """The edit that says best what the sources rather say; None without edits."""
-        return self._covering or max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
+        edits: Sequence[WordEdit] = self.edits
+        least = _fitted()["thresholds"]["not in the sources"]
+        if self.verdict.covered < least:  # a word with which they do say the sentence
+            fitted = _fitted()["covered"]
+            covering = [
+                edit
+                for edit in self._clear_words
+                if _probability(fitted, {COVERED[0]: self._coefficient_with(edit)}) >= least
+            ]
+            edits = covering or edits
+        return max(edits, key=lambda edit: edit.due_to_sources, default=None)
 
     @property
-    def _covering(self) -> WordEdit | None:
-        """The best new word with which the sources say a sentence that they do not say as it is; None without one."""
-        least = _fitted()["thresholds"]["not in the sources"]
-        if not self.covered < least:
-            return None
-        clear = [edit for edit in self.edits if edit.kind != "left out" and edit.due_to_sources >= CLEAR]
-        covering = [edit for edit in clear if _probability("covered", self._features_with(edit)) >= least]
-        return max(covering, key=lambda edit: edit.due_to_sources, default=None)
+    def _clear_words(self) -> list[WordEdit]:
+        """The edits that bring a word and clearly gain, whose loss without the sources is known."""
+        known = [edit for edit in self.edits if edit.kind != "left out" and not math.isnan(edit.gain_without)]
+        return [edit for edit in known if edit.due_to_sources >= CLEAR]
 
-    def _features_with(self, edit: WordEdit) -> dict[str, float]:
-        return {"coefficient": _coefficient(self.nats + edit.gain, self.nats_without + edit.gain_without)}
+    def _coefficient_with(self, edit: WordEdit) -> float:
+        return _coefficient(self.nats + edit.gain, self.nats_without + edit.gain_without)
 
     def edit_of(self, word: WordReading) -> WordEdit | None:
         """Return the best edit of one word alone; None if none is clearly gained from the sources."""
@@ -190,8 +225,8 @@ def _coefficient(nats: float, nats_without: float) -> float:
     return max(1 - nats / nats_without, -1.0) if nats_without else math.nan
 
 
-def _probability(question: str, features: dict[str, float]) -> float:
-    fitted = _fitted()[question]
+def _probability(fitted: Mapping[str, Any], features: Mapping[str, float]) -> float:
+    """Return the probability of a fitted regression."""
     values = np.array([features[name] for name in fitted["weights"]])
     logit = fitted["intercept"] + float(values @ np.array(list(fitted["weights"].values())))
     return 1 / (1 + math.exp(-min(max(logit, -500.0), 500.0))) if math.isfinite(logit) else math.nan

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from ...errors import DataError
 from ...explainer import Explainer
 from ...pipeline.citations.cite import ask
 from ...pipeline.citations.reading import SentencesAfterPrompt, prompt_without_sources, sentences_in
-from ...results.reading import Judgement, Reading
+from ...results.reading import Judgement, Reading, Verdict
 from ...results.storage.schema import Number
 from ...results.units.spans import answer_parts
 from ..report import markdown_table
@@ -59,25 +60,16 @@ class MeasuredSentence(NamedTuple):
     """A sentence with what the reader makes of it.
 
     Attributes:
+        statement: The sentence.
         features: The features of the verdict, by name.
-        covered: The probability that the documents say it, rather than that it is an invention.
-        agreed: The probability that they do not rather say something else.
-        judgement: The verdict.
-        rather: What they rather say, and what stands in the sentence there.
+        verdict: What follows from them.
+        rather: What was done in the best edit, and the words that it brings; empty if there is none.
     """
 
-    split: str
-    domain: str
-    origin: str
-    question: str
-    kind: str
-    sentence: str
-    true: bool
+    statement: Statement
     features: Mapping[str, Number]
-    covered: Number
-    agreed: Number
-    judgement: str
-    rather: tuple[str, ...]
+    verdict: Verdict
+    rather: tuple[str, ...] = ()
 
 
 def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
@@ -142,8 +134,7 @@ def measure_statements(
         for statement, reading in zip(prompt.statements, readings, strict=True):
             rather = reading.rather
             edit = () if rather is None else (rather.kind, rather.text)
-            probabilities = reading.covered, reading.agreed
-            measured.append(MeasuredSentence(*statement, reading.features, *probabilities, reading.judgement, edit))
+            measured.append(MeasuredSentence(statement, reading.features, reading.verdict, edit))
     return measured
 
 
@@ -169,19 +160,23 @@ def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
     Args:
         measured: The sentences; those of the split "train" are not judged.
     """
-    judged = [m for m in measured if m.split != "train"]
-    true = [m for m in judged if m.true]
+    judged = [m for m in measured if m.statement.split != "train"]
+    true = [m for m in judged if m.statement.true]
     if not true or len(true) == len(judged):
         raise DataError("needs true and false sentences that are not of the split train")
-    chosen_on = [m for m in measured if m.split == "train" and m.true] or true
+    chosen_on = [m for m in measured if m.statement.split == "train" and m.statement.true] or true
     threshold = float(np.quantile(_values(chosen_on), 1 - KEPT))
-    kinds = sorted({m.kind for m in judged if not m.true})
     rows = [["true", *_row(true, true, threshold)]]
-    for kind in (*kinds, "all that are false"):
-        false = [m for m in judged if not m.true and kind in (m.kind, "all that are false")]
-        rows.append([kind, *_row(false, true, threshold)])
+    false = [m for m in judged if not m.statement.true]
+    for kind, of_kind in groupby(sorted(false, key=_kind), key=_kind):
+        rows += [[kind, *_row(list(of_kind), true, threshold)]]
+    rows.append(["all that are false", *_row(false, true, threshold)])
     columns = ["sentences", "n", "AUROC against the true ones ↑", f"pass where {KEPT:.0%} of true ones are kept"]
     return markdown_table([*columns, *JUDGEMENTS], rows)
+
+
+def _kind(measured: MeasuredSentence) -> str:
+    return measured.statement.kind
 
 
 def _row(of_kind: Sequence[MeasuredSentence], true: Sequence[MeasuredSentence], threshold: float) -> Iterator[str]:
@@ -190,12 +185,12 @@ def _row(of_kind: Sequence[MeasuredSentence], true: Sequence[MeasuredSentence], 
     yield "" if of_kind is true else f"{auroc(_values(true), _values(of_kind)):.2f}"
     yield f"{(_values(of_kind) >= threshold).mean():.2f}"
     for judgement in JUDGEMENTS:
-        yield f"{np.mean([m.judgement == judgement for m in of_kind]):.2f}"
+        yield f"{np.mean([m.verdict.judgement == judgement for m in of_kind]):.2f}"
 
 
 def _values(measured: Sequence[MeasuredSentence]) -> npt.NDArray[np.float64]:
     """Return the logarithm of the probability that each sentence is covered and agreed."""
-    return np.array([math.log(max(m.covered * m.agreed, 1e-300)) for m in measured])
+    return np.array([math.log(max(m.verdict.covered * m.verdict.agreed, 1e-300)) for m in measured])
 
 
 def auroc(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) -> float:
@@ -207,8 +202,14 @@ def auroc(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) 
 def listed(measured: Sequence[MeasuredSentence]) -> str:
     """Return the judged sentences with their verdicts, wrong ones too, as a Markdown table."""
     rows = [
-        ["true" if m.true else m.kind, m.sentence, m.judgement, f"{m.covered:.2f}", f"{m.agreed:.2f}"]
-        for m in measured
-        if m.split != "train"
+        [
+            "true" if statement.true else statement.kind,
+            statement.sentence,
+            verdict.judgement,
+            f"{verdict.covered:.2f}",
+            f"{verdict.agreed:.2f}",
+        ]
+        for statement, _, verdict, _ in measured
+        if statement.split != "train"
     ]
     return markdown_table(["kind", "sentence", "verdict", "in the documents", "nothing else said"], rows)
