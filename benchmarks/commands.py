@@ -290,7 +290,9 @@ def fit_verdicts(
     """Fit the regressions and thresholds of the verdicts on answers, and judge the sentences that were held out."""
     fitted = verdicts.fit(verdicts.measured_sentences(measured), seed)
     output.write_text(json.dumps(fitted, indent=2) + "\n", "utf-8")
-    write("\n\n".join(verdicts.tables(verdicts.measured_sentences(measured, fitted))) + f"\n\nwritten to {output}\n")
+    for heading, table in verdicts.tables(verdicts.measured_sentences(measured, fitted)).items():
+        write(f"## {heading}\n\n{table}\n")
+    write(f"written to {output}\n")
 
 
 @app.command()

@@ -100,12 +100,16 @@ def measured_sentences(path: Path, fitted: Mapping[str, Any] | None = None) -> l
     return [m for sentences in read_lines(path, of_domain, "not measured sentences") for m in sentences]
 
 
-def tables(measured: Sequence[MeasuredSentence]) -> tuple[str, str, str]:
-    """Return how verdicts tell the test sentences apart, those written by hand alone, and the fixed set's verdicts."""
+def tables(measured: Sequence[MeasuredSentence]) -> dict[str, str]:
+    """Return tables under their headings: test sentences told apart, those written by hand alone, the fixed set."""
     pairs = [m for m in measured if m.statement.split != "fixed"]
     by_hand = [m for m in pairs if m.statement.split == "train" or m.statement.origin == "written"]
     fixed = [m for m in measured if m.statement.split == "fixed"]
-    return verdict_table(pairs), verdict_table(by_hand), listed(fixed)
+    return {
+        "Test sentences": verdict_table(pairs),
+        "Written by hand": verdict_table(by_hand),
+        "Fixed set": listed(fixed),
+    }
 
 
 def fit(measured: Sequence[MeasuredSentence], seed: int = 0) -> dict[str, Any]:

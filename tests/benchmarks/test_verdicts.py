@@ -25,7 +25,7 @@ def test_the_command_fits_what_is_in_the_package_and_prints_the_tables_of_the_pa
     assert fitted == packaged
     tables = verdicts.tables(verdicts.measured_sentences(verdicts.MEASURED))
     assert len(tables) == 3
-    for table in tables:
+    for table in tables.values():
         assert table.strip() in result.output
         assert table.strip() in PAGE.read_text("utf-8")
 

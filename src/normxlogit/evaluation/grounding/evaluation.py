@@ -203,8 +203,8 @@ def listed(measured: Sequence[MeasuredSentence]) -> str:
     """Return the judged sentences with their verdicts, wrong ones too, as a Markdown table."""
     rows = [
         [
-            "true" if statement.true else statement.kind,
             statement.sentence,
+            "true" if statement.true else statement.kind,
             verdict.judgement,
             f"{verdict.covered:.2f}",
             f"{verdict.agreed:.2f}",
@@ -212,4 +212,4 @@ def listed(measured: Sequence[MeasuredSentence]) -> str:
         for statement, _, verdict, _ in measured
         if statement.split != "train"
     ]
-    return markdown_table(["kind", "sentence", "verdict", "in the documents", "nothing else said"], rows)
+    return markdown_table(["sentence", "kind", "verdict", "in the documents", "nothing else said"], rows)
