@@ -51,7 +51,7 @@ TRAINED = {
     "data": "benchmarks/grounding_measured.jsonl: the training pairs of benchmarks/grounding_pairs.jsonl, and pairs of "
     "`python -m benchmarks pairs PAIRS --training QNLI/train.jsonl --corpus CORPUS`",
     "features": "measured by `python -m benchmarks.grounding_features --dtype float32` of commit eb5edd83 on a GPU: up "
-    "to 96 edits of a sentence, of which the 8 with the largest gain are taken, as `cite` takes them of 40",
+    "to 96 edits of a sentence, where `cite` measures fewer; the 8 with the largest gain are taken",
     "reader": "SmolLM2-135M-Instruct, SmolLM2-135M-Instruct.Q4_1.gguf",
 }
 """How the coefficients of the package are trained."""

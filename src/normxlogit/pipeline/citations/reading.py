@@ -41,7 +41,7 @@ LESS_LIKELY = 1.0
 COMPLETIONS = 2
 """Most words of the prompt that a proposed token is completed to."""
 
-EDITS = 40
+EDITS = 24
 """Most edits of a sentence that are measured; leaving out each word comes first, then the likeliest proposals."""
 
 EDITS_OF_ANSWER = 600
