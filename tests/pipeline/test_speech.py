@@ -179,7 +179,7 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     file = write_file(tmp_path, (sound() * 3000).astype(np.int16))
     output = tmp_path / "why.json"
     asked = ["transcribe", file, "--model", tmp_path, "--output", output]
-    code, said, err = run(capsys, *asked)
+    code, _, err = run(capsys, *asked)
     assert (code, err) == (0, f"wrote {output}\n")
     result = normxlogit.load(output)
     expected = Explainer(model, processor).generate(file)
