@@ -124,7 +124,7 @@ TEXTS = [
     texts("bytes of another encoding", InputError, "input 1 is bytes that are not UTF-8", ["fine", b"\xff"]),
     texts("a number among them", InputError, "input 1 must be", ["fine", 3]),
     texts("a missing value", InputError, "input 1 must be", ["fine", float("nan")]),
-    texts("a list as a pair", InputError, "not list (a pair is a tuple)", ["fine", ["a", "b"]]),
+    texts("a list as a pair", InputError, "not list (a pair is a tuple", ["fine", ["a", "b"]]),
     texts("half a pair", InputError, "input 1 is a tuple of one string", ["fine", ("only",)]),
     texts("no text in a tuple", InputError, "not an empty tuple", ()),
     texts("pairs in a tuple", InputError, "not a tuple of tuple, tuple", (("a", "b"), ("c", "d"))),

@@ -6,17 +6,34 @@ network is affine, so the contributions of all leaves have the answer as their s
 
 import copy
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.forward import Recording
 
 LOOKED_UP = "vectors looked up"
 HELD = "held values"
+
+
+class LookedUp(TorchFunctionMode):
+    """Makes leaves of the vectors that are looked up in tables."""
+
+    def __init__(self, vectors: list[Tensor]) -> None:
+        super().__init__()
+        self.vectors = vectors
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operation."""
+        found = func(*args, **(kwargs or {}))
+        if func not in (torch.embedding, functional.embedding):
+            return found
+        self.vectors.append(found.detach().requires_grad_())
+        return self.vectors[-1].clone()
 
 
 def contributions_of_leaves(
@@ -36,16 +53,7 @@ def contributions_of_leaves(
             leaves[name] = value.requires_grad_()
     vectors: list[Tensor] = []  # that are looked up, of words, positions and types
 
-    def as_leaf(_: nn.Module, __: Any, found: Tensor) -> Tensor:
-        vectors.append(found.detach().requires_grad_())
-        return vectors[-1].clone()
-
-    with ExitStack() as stack:
-        for module in model.modules():
-            if isinstance(module, nn.Embedding):
-                stack.callback(module.register_forward_hook(as_leaf).remove)
-        stack.enter_context(torch.enable_grad())
-        stack.enter_context(Recording())
+    with torch.enable_grad(), Recording(), LookedUp(vectors):
         answer = answer_of(model(**inputs))
     leaves |= {f"{LOOKED_UP} {number}": found for number, found in enumerate(vectors)}
     held = 0.0

@@ -125,7 +125,10 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
     """
     items = {str(k): v for k, v in (named.items() if isinstance(named, Mapping) else zip(named, named, strict=True))}
     places = {name: item for name, item in items.items() if not isinstance(item, str)}
-    groups = {group.name: group for group in groups_of(a, places)} if places else {}
+    try:
+        groups = {group.name: group for group in groups_of(a, places)} if places else {}
+    except InputError as error:
+        raise InputError(f"verify takes a count, words, spans and boxes to leave out: {error}") from None
     units = []
     for name, item in items.items():
         if isinstance(item, str):
