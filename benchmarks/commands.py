@@ -25,7 +25,7 @@ from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import corpus as corpora
 from . import device as device_costs
-from . import long_conversations, long_prompts, swap_pairs, swaps, verification
+from . import grounding_pairs, long_conversations, long_prompts, verdicts, verification
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import removal as word_removal
@@ -257,32 +257,42 @@ def verification_of_words(
     write(verification.table(sizes, costs, verify))
 
 
-@app.command("swaps")
-def swap_test(
-    model: Annotated[str, typer.Option(help="Name or folder of a language model.")],
-    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
-    data: Annotated[Path | None, typer.Option(help="QNLI's rows, beside the sentences written by hand.")] = None,
-    training: Annotated[Path | None, typer.Option(help="QNLI's rows that thresholds are chosen on.")] = None,
-    corpus_file: Annotated[Path | None, typer.Option("--corpus", help="Sentences, one a line (.gz too).")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most pairs of QNLI, and of the corpus.")] = 90,
-    training_limit: Annotated[int, typer.Option(min=1, help="The same of the training pairs.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of documents and values.")] = 0,
-    output: Annotated[Path | None, typer.Option(help="Folder where finished sentences are kept.")] = None,
+@app.command("pairs")
+def make_pairs(
+    output: Annotated[Path, typer.Argument(help="The file of pairs, JSON lines.")],
+    training: Annotated[Path | None, typer.Option(help="QNLI's rows, of which training pairs are made.")] = None,
+    corpus_file: Annotated[Path | None, typer.Option("--corpus", help="Sentences, for test pairs.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="Most pairs of each.")] = 220,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of documents and edits.")] = 0,
 ) -> None:
-    """Measure how many true sentences the verdict of citations keeps, and how many false ones pass."""
-    with quiet():
-        explainer = _load(model, gguf_file)
-        chosen_on = swap_pairs.pair_sets("train", training, corpus_file, training_limit, seed)
-        held_out = swap_pairs.pair_sets("validation", data, corpus_file, limit, seed)
-        measured = []
-        for sets in (chosen_on, held_out):
-            with progress(len(sets)) as step:
-                measured.append({name: swaps.measure(explainer, pairs, output, step) for name, pairs in sets.items()})
-    for title, outcomes in zip(("Training sentences", "Held-out sentences"), measured, strict=True):
-        every = [outcome for of_set in outcomes.values() for outcome in of_set]
-        write(f"{title}:\n\n{swaps.verdict_table(outcomes)}\n{swaps.kinds_table(every)}\n")
-    fitted, judged = ([outcome for of_set in outcomes.values() for outcome in of_set] for outcomes in measured)
-    write(f"Thresholds of the training sentences, held-out sentences:\n\n{swaps.signals_table(judged, fitted)}")
+    """Make pairs of a true and a false sentence about documents, for `normxlogit evaluate grounding`."""
+    asked = [] if training is None else grounding_pairs.of_qnli(training, count, seed)
+    asked += [] if corpus_file is None else grounding_pairs.of_corpus(corpus_file, count, seed)
+    output.write_text("".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in asked), "utf-8")
+
+
+@app.command("pack")
+def pack_sentences(
+    report: Annotated[Path, typer.Argument(help="grounding.json of `normxlogit evaluate grounding --output`.")],
+    output: Annotated[Path, typer.Option(help="Where the sentences are written.")] = verdicts.MEASURED,
+) -> None:
+    """Keep of a report on sentences what verdicts are fitted to and tested by."""
+    output.write_text(verdicts.pack(json.loads(report.read_text("utf-8"))), "utf-8")
+    write(f"written to {output}\n")
+
+
+@app.command("verdicts")
+def fit_verdicts(
+    measured: Annotated[Path, typer.Argument(help="The sentences, as `pack` writes them.")] = verdicts.MEASURED,
+    output: Annotated[Path, typer.Option(help="Where the coefficients are written.")] = verdicts.FITTED,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the parts of the training domains.")] = 0,
+) -> None:
+    """Fit the regressions and thresholds of the verdicts on answers, and judge the sentences that were held out."""
+    fitted = verdicts.fit(verdicts.measured_sentences(measured), seed)
+    output.write_text(json.dumps(fitted, indent=2) + "\n", "utf-8")
+    for heading, table in verdicts.tables(verdicts.measured_sentences(measured, fitted)).items():
+        write(f"## {heading}\n\n{table}\n")
+    write(f"written to {output}\n")
 
 
 @app.command()

@@ -9,7 +9,7 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.results.citations import LEAST_LOSS, LEAST_SHARE, Support
+from normxlogit.results.citations import LEAST_LOSS, Support
 
 from .pointing_cases import PointingCase
 
@@ -60,14 +60,13 @@ def verdicts_table(answers: Sequence[PicturedAnswer], seed: int = 0) -> str:
     from sklearn.metrics import roc_auc_score
 
     columns = ["by", "AUROC ↑", "rests on its own picture ↑", "rests on another picture ↓"]
-    shares, losses, rests = (
+    losses, rests = (
         np.array([[getattr(support, name) for support in answer] for answer in answers], np.float64)
-        for name in ("share", "loss", "rests")
+        for name in ("loss", "rests")
     )  # (N, 2) each
     lines = []
     for name, values, holds in (
-        ("share and loss, as in the verdict", None, rests),
-        ("the share of the picture alone", shares, shares >= LEAST_SHARE),
+        ("as in the verdict", None, rests),
         ("the nats lost without it alone", losses, losses > LEAST_LOSS),
     ):
         is_own = np.array([1, 0] * len(answers))

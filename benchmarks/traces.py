@@ -7,13 +7,13 @@ the conversation is likelier in the answer than the right one.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from normxlogit.evaluation.grounding.cases import holds
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.explainer import Explainer
@@ -170,13 +170,17 @@ def _calls(results: Mapping[str, str]) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": None, "tool_calls": calls}, *returned] if calls else []
 
 
+def holds(text: str, value: str) -> bool:
+    """Return whether a text holds a number or name, other than inside a longer one."""
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) is not None
+
+
 def read(explainer: Explainer, traces: Sequence[Trace], on_progress: OnProgress | None = None) -> list[Found]:
     """Cite each trace, and compare the first source with the one that holds the fact."""
     results = []
     for _, trace in with_progress("traces", traces, on_progress):
         cited = explainer.cite(messages=trace.messages)
-        swaps = [] if cited.verified is None else cited.verified.swaps
-        right = bool(swaps) and all(swap.margin > 0 for swap in swaps if swap.value in trace.value)
+        right = all(support.judgement != "contradicts" for support in cited.support)
         texts = [cited.text[slice(*span)] for span in cited.spans]
         summed = int(np.argmax(cited.attribution.whole().scores[cited.sources]))
         attributed, verified = (

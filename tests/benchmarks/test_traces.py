@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.traces import KINDS, write_traces
-from normxlogit.evaluation.grounding.cases import holds
+from benchmarks.traces import KINDS, holds, write_traces
 from normxlogit.inputs.documents.conversations import read_conversation
 
 

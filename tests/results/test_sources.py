@@ -8,9 +8,10 @@ import pytest
 import normxlogit
 from normxlogit import DataError, InputError
 from normxlogit.results.citations import Citations
+from normxlogit.results.reading import Reading, WordEdit, WordReading
 from normxlogit.results.storage.schema import plain
 from normxlogit.results.units.spans import MessageSpan
-from normxlogit.results.verification import CITATION_TEST, Removal, Swap, Verification
+from normxlogit.results.verification import CITATION_TEST, Removal, Verification
 from tests.factories import make_generation
 
 PIECES = ("", "The", *" cat: sat:.: A: dog: ran:.:\n\n:Who:?: The: cat:.: It: sat:.".split(":"))  # noqa: SIM905
@@ -141,7 +142,7 @@ def citations():
     return with_test(Citations(attribution=s, question="Who <sat>?"), {1: (4.0, 1.25)})
 
 
-def with_test(cited, losses, *, without=(5.0, 5.0), swaps=()):
+def with_test(cited, losses, *, without=(5.0, 5.0)):
     """Return citations with what each sentence loses without some of the sources, and without all."""
 
     def removal(sources, lost):
@@ -154,7 +155,6 @@ def with_test(cited, losses, *, without=(5.0, 5.0), swaps=()):
         original=removal([], (0.0, 0.0)),
         single=tuple(removal([source], lost) for source, lost in losses.items()),
         together=removal(range(len(cited.sources)), without),
-        swaps=swaps,
     )
     return replace(cited, attribution=replace(cited.attribution, verified=verified))
 
@@ -175,7 +175,6 @@ def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
         replace(c.verified, single=(whole._replace(units=("rest",), tokens=(3,)),)),
         replace(c.verified, together=c.verified.together._replace(values=(1.0,))),
         replace(c.verified, original=whole._replace(values=())),
-        replace(c.verified, swaps=(Swap(2, "sat", 40, 43, "ran", "a.txt:2", -2.5),)),
     ]
     for verified in ({"z": 1.0}, *map(plain, broken)):
         state = c.to_dict()
@@ -194,29 +193,31 @@ def test_a_sentence_that_loses_nothing_without_the_documents_does_not_rest_on_th
     c = with_test(citations(), {}, without=(-0.5, 2.0))
     assert [s.rests for s in c.support] == [False, True]
     assert [s.loss for s in c.support] == [-0.5, 2.0]
-    assert c.support[0].verdict == "does not rest on the documents"
+    assert c.support[0].verdict == "not in the documents"
     assert c.cited[0] == ()
 
 
-def test_a_sentence_whose_value_is_less_likely_than_another_contradicts_its_source():
-    swap = Swap(1, "sat", 40, 43, "ran", "a.txt:2", -2.5)
-    close = Swap(0, "cat", 30, 33, "dog", "a.txt:2", -0.1)
-    c = with_test(citations(), {}, swaps=(swap, close))
-    assert [s.contradiction for s in c.support] == [None, swap]
-    assert c.cited == ((1,), ())
-    assert c.support[1].verdict == 'contradicts a.txt:2: "ran" is likelier than "sat"'
-    assert "contradicts a.txt:2" in str(c)
-    assert "contradicts a.txt:2" in c.to_html()
+def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradicts_its_source():
+    c = citations()
+    first, second = (target.span for target in c.attribution.targets)
+    place = c.text.index("sat", second[0])
+    said = Reading((WordReading(*first, -1.0, -20.0),), ())
+    rather = WordEdit("replaced", place, place + 3, "ran", 20.0, 0.0)
+    words = WordReading(second[0], place, -1.0, -20.0), WordReading(place, place + 3, -19.0, -20.0)
+    c = replace(c, readings=(said, Reading((*words, WordReading(place + 3, second[1], -0.1, -40.0)), (rather,))))
+    assert [s.judgement for s in c.support] == ["rests", "contradicts"]
+    assert c.support[1].verdict == 'contradicts [1][2]: the documents rather say "ran" than "sat"'
+    assert c.marked().strip() == "The cat.[1] It sat."
+    assert [(word.text, word.rather) for word in c.words if word.unsaid] == [("sat", '"ran" than "sat"')]
+    assert "contradicts [1][2]" in str(c)
+    assert "rather say &#34;ran&#34;" in c.to_html()
     assert Citations.from_dict(c.to_dict()) == c
 
 
-def test_what_only_an_unsupported_sentence_would_cite_has_no_number():
+def test_a_sentence_that_gains_nothing_from_the_documents_is_not_in_them():
     c = citations()
-    scores = c.attribution.scores.copy()
-    scores[0, c.attribution.units.kind.index("rest")] = 99
-    c = replace(c, attribution=replace(c.attribution, scores=scores))
-    assert [s.rests for s in c.support] == [False, True]
-    assert c.cited == ((), (1, 0))
-    assert [(x.number, x.name) for x in c.citations()] == [(1, "a.txt:2"), (2, "a.txt:1")]
-    assert c.marked().strip() == "The cat. It sat.[1][2]"
-    assert [s.citations for s in c.support_from(-1)] == [(1,), (1, 2)]
+    spans = [target.span for target in c.attribution.targets]
+    c = replace(c, readings=tuple(Reading((WordReading(*span, -20.0, -20.0),), ()) for span in spans))
+    assert [s.verdict for s in c.support] == ["not in the documents"] * 2
+    assert c.cited == ((), ())
+    assert all(word.unsaid for word in c.words)

@@ -188,7 +188,7 @@ class App:
             new_tokens: Most tokens to generate.
             method: Name with settings; empty for the default.
             answer: An answer that was written elsewhere; empty lets the model answer.
-            verify: Whether sources are left out and values swapped, to test what is cited.
+            verify: Whether sources are left out and words edited, to test what is cited.
 
         Raises:
             NormXLogitError: If something typed does not fit.

@@ -251,7 +251,7 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
             )
             with _options():
                 common = _common_fields(app, models, "cite", 40, generates=True)
-                verify = gr.Checkbox(True, label="Test it: leave sources out, swap values", elem_id="verify")
+                verify = gr.Checkbox(True, label="Test it: leave sources out, edit words", elem_id="verify")
         result = _result(busy("Nothing answered yet."), "cited")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
     _on_click(app, button, app.cite, fields, result, "An answer and its sources")

@@ -167,7 +167,7 @@ def attribute(
             metavar="N",
             rich_help_panel=CONVERSATIONS,
             help="Test the citations, also those of answers: leave out this many of the first sources one by one, then "
-            'all, and swap values; "auto" goes on until the others can no longer come first.',
+            'all, and edit words; "auto" goes on until the others can no longer come first.',
         ),
     ] = None,
     input_format: Annotated[

@@ -11,8 +11,9 @@ from ..errors import DataError, InputError
 from ..inputs.documents.conversations import read_conversation
 from ..inputs.documents.documents import SUFFIXES, decoded, files_in, is_existing_path, names_of_files, read_file
 from ..inputs.media.items import PICTURE_SUFFIXES
+from ..results.units.characters import one_line
 from . import options
-from .console import check_output, deliver_result, format_for, quiet, status
+from .console import check_output, deliver_result, format_for, quiet, status, write
 
 
 def cite(
@@ -57,10 +58,11 @@ def cite(
         str,
         typer.Option(
             metavar="N",
-            help='Leave this many of the first sources out, one by one, and swap values, to test what is cited; "auto" '
+            help='Leave this many of the first sources out, one by one, and edit words, to test the answer; "auto" '
             "goes on until the others can no longer come first, 0 tests nothing.",
         ),
     ] = "auto",
+    verbose: Annotated[bool, typer.Option(help="Print the figures behind the verdicts, too.")] = False,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
 ) -> None:
@@ -106,6 +108,9 @@ def cite(
     deliver_result(
         results_with_notes[0] if len(results_with_notes) == 1 else Attributions(results_with_notes), kind, output
     )
+    if verbose and (output is not None or kind in (None, "text")):
+        for result in results_with_notes:
+            write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in result.support))
 
 
 def _written_answers(answers: list[str], questions: int, typed_documents: bool) -> list[str]:

@@ -197,67 +197,43 @@ def generation(
 @app.command(cls=OnceEach)
 def grounding(
     data: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help='JSON lines with "question", "documents", "supported" (true or false) and optionally "answer" and '
-            '"evidence"; or QNLI\'s rows, each with and without the sentence that answers.'
+            help='JSON lines with "documents", "question" and "pairs" ([kind, true sentence, false sentence]) or '
+            '"sentences" ([kind, sentence]); those with "split": "train" are not judged. May be repeated.'
         ),
-    ] = "",
-    training: Annotated[
-        str | None,
-        typer.Option(help="Other questions, on which the threshold is chosen and logistic regressions are fitted."),
     ] = None,
-    training_limit: options.MostQuestions = 50,
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
+    sentences: Annotated[bool, typer.Option("--sentences", help="List each sentence with its verdict.")] = False,
     trust_remote_code: options.TrustRemoteCode = False,
-    method: options.MethodName = None,
-    limit: options.MostQuestions = 300,
-    samples: Annotated[int, typer.Option(min=0, help="Ablations of ContextCite; 0 leaves it out.")] = 32,
-    ablated: Annotated[
-        int | None, typer.Option(min=1, help="Questions that ContextCite is measured on: the first; by default all.")
-    ] = None,
-    max_new_tokens: options.MaxNewTokens = 16,
-    seed: options.Seed = 0,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     output: options.ReportFolder = None,
 ) -> None:
-    """Measure how well answers that rest on evidence are told from answers without it, and choose the threshold.
+    """Measure how well verdicts tell sentences that rest on documents from false ones, by kind of falsehood.
 
-    Example: normxlogit evaluate grounding --data cases.jsonl --model FOLDER --output out/
+    Example: normxlogit evaluate grounding --data pairs.jsonl --model FOLDER --output out/
     """
     options.required(model, options.NO_LANGUAGE_MODEL)
-    options.required(data, "name a JSONL file of questions with --data")
+    options.required(" ".join(data or []), "name a JSONL file of sentences with --data")
     check_folder(output)
     with quiet():
-        from ..evaluation.grounding.cases import load_cases
-        from ..evaluation.grounding.evaluation import compare_signals, evaluate_grounding, grounding_table
+        from ..evaluation.grounding.evaluation import listed, load_statements, measure_statements, verdict_table
         from ..evaluation.report import report
 
-        cases, texts = load_cases(data, limit, seed)
-        training_cases = [] if training is None else load_cases(training, training_limit, seed)[0]
+        prompted = load_statements(data or [])
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        keywords: dict[str, Any] = {"method": method, "max_new_tokens": max_new_tokens, "seed": seed}
-        keywords["folder"] = None if output is None else output / "cases"
         with progress(1) as on_progress:
-            training_answers = evaluate_grounding(
-                explainer, training_cases, samples=0, on_progress=on_progress, **keywords
-            )
-            # A question has two cases, a supported and an unsupported one.
-            keywords |= {"samples": samples, "ablated": None if ablated is None else 2 * ablated}
-            answers = evaluate_grounding(explainer, cases, texts, on_progress=on_progress, **keywords)
-        comparisons = compare_signals(answers, training_answers, seed)
+            folder = None if output is None else output / "prompts"
+            measured = measure_statements(explainer, prompted, folder, on_progress)
+        table = listed(measured) if sentences else verdict_table(measured)
         metadata = {
-            "data": Path(data).name,
+            "data": ", ".join(Path(path).name for path in data or []),
             "model": explainer._model.name,
-            "cases": len(cases),
-            "answers": len(answers),
+            "sentences": len(measured),
         }
-        if training is not None:
-            metadata |= {"training": Path(training).name, "training answers": len(training_answers)}
-        table = grounding_table(comparisons, answers, training_answers)
-        text = report(metadata, table, output, "grounding", comparisons=dict(comparisons))
+        text = report(metadata, table, output, "grounding", sentences=measured)
     write_report(text)
 
 

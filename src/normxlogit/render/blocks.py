@@ -17,7 +17,7 @@ class Piece(NamedTuple):
         strength: From -1 (against) to 1 (for); 0 has no colour.
         kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "read" (the answer is read there),
             "unknown" (a word that the model does not know), "rest" (no token covers it), "grey" (neither part nor
-            source), "strong" (generated), "unsupported" (a sentence that does not rest on its sources).
+            source), "strong" (generated), "unsupported" (a word that its sources do not say).
         name: Its name in a tooltip.
         number: Its score as it is written.
         details: Further text on it.

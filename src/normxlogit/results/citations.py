@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
 from .attribution import Attribution
 from .base import Record, require
+from .reading import Judgement, Reading, WordEdit
 from .storage.schema import FloatArray, plain
 from .units.characters import markdown_escaped, one_line
 from .units.spans import MessageSpan
 from .units.units import APART
-from .verification import Swap, Verification
+from .verification import Verification
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,16 +26,12 @@ LEAST = 0.2
 MOST = 3
 """Most sources that a sentence cites."""
 
-LEAST_SHARE = 0.18
-"""Least share of the documents in a sentence that rests on them; chosen on training data, see docs/grounding.md."""
-
 LEAST_LOSS = 1.0
-"""A sentence rests on documents, or cites a source, if it loses this many nats without them; where measured."""
+"""A sentence cites a source that was left out if it loses this many nats without it."""
 
 
-Judgement = Literal["rests", "contradicts", "does not rest"]
-"""How a sentence of an answer relates to its sources."""
-
+LEAST_QUOTED = 3
+"""Words of the shortest quotation."""
 
 Origin = Literal["documents", "conversation"]
 """Where the sources of an answer come from."""
@@ -63,16 +59,41 @@ class Source(NamedTuple):
     nats: float | None
 
 
+class AnswerWord(NamedTuple):
+    """A word of an answer, and what its sources say of it.
+
+    Attributes:
+        sentence: The index of its sentence.
+        text: The word.
+        start: Its first character in the text of prompt and answer.
+        end: One past its last.
+        gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
+        rather: What the sources rather say there; empty if no edit of the word is clearly likelier.
+        rather_gain: What the sentence gains from that edit, in nats; 0 without one.
+        unsaid: Whether it is marked: the sources do not say it, and the sentence does not rest on them.
+    """
+
+    sentence: int
+    text: str
+    start: int
+    end: int
+    gain: float
+    rather: str
+    rather_gain: float
+    unsaid: bool
+
+
 class Support(NamedTuple):
     """The support of a sentence of the answer.
 
-    The sum documents + prompt + answer + sink + bias is the explained quantity.
+    The sum documents + prompt + answer + sink + bias is the explained quantity; all are 0 where scores do not add up.
 
     It says what this model used, not what is true: a sentence can rest on a document that is wrong. Of a conversation
     the documents are what was said before the answer, without the question.
 
     Attributes:
         text: The sentence.
+        judgement: The verdict as one word.
         documents: Contribution of the documents.
         prompt: Contribution of the rest of the prompt: question and template, and instructions where they are no
             message of a conversation.
@@ -80,18 +101,19 @@ class Support(NamedTuple):
         sink: Contribution of attention sinks.
         bias: Contribution of no token.
         share: documents / (|documents| + |prompt| + |answer|).
-        citations: Numbers of the cited sources; none if the sentence does not rest on the documents.
-        rests: Whether the share reaches the threshold, and the sentence loses something without the documents, where
-            that was measured.
+        citations: Numbers of the cited sources; none if the sentence is not in the sources.
         loss: The drop of its log-probability without all documents, in nats; None if not measured.
-        contradiction: The value of it in whose place the model would rather have read another one of the documents;
-            None if there is none, or that was not tested.
+        covered: The probability that the sources say it, rather than that it is an invention; None if not measured.
+        agreed: The probability that they do not rather say something else; None if not measured.
+        rather: What the sources rather say, such as '"twelve" than "ten"'; empty if no edit of it is likelier.
+        quoted: Whether it stands in a source word for word.
         messages: The messages that its citations are of, one for each; empty if they are of documents.
         origin: "documents" or "conversation", for the verdict.
         sources: The places of the cited sources among all.
     """
 
     text: str
+    judgement: Judgement
     documents: float
     prompt: float
     answer: float
@@ -99,42 +121,52 @@ class Support(NamedTuple):
     bias: float
     share: float
     citations: tuple[int, ...]
-    rests: bool
     loss: float | None = None
-    contradiction: Swap | None = None
+    covered: float | None = None
+    agreed: float | None = None
+    rather: str = ""
+    quoted: bool = False
     messages: tuple[str, ...] = ()
     origin: Origin = "documents"
     sources: tuple[int, ...] = ()
 
     @property
-    def judgement(self) -> Judgement:
-        """The verdict as one word; a contradiction counts first, also if the sentence rests on the sources."""
-        if self.contradiction is not None:
-            return "contradicts"
-        return "rests" if self.rests else "does not rest"
+    def rests(self) -> bool:
+        """Whether the sentence rests on its sources."""
+        return self.judgement == "rests"
 
     @property
     def verdict(self) -> str:
-        """The verdict as a text: what the sentence contradicts, what it rests on, or that nothing supports it."""
-        if self.contradiction is not None:
-            swap = self.contradiction
-            return f'contradicts {swap.source}: "{swap.other}" is likelier than "{swap.value}"'
-        if not self.rests:
-            return f"does not rest on the {self.origin}"
+        """The verdict as a text."""
         numbers_by_message: dict[str, str] = {}  # "user": "[1][3]"
         for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
             numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
         cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
-        return "rests on " + (cited or f"the {self.origin}")
+        if self.judgement == "rests":
+            return f"rests on {cited or f'the {self.origin}'}" + (", word for word" if self.quoted else "")
+        if self.judgement == "contradicts":
+            says = "documents rather say" if self.origin == "documents" else "conversation rather says"
+            said = f": the {says} {self.rather}" if self.rather else ""
+            return f"contradicts {cited or f'the {self.origin}'}{said}"
+        if self.judgement == "not in the sources":
+            return f"not in the {self.origin}"
+        return self.judgement + (f"; compare {cited}" if cited else "")
 
     @property
     def reason(self) -> str:
-        """The shares or losses behind the verdict, as a text."""
-        total = abs(self.documents) + abs(self.prompt) + abs(self.answer) or 1.0
-        sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
-        name = self.origin
-        shares = f"{name} {sources:.0%}, question and template {prompt:.0%}, its earlier words {answer:.0%}"
-        return shares if self.loss is None else f"{shares}; {-self.loss:+.1f} nats without the {name}"
+        """The figures behind the verdict, as a text."""
+        total = abs(self.documents) + abs(self.prompt) + abs(self.answer)
+        figures = []
+        if self.covered is not None and self.agreed is not None:
+            figures.append(f"in the {self.origin} {self.covered:.0%}, nothing else said {self.agreed:.0%}")
+        if total:
+            sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
+            figures.append(
+                f"shares: {self.origin} {sources:.0%}, question and template {prompt:.0%}, earlier words {answer:.0%}"
+            )
+        if self.loss is not None:
+            figures.append(f"{-self.loss:+.1f} nats without the {self.origin}")
+        return "; ".join(figures)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -147,10 +179,9 @@ class Citations(Record):
             prompt and the answer's earlier words, its targets the answer's sentences.
         messages: The messages of the conversation before the answer, in its order; empty if the sources are of
             documents.
-        value_scores: float32, (K, S): what each source contributes to the values (numbers, names and the like) of each
-            sentence that the question does not hold, less what it contributes to the other values of the sources in
-            their place; NaN for a sentence without such values. None if no sentence has them, or the method has no
-            such scores.
+        weighted_scores: float32, (K, S): what each source contributes to the tokens of each sentence, each weighted by
+            what its log-probability gains from all sources. None if the method has no such scores.
+        readings: What the reader makes of each sentence; empty if that was not measured.
     """
 
     kind: ClassVar = "citations"
@@ -159,7 +190,8 @@ class Citations(Record):
     question: str
     attribution: Attribution
     messages: tuple[MessageSpan, ...] = ()
-    value_scores: FloatArray | None = None
+    weighted_scores: FloatArray | None = None
+    readings: tuple[Reading, ...] = ()
 
     @property
     def scored(self) -> Attribution:
@@ -232,22 +264,56 @@ class Citations(Record):
 
     @property
     def evidence(self) -> Attribution:
-        """The scores that rank the sources: the mean of their scores in `attribution` and of their value scores.
+        """The scores that rank the sources: of a sentence's tokens by weight, if they were, else of its tokens alike.
 
-        The value scores of a sentence are scaled first. Each positive one is divided by the sum of magnitudes over the
-        sources, and multiplied by the sum of the sources' positive scores in `attribution`. A sentence without values
-        keeps its scores in `attribution`.
+        A sentence none of whose tokens gains from the sources keeps its scores in `attribution`.
         """
-        a, sources = self.attribution, self.sources
-        if self.value_scores is None:
-            return a
-        scores = a.scores.astype(np.float64)  # (K, U)
-        for k, valued in enumerate(self.value_scores.astype(np.float64)):
-            size = float(np.abs(valued).sum())  # NaN without values
-            if size > 0:
-                favour = float(np.maximum(scores[k, sources], 0).sum())
-                scores[k, sources] = (scores[k, sources] + np.maximum(valued, 0) * (favour / size)) / 2
-        return replace(a, scores=scores.astype(np.float32), bias=None, sink=None)
+        if self.weighted_scores is None:
+            return self.attribution
+        scores = self.attribution.scores.copy()  # (K, U)
+        for row, weighted in zip(scores, self.weighted_scores, strict=True):
+            if weighted.any():
+                row[self.sources] = weighted
+        return replace(self.attribution, scores=scores, bias=None, sink=None)
+
+    @property
+    def quotations(self) -> dict[int, int]:
+        """The sentences that stand in the sources word for word: the source of each."""
+        texts = {_quotable(self.text[start:end]): i for i, (start, end) in reversed(list(enumerate(self.spans)))}
+        texts.pop("", None)
+        quoted = {k: texts.get(_quotable(sentence)) for k, sentence in enumerate(self.sentences)}
+        return {k: source for k, source in quoted.items() if source is not None}
+
+    @property
+    def words(self) -> list[AnswerWord]:
+        """The words of the answer with what the sources say of each, a table of columns; empty if not measured."""
+        words, quoted = [], self.quotations
+        for k, reading in enumerate(self.readings):
+            for word in reading.words:
+                edit, text = reading.edit_of(word), self.text[word.start : word.end]
+                words.append(
+                    AnswerWord(
+                        k,
+                        text,
+                        word.start,
+                        word.end,
+                        word.nats - word.nats_without,
+                        "" if edit is None else self._after(edit),
+                        0.0 if edit is None else edit.gain,
+                        k not in quoted and any(map(str.isalnum, text)) and reading.unsaid(word),
+                    )
+                )
+        return words
+
+    def _after(self, edit: WordEdit) -> str:
+        """Return what the sources rather say, as a text."""
+        before, after = self.text[edit.start : edit.end].strip(), edit.text.strip()
+        if edit.kind == "left out":
+            return f'nothing in place of "{before}"'
+        if edit.kind == "inserted":
+            following = self.text[edit.end :].split(maxsplit=1)
+            return f'"{after} {following[0]}" than "{following[0]}"' if following else f'"{after}"'
+        return f'"{after}" than "{before}"'
 
     @property
     def shares(self) -> FloatArray:
@@ -310,7 +376,7 @@ class Citations(Record):
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
-        support = self._support_with(LEAST_SHARE)
+        support = self.support
         numbers = {  # of the citations, by source
             source: number
             for sentence in support
@@ -329,70 +395,60 @@ class Citations(Record):
         """The sources of each sentence: the strongest, and others with at min_loss a fifth of its loss or share.
 
         Sources that were left out come first, by what the sentence loses without them; those without which it loses
-        nothing are not cited. A sentence that does not rest on the documents, or contradicts them, cites none.
+        nothing are not cited. A sentence that is not in the documents cites none.
         """
-        return tuple(sentence.sources for sentence in self._support_with(LEAST_SHARE))
+        return tuple(sentence.sources for sentence in self.support)
 
-    def _support_with(self, threshold: float) -> tuple[Support, ...]:
-        """Return the support of each sentence.
-
-        Args:
-            threshold: Least share of the documents in a sentence that rests on them; all do where there are no shares.
-        """
-        a, documents_of = self.attribution, self.documents
+    @property
+    def support(self) -> tuple[Support, ...]:
+        """The support of each sentence of the answer; see docs/grounding.md for the verdicts."""
+        a, documents_of, quotations = self.attribution, self.documents, self.quotations
         bias, sink = (np.zeros(len(a.targets)) if values is None else values for values in (a.bias, a.sink))
         kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
         without_all, support = self.sentence_losses.tolist(), []
         numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
-            scores = a.scores[k].astype(np.float64)  # (U,)
+            scores = a.scores[k].astype(np.float64) * (a.bias is not None)  # (U,)
             documents, prompt, answer = (float(scores[kinds == kind].sum()) for kind in ("source", *APART))
-            share = documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0)
             loss = None if math.isnan(without_all[k]) else without_all[k]
-            contradiction = None if self.verified is None else self.verified.contradiction(k)
-            rests = (a.bias is None or share >= threshold) and (loss is None or loss > LEAST_LOSS)
-            cited = _cited_sources(shares, losses) if rests and contradiction is None else ()
-            messages = tuple(documents_of[i] for i in cited) if self.messages else ()
-            citations = tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited)
+            reading = self.readings[k] if self.readings and k not in quotations else None
+            judgement = self._judgement(reading, loss, quoted=k in quotations)
+            cited = () if judgement == "not in the sources" else _cited_sources(shares, losses)
+            if k in quotations:
+                cited = (quotations[k],)
+            rather = None if reading is None else reading.rather
             support.append(
                 Support(
                     text=self.sentences[k],
+                    judgement=judgement,
                     documents=documents,
                     prompt=prompt,
                     answer=answer,
                     sink=float(sink[k]),
                     bias=float(bias[k]),
-                    share=share,
-                    citations=citations,
-                    rests=rests,
+                    share=documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0),
+                    citations=tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited),
                     loss=loss,
-                    contradiction=contradiction,
-                    messages=messages,
+                    covered=None if reading is None else reading.verdict.covered,
+                    agreed=None if reading is None else reading.verdict.agreed,
+                    rather="" if rather is None or rather.due_to_sources <= 0 else self._after(rather),
+                    quoted=k in quotations,
+                    messages=tuple(documents_of[i] for i in cited) if self.messages else (),
                     origin=self.origin,
                     sources=cited,
                 )
             )
         return tuple(support)
 
-    @property
-    def support(self) -> tuple[Support, ...]:
-        """The support of each sentence of the answer, judged by the thresholds of docs/grounding.md."""
-        return self.support_from(LEAST_SHARE)
-
-    def support_from(self, share: float) -> tuple[Support, ...]:
-        """Return the support of each sentence of the answer, judged by another threshold.
-
-        Args:
-            share: Least share of the documents in a sentence that rests on them, from 0 to 1; `normxlogit evaluate
-                grounding` chooses it for a model. Citations are numbered among the sentences that reach it.
-
-        Raises:
-            InputError: If the scores of the method do not add up, so that there is no share.
-        """
-        if self.attribution.bias is None:
-            method = self.attribution.method
-            raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {method}'s")
-        return self._support_with(share)
+    def _judgement(self, reading: Reading | None, loss: float | None, *, quoted: bool) -> Judgement:
+        """Return the verdict on a sentence: of pictures and sounds, which have no reading, by its loss without them."""
+        if quoted:
+            return "rests"
+        if reading is not None:
+            return reading.judgement
+        if loss is None:
+            return "not tested"
+        return "rests" if loss > LEAST_LOSS else "not in the sources"
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
@@ -405,8 +461,9 @@ class Citations(Record):
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
-        """The numbers that each sentence cites; none if it does not rest on the documents."""
-        return [sentence.citations for sentence in self._support_with(LEAST_SHARE)]
+        """The numbers behind each sentence: of its citations if it rests on the documents, or was not tested."""
+        marked = ("rests", "not tested")
+        return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]
 
     def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
         """Return the answer with marks after each sentence; `format_text` formats each piece of text."""
@@ -426,18 +483,20 @@ class Citations(Record):
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
         require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
         require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
-        fits = self.value_scores is None or self.value_scores.shape == (len(a.targets), len(sources))
-        require(fits, "value_scores: not one for each sentence and source")
+        fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(sources))
+        require(fits, "weighted_scores: not one for each sentence and source")
+        require(len(self.readings) in (0, len(a.targets)), "readings: not one for each sentence")
+        for reading in self.readings:
+            spans = [(word.start, word.end) for word in reading.words] + [(e.start, e.end) for e in reading.edits]
+            inside = all(start <= end <= len(self.text) for start, end in spans)
+            require(inside, "readings: a word outside the text")
+            require(bool(reading.words), "readings: a sentence without words")
         if tested is not None:
             for removal in (tested.original, *tested.single, tested.together):
                 require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
             for removal in tested.single:
                 fits = len(removal.tokens) == 1 and removal.tokens[0] in sources
                 require(fits, "verified: a removal of no source")
-            for swap in tested.swaps:
-                fits = swap.sentence < len(a.targets) and swap.source in self.names
-                require(fits, "verified: a swap of no sentence or source")
-                require(swap.start <= swap.end <= len(self.text), "verified: a swap outside the text")
         place, limit = 0, len(self.text) - len(self.answer)
         for message in self.messages:
             is_shown = message.role in ("picture", "sound")  # its placeholder may have no characters that are known
@@ -452,12 +511,11 @@ class Citations(Record):
         """Return everything as plain Python values, with derived values such as the verdicts first.
 
         Before the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
-        citations and its "support" (shares, whether it rests on the documents, what it loses without them, and the
-        verdict), null where scores do not add up; and "citations", each with its number, document, span of characters
+        citations and its "support" (verdict, probabilities, shares, what it loses without the documents); and
+        "citations", each with its number, document, span of characters
         in "text", share and nats.
         """
-        add_up = self.attribution.bias is not None
-        support = [_support_state(sentence) for sentence in self.support] if add_up else [None] * len(self.sentences)
+        support = [_support_state(sentence) for sentence in self.support]
         fields = super().to_dict()
         read_first = {
             "kind": fields["kind"],
@@ -509,4 +567,10 @@ def _cited_sources(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
 def _support_state(support: Support) -> dict[str, Any]:
     apart = ("text", "citations", "sources", "origin")
     state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
-    return {**state, "verdict": support.verdict}
+    return {**state, "rests": support.rests, "verdict": support.verdict}
+
+
+def _quotable(text: str) -> str:
+    """Return a sentence without its case, its white space and the mark that ends it; empty if it is too short."""
+    words = text.casefold().split()
+    return " ".join(words).rstrip(".!?") if len(words) >= LEAST_QUOTED else ""

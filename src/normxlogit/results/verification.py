@@ -1,4 +1,4 @@
-"""Verification of explanations: the model's answers without parts of its input, or with other values."""
+"""Verification of explanations: the model's answers without parts of its input."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +16,6 @@ RemovedUnit = Literal["word", "token", "sentence", "paragraph", "message", "sour
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 """How a part is removed."""
-
-
-CLOSE = 0.25
-"""Two values count as equally likely within this many nats; chosen on 60 sentences, see docs/grounding.md."""
 
 
 CITATION_TEST: Mapping[str, Any] = {
@@ -52,29 +48,6 @@ class Removal(NamedTuple):
     values: tuple[Number, ...] = ()
 
 
-class Swap(NamedTuple):
-    """A value of an answer, and the most likely other value of the documents in its place.
-
-    Attributes:
-        sentence: Which sentence of the answer it is in.
-        value: The value.
-        start: Its first character in the text.
-        end: One past its last.
-        other: The likeliest other value of its kind.
-        source: The name of the first source that holds the other value.
-        margin: Log-probability of the sentence, with the value as it is or as the documents write it, whichever is
-            likelier, less that with the other value, in nats; below 0 the model would rather have read the other.
-    """
-
-    sentence: Index
-    value: str
-    start: Index
-    end: Index
-    other: str
-    source: str
-    margin: Number
-
-
 @dataclass(frozen=True)
 class Verification:
     """The answers of the model without some units: one at a time, and together.
@@ -96,7 +69,6 @@ class Verification:
         control: The answer without as many other units as `smallest` has (or `together`, without one), drawn at
             random; None if there are no others.
         named: Whether the caller named the n units; otherwise they are those of the highest scores.
-        swaps: The values of a cited answer that have another of their kind in the documents.
     """
 
     target: str
@@ -109,7 +81,6 @@ class Verification:
     smallest: Removal | None = None
     control: Removal | None = None
     named: bool = False
-    swaps: tuple[Swap, ...] = ()
 
     def without(self, token: int) -> Removal | None:
         """Return the removal of the unit that holds a token; None if it was not removed by itself."""
@@ -119,11 +90,6 @@ class Verification:
         """Return the drop of the measured quantity without the unit that holds a token; None if it was not removed."""
         removal = self.without(token)
         return None if removal is None else self.original.value - removal.value
-
-    def contradiction(self, sentence: int) -> Swap | None:
-        """Return the swap of the sentence's most contradicted value; None if the documents contradict none."""
-        negative = [swap for swap in self.swaps if swap.sentence == sentence and swap.margin < -CLOSE]
-        return min(negative, key=lambda swap: swap.margin, default=None)
 
     def text_row(self) -> dict[str, Any]:
         """Return the cells for a table of texts: the removed units, the answer without them, and the control."""

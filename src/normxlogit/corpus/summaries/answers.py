@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ...errors import DataError
-from ...results.citations import LEAST_LOSS, LEAST_SHARE
+from ...results.citations import LEAST_LOSS
 from ...results.storage.schema import plain
 from ...results.units.units import APART
 from .run_tables import RunTables
@@ -20,7 +19,7 @@ class MeasuredUse(NamedTuple):
     Attributes:
         left_out: Answers for which one of its sources or more were left out.
         used: Of these, answers with a sentence that loses more than `LEAST_LOSS` nats without one of them.
-        contradicted: Answers with a sentence that contradicts a value of it.
+        contradicted: Answers with a sentence that contradicts it.
         loss: The most that a sentence loses without one of its sources, in nats, the mean over these answers; None
             where none was left out.
     """
@@ -52,18 +51,16 @@ class Contradiction(NamedTuple):
 
     Attributes:
         id: The id of its row.
-        value: The value that it has.
-        other: The value that the reader would rather have read.
-        source: The name of the first source that has the other value.
-        margin: Log-probability of the sentence less that with the other value, in nats.
+        rather: What the sources rather say.
+        source: The name of the source that it contradicts; empty if it cites none.
+        gain: What the sentence's log-probability gains from saying that, in nats.
         text: The sentence; the whole answer where texts were not kept.
     """
 
     id: str
-    value: str
-    other: str
+    rather: str
     source: str
-    margin: float
+    gain: float
     text: str
 
 
@@ -78,12 +75,12 @@ class Verdicts:
         rows: Answers with a result.
         errors: Rows without one.
         complete: Whether the run was finished, so that these are all rows.
-        verify: How many sources of each answer were left out, or "auto"; None if verdicts follow from shares alone.
-        threshold: The share of the sources from which on a sentence rests on them.
+        verify: How many sources of each answer were left out, or "auto"; None if nothing was tested.
         sentences: Sentences of the answers.
         resting: Sentences that rest on the sources.
         contradicting: Sentences that contradict them; None if that was not measured.
-        unsupported: Sentences that do not rest on the sources.
+        unsupported: Sentences that are not in the sources.
+        undecided: Sentences of which that cannot be told, or that were not tested.
         worst: Answers with the most unsupported sentences.
         contradictions: Sentences that contradict their sources, the clearest first; empty if that was not measured.
     """
@@ -95,11 +92,11 @@ class Verdicts:
     errors: int
     complete: bool
     verify: int | Literal["auto"] | None
-    threshold: float
     sentences: int
     resting: int
     contradicting: int | None
     unsupported: int
+    undecided: int
     worst: list[UnsupportedAnswer]
     contradictions: list[Contradiction]
 
@@ -115,13 +112,7 @@ def is_tested(run: RunTables) -> bool:
 
 
 def read_verdicts(run: RunTables, top: int) -> dict[str, Any]:
-    """Return the fields of `Verdicts` for a run.
-
-    Raises:
-        DataError: If the scores of its method do not add up, so that there are no shares.
-    """
-    if run.ask("SELECT count(*) FROM shards WHERE bias IS NULL")[0][0]:
-        raise DataError(f"{run.folder.location}: support needs scores that add up, such as frozen-gradient's")
+    """Return the fields of `Verdicts` for a run."""
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
     ((rows, model, method),) = run.ask("SELECT count(*), any_value(model), any_value(method) FROM shards")
     tested = is_tested(run)
@@ -133,11 +124,11 @@ def read_verdicts(run: RunTables, top: int) -> dict[str, Any]:
         "errors": sum(shard.errors for shard in run.written.values()),
         "complete": run.manifest.complete and run.manifest.written.keys() <= run.written.keys(),
         "verify": run.manifest.settings["verify"] if tested else None,
-        "threshold": LEAST_SHARE,
         "sentences": sum(counts.values()),
         "resting": counts.get("rests", 0),
         "contradicting": counts.get("contradicts", 0) if tested else None,
-        "unsupported": counts.get("does not rest", 0),
+        "unsupported": counts.get("not in the sources", 0),
+        "undecided": counts.get("cannot tell", 0) + counts.get("not tested", 0),
         "worst": _worst(run, top),
         "contradictions": _contradictions(run, top) if tested else [],
     }
@@ -147,7 +138,7 @@ def contradicted_documents(run: RunTables) -> str:
     """Return a DuckDB expression for the documents or messages that an answer contradicts; empty if untested."""
     if not is_tested(run):
         return "[]::VARCHAR[]"
-    return "list_transform(sentence_contradictions, lambda swap: swap.document)"
+    return "list_transform(sentence_contradictions, lambda found: found.document)"
 
 
 def measured_uses(run: RunTables) -> str:
@@ -168,7 +159,8 @@ def _worst(run: RunTables, top: int) -> list[UnsupportedAnswer]:
     rows = run.ask(
         """
         SELECT id, len(sentence_verdicts),
-               len(list_filter(sentence_verdicts, lambda verdict: verdict = 'does not rest')) AS missing, completion
+               len(list_filter(sentence_verdicts, lambda verdict: verdict = 'not in the sources')) AS missing,
+               completion
         FROM shards WHERE missing > 0 ORDER BY missing DESC, row LIMIT ?
         """,
         top,
@@ -182,10 +174,10 @@ def _contradictions(run: RunTables, top: int) -> list[Contradiction]:
     rows = run.ask(
         f"""
         WITH flat AS (
-            SELECT row, id, unnest(sentence_contradictions) AS swap, {text} AS text FROM shards
+            SELECT row, id, unnest(sentence_contradictions) AS found, {text} AS text FROM shards
         )
-        SELECT id, swap.value, swap.other, swap.source, swap.margin, text
-        FROM flat WHERE swap IS NOT NULL ORDER BY swap.margin, row LIMIT ?
+        SELECT id, found.rather, found.source, found.gain, text
+        FROM flat WHERE found IS NOT NULL ORDER BY found.gain DESC, row LIMIT ?
         """,  # noqa: S608  # a column's name
         top,
     )

@@ -212,7 +212,8 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
     verdicts = {
         f"rest on the {use.sources}": summary.resting,
         "contradict a source": summary.contradicting,
-        f"do not rest on the {use.sources}": summary.unsupported,
+        f"are not in the {use.sources}": summary.unsupported,
+        "cannot be told" if summary.verify is not None else "were not tested": summary.undecided,
     }
     facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
     facts += [
@@ -221,10 +222,7 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
         if count is not None
     ]
     facts += [*use.unused, ("method", summary.method), ("model", model_text(summary.model))]
-    is_tested = summary.verify is not None
-    tested = f", if it loses {LEAST_LOSS:g} nat without the {use.sources}" if is_tested else ""
-    notes = [f"a sentence rests on the {use.sources} from a share of {summary.threshold:.0%} on{tested}"]
-    notes += [] if is_tested else ["nothing was left out to test it: attribute with --verify auto"]
+    notes = [] if summary.verify is not None else ["nothing was left out to test it: attribute with --verify auto"]
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
     sections = [*use.sections, *_flawed_answers(summary, use.sources)]
@@ -235,17 +233,15 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
 
 
 def _flawed_answers(summary: AnswerSummary | ConversationSummary, sources: str) -> list[Section]:
-    """Return tables of sentences that contradict their sources, and of answers that do not rest on them.
+    """Return tables of sentences that contradict their sources, and of answers with sentences that are not in them.
 
     Args:
         summary: The summary.
         sources: What the answers were given: "documents" or "conversation".
     """
-    contradictions = [
-        Line([c.id, f"{-c.margin:.1f}", c.value, c.other, c.source, c.text.strip()]) for c in summary.contradictions
-    ]
+    contradictions = [Line([c.id, f"{c.gain:.1f}", c.rather, c.source, c.text.strip()]) for c in summary.contradictions]
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
-    contradiction_columns = ["id", "by nats", "it has", "likelier", "source", "text"]
+    contradiction_columns = ["id", "by nats", "rather said", "source", "text"]
     sections = [
         Section(
             "Sentences that contradict a source",
@@ -254,7 +250,7 @@ def _flawed_answers(summary: AnswerSummary | ConversationSummary, sources: str) 
             texts=contradiction_columns[2:],
         ),
         Section(
-            f"Answers with sentences that do not rest on the {sources}",
+            f"Answers with sentences that are not in the {sources}",
             ["id", "sentences", "answer"],
             worst,
             texts=["answer"],

@@ -1,315 +1,215 @@
-"""Comparison of signals of grounding on questions with and without the evidence."""
+"""How well the verdicts on sentences about documents tell true sentences from false ones, by kind of falsehood."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import DataError
 from ...explainer import Explainer
-from ...methods import Method
-from ...methods.defaults import named_or_default
+from ...pipeline.citations.cite import ask
+from ...pipeline.citations.reading import SentencesAfterPrompt, prompt_without_sources, sentences_in
+from ...results.reading import Judgement, Reading, Verdict
+from ...results.storage.schema import Number
+from ...results.units.spans import answer_parts
 from ..report import markdown_table
 from ..runs import OnProgress, ResultCache, with_progress
-from ..statistics import Interval, bootstrap_interval, interval_text
-from .cases import Case, answers_from_evidence, swap_evidence
-from .signals import LENS, PASSES, SHARE, Figures, SignalReader
+from .questions import read_lines
 
-Array = npt.NDArray[np.float64]
+KEPT = 0.9
+"""Share of the true sentences that the threshold of the table keeps."""
 
-Evidence = Literal["there", "missing", "swapped"]
-
-REGRESSION = "logistic regression of the signals"
+JUDGEMENTS: tuple[Judgement, ...] = ("rests", "cannot tell", "contradicts", "not in the sources")
 
 
-@dataclass(frozen=True)
-class MeasuredAnswer:
-    """An answer with its signals.
+class Statement(NamedTuple):
+    """A sentence about documents.
 
     Attributes:
-        case: The question with its documents.
-        evidence: Whether they hold the evidence, lack it, or have other numbers or names in it.
+        split: "train" for the sentences that verdicts are fitted to; others are judged.
+        domain: What the documents are about.
+        origin: Where the sentence comes from: "written" by hand, or a data set.
+        kind: What is false; of a true sentence what is false in the other one of its pair.
+        true: Whether the documents say it.
     """
 
-    case: Case
-    evidence: Evidence
-    figures: Figures
+    split: str
+    domain: str
+    origin: str
+    question: str
+    kind: str
+    sentence: str
+    true: bool
 
-    @property
-    def right(self) -> bool:
-        """Whether the answer repeats a word or number that only the evidence has."""
-        return self.evidence == "there" and answers_from_evidence(self.case, self.figures.answer)
+
+class Prompted(NamedTuple):
+    """Sentences about the same documents, as answers to the same question."""
+
+    question: str
+    documents: Mapping[str, str]
+    system: str | None
+    statements: tuple[Statement, ...]
 
 
-class SignalQuality(NamedTuple):
-    """How well a signal separates answers with evidence from answers without it.
+class MeasuredSentence(NamedTuple):
+    """A sentence with what the reader makes of it.
 
     Attributes:
-        name: The name of the signal.
-        auroc: Area under the ROC curve, with its 95% bootstrap interval.
-        precision: Average precision, with its interval.
-        lead: The AUROC of the documents' share on the same answers less this one, with its interval.
-        passes: Its cost in forward passes; a backward pass counts as two.
-        answers: Answers with evidence, and without it.
+        statement: The sentence.
+        features: The features of the verdict, by name.
+        verdict: What follows from them.
+        rather: What was done in the best edit, and the words that it brings; empty if there is none.
     """
 
-    name: str
-    auroc: Interval
-    precision: Interval
-    lead: Interval
-    passes: float
-    answers: tuple[int, int]
+    statement: Statement
+    features: Mapping[str, Number]
+    verdict: Verdict
+    rather: tuple[str, ...] = ()
 
 
-class SignalComparison(NamedTuple):
-    """The signals on some of the answers.
+def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
+    """Read sentences about documents from JSON lines.
 
-    Attributes:
-        signals: The signals, best first.
+    Args:
+        paths: Files whose lines have "documents", "question" and either "pairs" ([kind, true sentence, false sentence],
+            with another question as a fourth) or "sentences" ([kind, sentence], the kind "true" of true ones); and, if
+            known, "split", "domain", "origin" and "system".
+
+    Raises:
+        DataError: If a file cannot be read; names file and line.
     """
+    prompted: list[Prompted] = []
+    for path in paths:
+        for rows in read_lines(path, partial(_from_line, Path(path).stem), "not sentences about documents"):
+            prompted += rows
+    if not prompted:
+        raise DataError("the files hold no sentences")
+    return prompted
 
-    title: str
-    signals: list[SignalQuality]
+
+def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
+    split, domain = str(row.get("split", "test")), str(row.get("domain", name))
+    origin = str(row.get("origin", "written"))
+    by_question: dict[str, list[Statement]] = {}
+    for kind, true, false, *question in row.get("pairs", ()):
+        asked = str(question[0] if question else row["question"])
+        for sentence in (true, false):
+            statement = Statement(split, domain, origin, asked, str(kind), str(sentence), sentence is true)
+            by_question.setdefault(asked, []).append(statement)
+    for kind, sentence in row.get("sentences", ()):
+        asked = str(row["question"])
+        statement = Statement(split, domain, origin, asked, str(kind), str(sentence), kind == "true")
+        by_question.setdefault(asked, []).append(statement)
+    documents = {str(key): str(text) for key, text in row["documents"].items()}
+    return [
+        Prompted(question, documents, row.get("system"), tuple(statements))
+        for question, statements in by_question.items()
+    ]
 
 
-def evaluate_grounding(
+def measure_statements(
     explainer: Explainer,
-    cases: Sequence[Case],
-    texts: Sequence[str] = (),
-    *,
-    method: str | Method | None = None,
-    samples: int = 32,
-    ablated: int | None = None,
-    max_new_tokens: int = 16,
-    seed: int = 0,
+    prompted: Sequence[Prompted],
     folder: Path | None = None,
     on_progress: OnProgress | None = None,
-) -> list[MeasuredAnswer]:
-    """Measure the signals of answers whose documents hold the evidence, lack it, or have it swapped.
+) -> list[MeasuredSentence]:
+    """Measure what the reader makes of each sentence.
 
     Args:
         explainer: The explainer of a causal language model.
-        cases: Questions with documents.
-        texts: Where the numbers and names of swapped evidence are drawn from.
-        method: A method whose scores add up; `frozen-gradient` by default.
-        samples: Ablations of ContextCite; 0 leaves it out.
-        ablated: On how many of the first cases; None for all.
-        max_new_tokens: Most tokens of an answer that the model generates.
-        seed: Draws the numbers and names.
+        prompted: The sentences.
         folder: Keeps what was measured, so that a stopped run continues.
-        on_progress: Called with the name of the work, the finished cases and all cases.
-
-    Returns:
-        The answers in the order of the cases, each followed by that of its swapped evidence; none for a case that the
-        model gives no answer to.
-
-    Raises:
-        InputError: If the scores of the method do not add up.
+        on_progress: Called with the name of the work, the finished prompts and all prompts.
     """
+    cache = ResultCache[tuple[Reading, ...]](folder, explainer._language_model, [], tuple[Reading, ...])
+    measured: list[MeasuredSentence] = []
+    for _, prompt in with_progress("prompts", prompted, on_progress):
+        request = (prompt.question, dict(prompt.documents), prompt.system, [s.sentence for s in prompt.statements])
+        readings = cache.cached(partial(_read, explainer, prompt), "prompt", *request)
+        for statement, reading in zip(prompt.statements, readings, strict=True):
+            rather = reading.rather
+            edit = () if rather is None else (rather.kind, rather.text)
+            measured.append(MeasuredSentence(statement, reading.features, reading.verdict, edit))
+    return measured
+
+
+def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
+    """Read the sentences, each as an answer of its own; those after one prompt share its passes."""
     model = explainer._language_model
-    chosen_method = named_or_default(method, "completions")
-    reader = SignalReader(model, chosen_method, max_new_tokens)
-    cache = ResultCache[Figures](folder, model, [chosen_method.spec, max_new_tokens], Figures)
-    answers: list[MeasuredAnswer] = []
-
-    def measure(case: Case, evidence: Evidence, samples: int) -> Figures:
-        request = (case.question, dict(case.documents), case.answer, samples)
-        figures = cache.cached(partial(reader.read, case, samples), "case", *request)
-        if figures.values:
-            answers.append(MeasuredAnswer(case, evidence, figures))
-        return figures
-
-    for number, case in with_progress("cases", cases, on_progress):
-        samples_of_case = samples if ablated is None or number < ablated else 0
-        figures = measure(case, "there" if case.supported else "missing", samples_of_case)
-        if case.supported and case.evidence and figures.values:
-            swapped = swap_evidence(case, figures.answer, texts, seed)
-            if swapped is not None:
-                measure(swapped, "swapped", samples_of_case)
-    return answers
+    answers = [
+        ask(model, prompt.question, prompt.documents, system=prompt.system, answer=statement.sentence)
+        for statement in prompt.statements
+    ]
+    sentences = [sentences_in(answer, answer_parts(answer.sequenced(), None))[0] for answer in answers]
+    first = answers[0]
+    context = first.encoding.take(range(first.prompt_tokens))
+    return SentencesAfterPrompt(model, context, prompt_without_sources(model, first), sentences).readings()
 
 
-def compare_signals(
-    answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = (), seed: int = 0
-) -> list[SignalComparison]:
-    """Compare how well signals separate answers with evidence from those without, or with swapped evidence.
+def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
+    """Return a Markdown table of how well the judged sentences are told apart, by kind of falsehood.
+
+    The threshold of "pass" keeps nine in ten true sentences: of the training sentences, or, where there are none, of
+    those that are judged.
 
     Args:
-        answers: The results of `evaluate_grounding`.
-        training: The same of other questions, on which logistic regressions are fitted; none for no regression.
-        seed: Seed of the bootstrap.
-
-    Raises:
-        DataError: If answers of one kind only are there.
+        measured: The sentences; those of the split "train" are not judged.
     """
-    signals = [dict(answer.figures.values) for answer in answers]  # of each answer, by name
-    if training:
-        for name, values in _regressions(training, answers).items():
-            for signals_of_answer, value in zip(signals, values.tolist(), strict=True):
-                signals_of_answer[name] = value
+    judged = [m for m in measured if m.statement.split != "train"]
+    true = [m for m in judged if m.statement.true]
+    if not true or len(true) == len(judged):
+        raise DataError("needs true and false sentences that are not of the split train")
+    chosen_on = [m for m in measured if m.statement.split == "train" and m.statement.true] or true
+    threshold = float(np.quantile(_values(chosen_on), 1 - KEPT))
+    rows = [["true", *_row(true, true, threshold)]]
+    false = [m for m in judged if not m.statement.true]
+    for kind, of_kind in groupby(sorted(false, key=_kind), key=_kind):
+        rows += [[kind, *_row(list(of_kind), true, threshold)]]
+    rows.append(["all that are false", *_row(false, true, threshold)])
+    columns = ["sentences", "n", "AUROC against the true ones ↑", f"pass where {KEPT:.0%} of true ones are kept"]
+    return markdown_table([*columns, *JUDGEMENTS], rows)
 
-    def compare(title: str, evidence: Evidence, questions: set[str]) -> list[SignalComparison]:
-        """Compare answers with the evidence to those with `evidence`; nothing if one of the two is missing."""
-        compared = [
-            (answer, signals_of_answer)
-            for answer, signals_of_answer in zip(answers, signals, strict=True)
-            if answer.evidence in ("there", evidence) and answer.case.question in questions
+
+def _kind(measured: MeasuredSentence) -> str:
+    return measured.statement.kind
+
+
+def _row(of_kind: Sequence[MeasuredSentence], true: Sequence[MeasuredSentence], threshold: float) -> Iterator[str]:
+    """Yield the cells of a kind: count, AUROC, what passes the threshold, and the share of each verdict."""
+    yield str(len(of_kind))
+    yield "" if of_kind is true else f"{auroc(_values(true), _values(of_kind)):.2f}"
+    yield f"{(_values(of_kind) >= threshold).mean():.2f}"
+    for judgement in JUDGEMENTS:
+        yield f"{np.mean([m.verdict.judgement == judgement for m in of_kind]):.2f}"
+
+
+def _values(measured: Sequence[MeasuredSentence]) -> npt.NDArray[np.float64]:
+    """Return the logarithm of the probability that each sentence is covered and agreed."""
+    return np.array([math.log(max(m.verdict.covered * m.verdict.agreed, 1e-300)) for m in measured])
+
+
+def auroc(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) -> float:
+    """Return the probability that a positive value is higher than a negative one, counting ties half."""
+    difference = positive[:, None] - negative
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+def listed(measured: Sequence[MeasuredSentence]) -> str:
+    """Return the judged sentences with their verdicts, wrong ones too, as a Markdown table."""
+    rows = [
+        [
+            statement.sentence,
+            "true" if statement.true else statement.kind,
+            verdict.judgement,
+            f"{verdict.covered:.2f}",
+            f"{verdict.agreed:.2f}",
         ]
-        if len({answer.evidence for answer, _ in compared}) < 2:
-            return []
-        return [SignalComparison(title, _signals(compared, seed))]
-
-    every_question = {answer.case.question for answer in answers}
-    comparisons = compare("all questions, with the evidence or without it", "missing", every_question)
-    if not comparisons:
-        raise DataError("the model answers no supported or no unsupported case")
-    supported = [answer for answer in answers if answer.evidence == "there"]
-    if any(answer.case.evidence for answer in supported):  # otherwise nobody can tell where an answer comes from
-        right = [answer for answer in answers if answer.right]
-        title = f"questions answered from the evidence, {len(right)} of {len(supported)}"
-        comparisons += compare(title, "missing", {answer.case.question for answer in right})
-    swapped_questions = {answer.case.question for answer in answers if answer.evidence == "swapped"}
-    title = "with the evidence, or with other numbers and names in it"
-    return comparisons + compare(title, "swapped", swapped_questions)
-
-
-def _signals(scored_answers: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[SignalQuality]:
-    """Return the signals of answers, best first."""
-    signals = []
-    for name in dict.fromkeys(name for _, score in scored_answers for name in score):
-        answers_with_signal = [(answer, score) for answer, score in scored_answers if name in score]
-        labels = np.array([answer.evidence == "there" for answer, _ in answers_with_signal])
-        values = np.array([[score[name], score[SHARE]] for _, score in answers_with_signal], np.float64)  # (N, 2)
-        if len(set(labels.tolist())) < 2:
-            continue
-        passes = [_passes(name, answer.figures) for answer, _ in answers_with_signal]
-
-        def auroc_of_share_less_this(supported: Array, unsupported: Array) -> Array:
-            return _auroc(supported[..., 1], unsupported[..., 1]) - _auroc(supported[..., 0], unsupported[..., 0])
-
-        measures = (
-            lambda supported, unsupported: _auroc(supported[..., 0], unsupported[..., 0]),
-            lambda supported, unsupported: _average_precision(supported[..., 0], unsupported[..., 0]),
-            auroc_of_share_less_this,
-        )
-        auroc, precision, lead = (_interval(measure, labels, values, seed) for measure in measures)
-        counts = int(labels.sum()), int((~labels).sum())
-        signals.append(SignalQuality(name, auroc, precision, lead, float(np.mean(passes)), counts))
-    return sorted(signals, key=lambda signal: -signal.auroc[0])
-
-
-def _passes(name: str, figures: Figures) -> float:
-    if name == REGRESSION:  # one for the nats, and one for the three others
-        return figures.passes[SHARE] + 2
-    return figures.passes[name] if name in figures.passes else PASSES[name]
-
-
-def _auroc(supported: Array, unsupported: Array) -> Array:
-    """Return the AUROC: the probability that a supported answer has the higher value, counting ties half.
-
-    Args:
-        supported: (..., P).
-        unsupported: (..., N).
-    """
-    from scipy.stats import rankdata
-
-    count = supported.shape[-1]
-    ranks = rankdata(np.concatenate([supported, unsupported], -1), axis=-1)[..., :count]  # (..., P)
-    area: Array = (ranks.mean(-1) - (count + 1) / 2) / unsupported.shape[-1]
-    return area
-
-
-def _average_precision(supported: Array, unsupported: Array) -> Array:
-    """Return the average precision of supported answers; the arguments are as for `_auroc`."""
-    from scipy.stats import rankdata
-
-    everything = rankdata(-np.concatenate([supported, unsupported], -1), "max", axis=-1)[..., : supported.shape[-1]]
-    precision: Array = (rankdata(-supported, "max", axis=-1) / everything).mean(-1)
-    return precision
-
-
-def _interval(
-    measure: Callable[[Array, Array], Array], labels: npt.NDArray[np.bool_], values: Array, seed: int
-) -> Interval:
-    """Return a measure of a ranking with its 95% bootstrap interval, resampled within each class."""
-
-    def measured(supported: npt.NDArray[np.intp], unsupported: npt.NDArray[np.intp], axis: int = -1) -> Array:
-        return measure(values[supported], values[unsupported])
-
-    return bootstrap_interval(measured, (np.flatnonzero(labels), np.flatnonzero(~labels)), seed, batch=100)
-
-
-def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredAnswer]) -> dict[str, Array]:
-    """Return predictions of logistic regressions, fitted to training answers with and without evidence."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    fitted_answers = [answer for answer in training if answer.evidence != "swapped"]
-    labels = [answer.evidence == "there" for answer in fitted_answers]
-    names = [name for name in fitted_answers[0].figures.values if name in (*PASSES, SHARE)]
-    features: dict[str, Callable[[Figures], Sequence[float]]] = {
-        REGRESSION: lambda figures: [figures.values[name] for name in names],
-        LENS: lambda figures: figures.heads,
-    }
-    predicted = {}
-    for name, features_of in features.items():
-        if features_of(fitted_answers[0].figures):
-            classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-            classifier.fit([features_of(answer.figures) for answer in fitted_answers], labels)
-            predicted[name] = classifier.decision_function([features_of(answer.figures) for answer in answers])
-    return predicted
-
-
-def choose_threshold(answers: Sequence[MeasuredAnswer]) -> float:
-    """Return the threshold of the documents' share with the highest balanced accuracy.
-
-    Args:
-        answers: Answers; only those whose evidence is there or missing count.
-    """
-    shares, labels = _shares(answers)
-    candidates: list[float] = np.unique(shares).tolist()
-    return max(candidates, key=lambda threshold: sum(_accuracies(shares, labels, threshold)))
-
-
-def _shares(answers: Sequence[MeasuredAnswer]) -> tuple[Array, npt.NDArray[np.bool_]]:
-    """Return the documents' share of each answer without swapped evidence, and whether the evidence is there."""
-    rows = [(a.figures.values[SHARE], a.evidence == "there") for a in answers if a.evidence != "swapped"]
-    return np.array([share for share, _ in rows]), np.array([label for _, label in rows])
-
-
-def _accuracies(shares: Array, labels: npt.NDArray[np.bool_], threshold: float) -> tuple[float, float]:
-    """Return the accuracy of a threshold on supported and on unsupported answers."""
-    return float((shares[labels] >= threshold).mean()), float((shares[~labels] < threshold).mean())
-
-
-def grounding_table(
-    comparisons: Sequence[SignalComparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
-) -> str:
-    """Return the signals as Markdown tables, with the threshold of the documents' share and its accuracy."""
-    text = ""
-    for title, signals in comparisons:
-        rows = [
-            [
-                s.name,
-                f"{s.passes:.3g}",
-                "{} + {}".format(*s.answers),
-                interval_text(s.auroc),
-                interval_text(s.precision),
-                "" if s.name == SHARE else interval_text(s.lead),
-            ]
-            for s in signals
-        ]
-        columns = ["signal", "passes", "answers", "AUROC ↑", "average precision ↑", "AUROC of the share less this"]
-        text += f"{title[0].upper()}{title[1:]}:\n\n{markdown_table(columns, rows)}\n"
-    threshold = choose_threshold(training or answers)
-    accuracy_of_supported, accuracy_of_unsupported = _accuracies(*_shares(answers), threshold)
-    where = "on the training questions" if training else "here"
-    return text + (
-        f"Threshold of the documents' share with the best balanced accuracy {where}: {threshold:.3f} "
-        f"(supported answers {accuracy_of_supported:.2f} right, unsupported ones {accuracy_of_unsupported:.2f}).\n"
-    )
+        for statement, _, verdict, _ in measured
+        if statement.split != "train"
+    ]
+    return markdown_table(["sentence", "kind", "verdict", "in the documents", "nothing else said"], rows)

@@ -22,6 +22,7 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.citations import Citations
 from ...results.collection import Attributions
+from ...results.reading import Reading
 from ...results.storage.schema import FloatArray
 from ...results.units.sentences import finished_sentences, sentence_spans
 from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts
@@ -31,7 +32,7 @@ from ..completions.completed_prompts import Completed, TooLongError, generate, r
 from ..completions.sources import explain_sources, part_weights, sources_and_parts
 from ..options import Options, checked_count
 from .conversations import Spans, conversation_prompt
-from .swaps import SwappedValues, sources_of_values, swaps, value_contrasts
+from .reading import SentencesAfterPrompt, read_answer
 from .windows import read_in_windows
 
 UNTESTED_MEDIA = (
@@ -57,9 +58,11 @@ class Answered:
     question: str
     messages: tuple[MessageSpan, ...] = ()
 
-    def cited(self, sources: Attribution, value_scores: FloatArray | None) -> Citations:
+    def cited(self, sources: Attribution, weighted_scores: FloatArray | None) -> Citations:
         """Return the answer with the scores of its sources."""
-        return Citations(question=self.question, attribution=sources, value_scores=value_scores, messages=self.messages)
+        return Citations(
+            question=self.question, attribution=sources, weighted_scores=weighted_scores, messages=self.messages
+        )
 
 
 def cite(
@@ -128,16 +131,15 @@ def cite_answered(
         parts: The sentences of the answer, or the span of one of them.
     """
 
-    def values_of(completed: Completed) -> SwappedValues:
-        return SwappedValues(model, completed, answer_parts(completed.sequenced(), parts))
-
-    def explain(values: SwappedValues) -> Citations:
-        completed, contrasts = values.completed, value_contrasts(values)
-        explained = explain_sources(model, completed, options, completed.named_sources, parts, contrasts=contrasts)
-        return answered.cited(*_value_scores(explained, values.parts))
+    def explain(completed: Completed) -> tuple[Citations, SentencesAfterPrompt]:
+        sentences = answer_parts(completed.sequenced(), parts)
+        read = read_answer(model, completed, sentences)
+        gains = read.gains(len(completed.encoding) - completed.prompt_tokens)  # (K, G)
+        explained = explain_sources(model, completed, options, completed.named_sources, parts, token_weights=gains)
+        return answered.cited(*_weighted_scores(explained, len(sentences))), read
 
     def score(completed: Completed) -> dict[str, float]:
-        cited = explain(values_of(completed))
+        cited, _ = explain(completed)
         evidence = cited.evidence.scores[:, cited.sources].sum(0)
         return dict(zip(cited.names, evidence.tolist(), strict=True))
 
@@ -145,36 +147,32 @@ def cite_answered(
         completed = read_in_windows(answered.completed, model.encoder.limit, score)
     except TooLongError as error:
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
-    values = values_of(completed)
-    cited = explain(values)
+    cited, read = explain(completed)
     attribution = cited.attribution
     if (count := checked_count(options.verify)) is not None:
-        attribution = replace(attribution, verified=_tested(model, values, cited, count, parts))
+        attribution = replace(attribution, verified=_tested(model, completed, cited, count, parts))
+        if not completed.encoding.media:  # the verdict's regressions have seen texts only
+            cited = replace(cited, readings=_readings(read, cited.quotations))
     elif completed.encoding.media:
         attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return replace(cited, attribution=attribution)
 
 
-def _value_scores(explained: Attribution, sentences: Sequence[NamedSpan]) -> tuple[Attribution, FloatArray | None]:
-    """Return the attribution of the sentences, and the sources' contributions to the values of each, (K, S)."""
-    count = len(sentences)
-    if len(explained.targets) == count:  # there are no values, or the method has no contrasts
+@enough_memory("measure what the documents rather say")
+def _readings(read: SentencesAfterPrompt, quotations: Mapping[int, int]) -> tuple[Reading, ...]:
+    return read.readings(quotations)
+
+
+def _weighted_scores(explained: Attribution, sentences: int) -> tuple[Attribution, FloatArray | None]:
+    """Return the attribution of the sentences, and the sources' contributions to their weighted tokens, (K, S)."""
+    if len(explained.targets) == sentences:  # the method does not backpropagate from weighted sums
         return explained, None
-    sentence_bias, sentence_sink = (
-        None if values is None else values[:count] for values in (explained.bias, explained.sink)
+    bias, sink = (None if values is None else values[:sentences] for values in (explained.bias, explained.sink))
+    weighted = explained.scores[sentences:][:, explained.units.sources]  # (K, S)
+    alone = replace(
+        explained, scores=explained.scores[:sentences], targets=explained.targets[:sentences], bias=bias, sink=sink
     )
-    sentence_of_span = {(part.start, part.end): k for k, part in enumerate(sentences)}
-    value_scores = np.full((count, len(explained.units.sources)), np.nan, np.float32)  # (K, S)
-    for target, row in zip(explained.targets[count:], explained.scores[count:], strict=True):
-        value_scores[sentence_of_span[target.span or (0, 0)]] = row[explained.units.sources]
-    sentences_alone = replace(
-        explained,
-        scores=explained.scores[:count],
-        targets=explained.targets[:count],
-        bias=sentence_bias,
-        sink=sentence_sink,
-    )
-    return sentences_alone, value_scores
+    return alone, weighted
 
 
 def cite_stream(
@@ -489,22 +487,22 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 @enough_memory("measure what the answer loses without a source")
 def _tested(
-    model: TaskModel, values: SwappedValues, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
+    model: TaskModel, completed: Completed, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
 ) -> Verification:
-    """Measure the loss of each sentence without its first sources and without all, and swap its values.
+    """Measure the loss of each sentence without its first sources and without all.
 
     Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
 
     Args:
         model: The model.
-        values: The values of the answer, and what could stand in their places.
+        completed: The prompt and the answer.
         cited: The answer with the scores of its sources.
-        verify: How many sources are left out, one at a time; "auto" until no other can come first, and one source for
-            each value of the answer.
+        verify: How many sources are left out, one at a time; "auto" until no other can come first, and the first one of
+            each sentence.
         parts: The sentences of the answer, or the span of one of them.
     """
-    completed, sentences = values.completed, values.parts
     sequence = completed.sequenced()
+    sentences = answer_parts(sequence, parts)
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
     answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
@@ -517,11 +515,10 @@ def _tested(
     scores = np.array([source_scores[members].sum() for members in sources_of_group])  # (N,)
     if verify == "auto":
         removed_groups = list(verified(ablations, answer_weights[0], scores))
-        # One source of each value, too: it may be all that the value rests on.
-        for sources_with_value in sources_of_values(values):
-            groups = {group_of[source] for source in sources_with_value}
-            if groups and not groups & set(removed_groups):
-                removed_groups.append(max(sorted(groups), key=lambda group: scores[group]))
+        for sentence_scores in evidence.scores[:, cited.sources]:  # all that a sentence rests on may be one source
+            first = group_of[int(sentence_scores.argmax())]
+            if first not in removed_groups:
+                removed_groups.append(first)
     else:
         removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
     (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
@@ -547,7 +544,6 @@ def _tested(
             for source in sources_of_group[group]
         ),
         together=removal(range(len(sources)), without),
-        swaps=swaps(model, values, token_nats, evidence.scores[:, cited.sources].astype(np.float64)),
     )
 
 

@@ -2,9 +2,12 @@
 
 import copy
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -13,10 +16,14 @@ from ...inputs.alignment import append_tokens
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel
-from ..completions.ablations import log_probabilities
+from ...parts.headpiece import TOKENS_AT_ONCE
+from ..completions.ablations import Array, log_probabilities
 
 TOLERANCE = 0.05
 """Most nats by which a log-probability computed with a cache may differ."""
+
+ROWS_ON_CPU = 16
+"""Most continuations in a batch on a CPU: sorted ones share their beginnings, which are read once."""
 
 
 class Continuation(NamedTuple):
@@ -36,14 +43,44 @@ class Continuation(NamedTuple):
         return [*self.prefix, *self.ids]
 
 
+@torch.inference_mode()
+def token_predictions(
+    model: TaskModel, encodings: list[Encoding], counts: Sequence[int], likeliest: int
+) -> Iterator[tuple[Array, npt.NDArray[np.int64], Array]]:
+    """Yield the log-probabilities of the last tokens of each text, and the likeliest tokens in their places.
+
+    Args:
+        model: A language model.
+        encodings: The texts, read in one batch.
+        counts: How many tokens of each.
+        likeliest: How many tokens are compared.
+
+    Yields:
+        Log-probabilities, (G,); ids and log-probabilities of the likeliest tokens, (G, k) each.
+    """
+    batch = model.batch(encodings, list(range(len(encodings))))
+    hidden = model.states(batch)  # (B, T, H)
+    for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
+        states = hidden[row][mask][-count - 1 : -1]  # (G, H)
+        ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
+        parts = []
+        for some, tokens in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
+            nats = model.head.tokens(some).float().log_softmax(-1)  # (G', V)
+            top = nats.topk(min(likeliest, nats.shape[-1]))
+            own = nats.gather(1, tokens[:, None].to(nats.device))[:, 0]  # (G',)
+            parts.append((own.double(), top.indices, top.values.double()))
+        log_probability, top_ids, top_values = (torch.cat(values).cpu() for values in zip(*parts, strict=True))
+        yield log_probability.numpy(), top_ids.numpy(), top_values.numpy()
+
+
 def continuation_log_probabilities(
     model: TaskModel, text: Encoding, continuations: Sequence[Continuation], first_value: float | None = None
 ) -> list[float]:
     """Return the log-probability of each of several continuations of a text, in nats.
 
-    The model reads the text once, and its keys and values are cached for the continuations. As a check, the first
-    continuation is also computed without the cache. Where the two values differ, or the model has no cache, every
-    continuation is computed without it.
+    The model reads the text once, and its keys and values are cached for the continuations. Where the first
+    continuation gets another value than without the cache, or the model has no cache, every continuation is computed
+    without it.
 
     Args:
         model: A language model.
@@ -51,15 +88,14 @@ def continuation_log_probabilities(
         continuations: The continuations.
         first_value: The log-probability of the first one, computed without a cache; by default it is computed here.
     """
-    without_cache = uncached_log_probabilities(model, text)
-    if len(set(continuations)) < 3 or text.source is not None or text.media or len(text) < 2:
-        return without_cache(continuations)
-    if first_value is None:
-        (first_value,) = without_cache(continuations[:1])
-    cached = _with_cache(model, text, continuations)
-    if cached is None or not abs(cached[0] - first_value) <= TOLERANCE:
-        return without_cache(continuations)
-    return cached
+    uncached = uncached_log_probabilities(model, text)
+    if len(set(continuations)) > 2 and text.source is None and not text.media and len(text) > 1:
+        if first_value is None:
+            (first_value,) = uncached(continuations[:1])
+        cached = _with_cache(model, text, continuations)
+        if cached is not None and abs(cached[0] - first_value) <= TOLERANCE:
+            return cached
+    return uncached(continuations)
 
 
 def uncached_log_probabilities(model: TaskModel, text: Encoding) -> Outcomes[Continuation, float]:
@@ -76,34 +112,39 @@ def uncached_log_probabilities(model: TaskModel, text: Encoding) -> Outcomes[Con
 
 @torch.inference_mode()
 def _with_cache(model: TaskModel, text: Encoding, continuations: Sequence[Continuation]) -> list[float] | None:
-    """Return the log-probabilities, computed with a cache of the text's keys and values; None if the model has none."""
+    """Return the log-probabilities, computed with a cache of the text's keys and values; None if the model has none.
+
+    Sorted continuations are read in batches, and what all of a batch begin with is read once.
+    """
     module, device = model.unmodified, model.device
     parameters = inspect.signature(type(module).forward).parameters
     last_logits_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
     cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
     context = torch.tensor([text.ids[:-1]], device=device)  # (1, T - 1)
-    chunk_size = max(
-        1, model.budget.tokens // (len(text) + max(len(continuation.all_ids) for continuation in continuations))
-    )
-    sums: list[float] = []
+    longest = max(len(continuation.all_ids) for continuation in continuations)
+    rows = max(1, model.budget.tokens // (len(text) + longest))
+    rows = min(rows, ROWS_ON_CPU) if device.type == "cpu" else rows
+    order = sorted(range(len(continuations)), key=lambda place: continuations[place].all_ids)
+    values: dict[int, float] = {}
     try:
         cache = module(input_ids=context, use_cache=True, **last_logits_only)[cache_name]
-        for start in range(0, len(continuations), chunk_size):
-            chunk = continuations[start : start + chunk_size]
-            repeated = copy.deepcopy(cache)
-            repeated.batch_repeat_interleave(len(chunk))
-            sums += _continue_from_cache(
-                module, {cache_name: repeated}, context.shape[1], text.ids[-1], chunk, model.pad_id
+        for start in range(0, len(order), rows):
+            places = order[start : start + rows]
+            chunk = [continuations[place] for place in places]
+            sums = _continue_from_cache(
+                module, cache_name, copy.deepcopy(cache), context.shape[1], text.ids[-1], chunk, model.pad_id
             )
+            values |= dict(zip(places, sums, strict=True))
     except Exception as error:  # whatever a model without a cache raises
         reraise_out_of_memory(error)
         return None
-    return sums
+    return [values[place] for place in range(len(continuations))]
 
 
 def _continue_from_cache(
     module: Any,
-    cache: dict[str, Any],
+    cache_name: str,
+    cache: Any,
     context_length: int,
     last_id: int,
     continuations: Sequence[Continuation],
@@ -113,20 +154,37 @@ def _continue_from_cache(
 
     Args:
         module: The model.
-        cache: The keys and values, repeated B times, under the name of the model's argument; the model extends them.
+        cache_name: The name of the model's argument for the cache.
+        cache: The keys and values, which are extended.
         context_length: The number of tokens in the cache: all but the last one of the text.
         last_id: The last token of the text.
         continuations: The continuations.
         pad_id: A token for padding.
     """
     device = next(module.parameters()).device
-    sequences = [continuation.all_ids for continuation in continuations]
-    longest = max(map(len, sequences))
-    rows = [[last_id, *ids, *[pad_id] * (longest - len(ids))] for ids in sequences]
-    mask = [[1] * (context_length + 1 + len(ids)) + [0] * (longest - len(ids)) for ids in sequences]
-    inputs = torch.tensor(rows, device=device)  # (B, n + 1)
-    attended = torch.tensor(mask, device=device)  # (B, T + n)
-    logits: Tensor = module(input_ids=inputs, attention_mask=attended, use_cache=True, **cache).logits
-    token_log_probabilities = logits[:, :-1].float().log_softmax(-1).gather(2, inputs[:, 1:, None])[..., 0]  # (B, n)
+    sequences = [[last_id, *continuation.all_ids] for continuation in continuations]
+    shortest = min(map(len, sequences)) - 1
+    columns = zip(*(sequence[1:shortest] for sequence in sequences), strict=True)
+    common = 1 + sum(1 for _ in takewhile(lambda ids: len(set(ids)) == 1, columns))
+    shared = torch.tensor([sequences[0][:common]], device=device)  # (1, c)
+    returned = module(input_ids=shared, use_cache=True, **{cache_name: cache})
+    first = returned.logits[0].float().log_softmax(-1)  # (c, V): of the tokens 1 to c of each sequence
+    known = first[:-1].gather(1, shared[0, 1:, None])[:, 0]  # (c - 1,)
+    branch = first[-1][[ids[common] for ids in sequences]]  # (B,)
+    known = torch.cat([known.expand(len(sequences), -1), branch[:, None]], 1)  # (B, c)
+    rest = [ids[common:] for ids in sequences]
+    longest = max(map(len, rest))
+    if longest > 1:
+        cache = returned[cache_name]
+        cache.batch_repeat_interleave(len(sequences))
+        inputs = torch.tensor([[*ids, *[pad_id] * (longest - len(ids))] for ids in rest], device=device)  # (B, n)
+        read = context_length + common
+        mask = [[1] * (read + len(ids)) + [0] * (longest - len(ids)) for ids in rest]
+        attended = torch.tensor(mask, device=device)[:, :-1]  # (B, T + n - 1): the last token predicts none
+        logits: Tensor = module(
+            input_ids=inputs[:, :-1], attention_mask=attended, use_cache=True, **{cache_name: cache}
+        ).logits  # (B, n - 1, V)
+        after = logits.float().log_softmax(-1).gather(2, inputs[:, 1:, None])[..., 0]  # (B, n - 1)
+        known = torch.cat([known, after], 1)  # (B, c + n - 1)
     spans = [slice(len(continuation.prefix), len(continuation.all_ids)) for continuation in continuations]
-    return [float(values[span].double().sum()) for values, span in zip(token_log_probabilities, spans, strict=True)]
+    return [float(values[span].double().sum()) for values, span in zip(known, spans, strict=True)]

@@ -51,7 +51,7 @@ class Ablations:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
         self._other = None if completed.other is None else Ablations(model, completed.other, sources, progress)
-        ask = in_batches(model, self._without, self._read)
+        ask = in_batches(model, self.without, self._read)
         self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
@@ -70,7 +70,7 @@ class Ablations:
         nats: Array = self(present).sum(1)
         return nats if self._other is None else nats - self._other.nats(present)
 
-    def _without(self, present: tuple[bool, ...]) -> Encoding:
+    def without(self, present: tuple[bool, ...]) -> Encoding:
         """Return prompt and answer without the sources that are not present, one flag for each source."""
         removed = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
         remaining = self.completed.without({token for source in removed for token in source.tokens})

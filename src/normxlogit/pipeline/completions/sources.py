@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,22 +37,6 @@ from .completed_prompts import Completed
 from .completion import explain_completion
 
 
-class Contrasts(NamedTuple):
-    """Contrasts of an answer's tokens with other tokens at their positions.
-
-    Attributes:
-        parts: The parts of the answer that the J differences are of.
-        ids: The other tokens, as indices in the vocabulary, (C,).
-        places: The token of the answer in whose place each of them stands, (C,).
-        weights: Weights of the answer's tokens and of the others in each difference, (J, G + C).
-    """
-
-    parts: list[NamedSpan]
-    ids: list[int]
-    places: list[int]
-    weights: Array
-
-
 @enough_memory("find the sources of this answer")
 @torch.inference_mode(False)
 def explain_sources(
@@ -62,7 +46,7 @@ def explain_sources(
     sources: SourceSpec | None,
     parts: PartSpec = None,
     merge: Merging = "sum",
-    contrasts: Contrasts | None = None,
+    token_weights: Array | None = None,
 ) -> Attribution:
     """Explain the parts of an answer by the sources of its prompt, or by its tokens.
 
@@ -77,8 +61,8 @@ def explain_sources(
         sources: How the prompt is divided; None for tokens.
         parts: How the answer is divided; None for the whole.
         merge: How a source's score comes from its tokens'.
-        contrasts: Differences that are explained as well, as targets behind the parts, by methods that backpropagate
-            from weighted sums; others leave them out.
+        token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
+            K targets behind the parts, by methods that backpropagate from such sums; others leave them out.
 
     Raises:
         InputError: If there is no such source, part or `merge`, or the prompt holds none.
@@ -117,7 +101,7 @@ def explain_sources(
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
         with attempt:
-            by_token = _token_scores(model, completed, options, part_pieces, weights, contrasts)
+            by_token = _token_scores(model, completed, options, part_pieces, weights, token_weights)
     if by_token is not None:
         result = by_token if sources is None else by_token.group(sources, merge=merge)
         passes |= {"backward_passes": float(len(by_token.targets))}
@@ -214,7 +198,7 @@ def _token_scores(
     options: Options,
     parts: list[NamedSpan],
     weights: Array,
-    contrasts: Contrasts | None,
+    token_weights: Array | None,
 ) -> Attribution | None:
     """Score the tokens for each part of an answer by one backward pass from the sum of the part's tokens.
 
@@ -224,10 +208,10 @@ def _token_scores(
         options: The caller's options.
         parts: The parts of the answer.
         weights: Which tokens are of which part, (K, G).
-        contrasts: J differences that are scored as well, a backward pass each.
+        token_weights: Further weights of the tokens of each part, (K, G), a backward pass each.
 
     Returns:
-        The scores of K + J targets; None if the method or the model has no such backward pass.
+        The scores of K targets, or of 2 K; None if the method or the model has no such backward pass.
     """
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
     context = sequence.take(range(len(sequence) - 1))
@@ -241,15 +225,12 @@ def _token_scores(
     run = method.forward(model, batch, None, predict=False)
     if not is_causal(model, run, start):  # later tokens would affect the logits at earlier ones
         return None
-    target_ids, read_places = list(sequence.ids[start:]), list(range(len(sequence) - start))
-    if contrasts is not None:
-        target_ids, read_places = [*target_ids, *contrasts.ids], [*read_places, *contrasts.places]
-        weights = np.concatenate([np.pad(weights, ((0, 0), (0, len(contrasts.ids)))), contrasts.weights])
-        parts = [*parts, *contrasts.parts]
-    ids = torch.tensor([target_ids], device=run.hidden.device)  # (1, G + C)
+    if token_weights is not None:
+        weights, parts = np.concatenate([weights, token_weights]), [*parts, *parts]
+    ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
     target = BatchTargets(ids, contrast=None, positions=run.positions, labelled=True, task=model.task)
-    predicted_at = torch.tensor([read_places]) + start - 1  # (1, G + C): a token is predicted at the one before
-    sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K + J, G + C)
+    predicted_at = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G): a token is predicted at the one before
+    sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     scores = method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
         return None
@@ -259,11 +240,11 @@ def _token_scores(
     row_scores, placed = split_media_scores(context, row_scores)
     bias, sink_share = (
         None if values is None else values[:, 0].contiguous().numpy() for values in (row_scores.bias, row_scores.sink)
-    )  # (K + J,) each
+    )  # (K,) each
     sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
     joined = completed.joined()  # of an encoder-decoder model with the source in front, as the scores are
     encoding = joined.encoding
-    table: FloatArray = torch.nn.functional.pad(row_scores.values[:, 0], (0, 1)).numpy()  # (K + J, T), the last unread
+    table: FloatArray = torch.nn.functional.pad(row_scores.values[:, 0], (0, 1)).numpy()  # (K, T), the last unread
     units = Units.of_tokens(encoding.tokens, special=encoding.special, spans=encoding.offsets, ids=encoding.ids)
     units, table, media = appended(units, table, placed, layers=False)
     result = _of_parts(model, completed, method, parts, table, units)

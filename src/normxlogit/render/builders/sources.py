@@ -1,12 +1,12 @@
 """The blocks of an answer and its sources, with or without citations, linked to each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...results.attribution import Attribution
-from ...results.citations import LEAST_LOSS, LEAST_SHARE, Citations, Support
+from ...results.citations import Citations
 from ...results.storage.schema import FloatArray
 from ..blocks import Block, Column, Fold, Header, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
@@ -20,6 +20,9 @@ SHOWN = 8
 
 SHARE = "share of the sources' total support for {} part of the answer"
 """The meaning of the colours."""
+
+UNSAID = "underlined: a word that the sources do not say; pointing at it shows what they rather say"
+"""The meaning of underlined words."""
 
 HINT = (
     "Point at a part of the answer to colour the sources it rests on, or at a source to colour what rests on it; "
@@ -47,28 +50,43 @@ def source_blocks(s: Attribution) -> list[Block]:
 
 def citation_blocks(cited: Citations) -> list[Block]:
     """Return the blocks of an answer with citations: the text or conversation, verdicts and sources."""
-    s, name, evidence = cited.attribution, cited.origin, cited.evidence
-    support = () if s.bias is None else cited.support  # shares need the bias
-    flawed = {k: sentence for k, sentence in enumerate(support) if sentence.judgement != "rests"}
-    underlined = f"underlined: a sentence that does not rest on the {name}, or contradicts the {name}"
-    answer = _marked_answer(cited, flawed)
-    verdicts = [[cell(sentence.text), cell(sentence.verdict), cell(sentence.reason)] for sentence in support]
-    measured = f", if it loses {LEAST_LOSS:g} nat without the {name}" if cited.verified is not None else ""
-    question = f"Does the answer rest on the {name}? A sentence does from a share of {LEAST_SHARE:.0%} on{measured}."
-    columns = [Column("sentence"), Column("verdict"), Column("shares")]
+    s, name, evidence, support = cited.attribution, cited.origin, cited.evidence, cited.support
+    answer = _marked_answer(cited)
+    marked = any(piece.kind == "unsupported" for piece in answer)
+    of_sentence = [[word for word in cited.words if word.sentence == k and word.unsaid] for k in range(len(support))]
+    verdicts = [
+        [cell(sentence.text), cell(sentence.verdict), cell(", ".join(word.text for word in words))]
+        for sentence, words in zip(support, of_sentence, strict=True)
+    ]
+    columns = [Column("sentence"), Column("verdict"), Column("words not said there")]
     tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
     rows = [
         (f"[{source.number}] {source.name}" if source.number else source.name, source.text, source.share, source.nats)
         for source in (*cited.citations(), *tested)
     ]
     rendered = _text([Piece(s.prompt or "")], small=True)
+    figures = Table(
+        [Column("sentence"), Column("figures")],
+        [[cell(sentence.text), cell(sentence.reason)] for sentence in support if sentence.reason],
+        stacked=True,
+    )
     return [
         Header("", [("question", cited.question), *_facts(s)], s.notes),
         chat_of(cited, answer) if cited.messages else _text(answer),
         _links(evidence, [sentence.verdict for sentence in support]),
-        *([Table(columns, verdicts, question, stacked=True)] if support else []),
-        _listed(rows, "Sources") if rows else Paragraph("no sentence of the answer cites a source"),
-        Legend(SHARE.format("a"), styles=[underlined] if flawed else []),
+        Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
+        _listed([(*row[:3], None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
+        Legend(
+            SHARE.format("a"),
+            styles=[f"underlined: a word that the {name} does not say".replace("documents does", "documents do")]
+            if marked
+            else [],
+        ),
+        *(
+            [Fold("Figures behind the verdicts", [figures, _listed(rows, "What the answer loses without each")])]
+            if rows
+            else []
+        ),
         Fold("The prompt as the model reads it", [rendered]) if cited.messages else _prompt(evidence),
     ]
 
@@ -89,21 +107,26 @@ def _grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
     return Grid([t.name for t in s.targets], names, np.atleast_2d(values)[:, s.units.sources], **options)
 
 
-def _marked_answer(cited: Citations, flawed: Mapping[int, Support]) -> list[Piece]:
-    """Return the answer in pieces, each sentence with the numbers of its citations.
-
-    Args:
-        cited: The answer.
-        flawed: The sentences that do not rest on their sources, or contradict them, by index.
-    """
-    answer, marks = [], cited.marks
+def _marked_answer(cited: Citations) -> list[Piece]:
+    """Return the answer in pieces, each sentence with the numbers of its citations, and each unsaid word by itself."""
+    answer, marks, text = [], cited.marks, cited.text
+    unsaid = [word for word in cited.words if word.unsaid]
+    position = len(text) - len(cited.answer)
     for piece in answer_pieces(cited.attribution):
-        if (part := piece.part) is not None:
-            piece = piece._replace(cited=marks[part])
-            if (sentence := flawed.get(part)) is not None:
-                piece = piece._replace(kind="unsupported", details=f"{sentence.verdict}: {sentence.reason}")
-        answer.append(piece)
-    return answer
+        if (part := piece.part) is None:
+            answer.append(piece)
+            position += len(piece.text)
+            continue
+        start, end = position, position + len(piece.text)
+        for word in unsaid:
+            if word.sentence == part and start <= word.start and word.end <= end:
+                answer.append(piece._replace(text=text[start : word.start]))
+                rather = f"the sources rather say {word.rather}" if word.rather else "the sources do not say this"
+                answer.append(piece._replace(text=word.text, kind="unsupported", details=rather))
+                start = word.end
+        answer.append(piece._replace(text=text[start:end], cited=marks[part]))
+        position = end
+    return [piece for piece in answer if piece.text]
 
 
 def _facts(s: Attribution) -> list[tuple[str, str]]:

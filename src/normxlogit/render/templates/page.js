@@ -114,8 +114,7 @@
       const against = strongest(known, scale, -1);
       const said = strongest(known, scale, 1) || "nothing";
       status.textContent = "";
-      const unsupported = element.classList.contains("nxl-unsupported");
-      const verb = unsupported ? " " + data.verdicts[part] + "; the largest shares: " : " rests on: ";
+      const verb = data.verdicts ? " " + data.verdicts[part] + "; the largest shares: " : " rests on: ";
       status.append(strong, part !== undefined ? verb + said : " is what these rest on: " + said);
       if (against) status.append("; " + hint.dataset.negative + ": " + against);
     }

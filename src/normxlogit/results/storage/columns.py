@@ -9,17 +9,18 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from ...errors import DataError
 from ..attribution import Attribution
 from ..citations import Citations
+from ..reading import Reading
 from ..targets import prediction_of
 from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART, Units
-from ..verification import CITATION_TEST, Removal, Swap
+from ..verification import CITATION_TEST, Removal
 from .files import json_text
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 
@@ -35,13 +36,12 @@ UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionEr
 
 
 class ContradictionCell(NamedTuple):
-    """A contradiction: the sentence's value, the likelier value, and the source and document that has it."""
+    """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited."""
 
-    value: str
-    other: str
+    rather: str
+    gain: Number
     source: str
     document: str
-    margin: Number
 
 
 Strings = tuple[str, ...]
@@ -96,7 +96,7 @@ ANSWER: Mapping[str, Any] = {
 }
 CITED: Mapping[str, Any] = {
     "question": str,
-    "value_scores": FloatArray,
+    "weighted_scores": FloatArray,
     "sentence_shares": FloatArray,
     "sentence_sources": tuple[Strings, ...],
     "sentence_verdicts": Strings,
@@ -115,7 +115,7 @@ TESTED: Mapping[str, Any] = {
     "sentence_losses": FloatArray,
     "sentence_contradictions": tuple[ContradictionCell, ...],
     "source_losses": FloatArray,
-    "swaps": tuple[Swap, ...],
+    "readings": tuple[Reading, ...],
     "message_losses": FloatArray,
 }
 
@@ -190,6 +190,8 @@ def _arrow_type(type_: Any) -> Any:
         return pyarrow.list_(pyarrow.float32())
     if hasattr(type_, "_fields"):
         return pyarrow.struct(arrow_types(get_type_hints(type_, include_extras=True)).items())
+    if get_origin(type_) is Literal:
+        return pyarrow.string()
     first, *further = get_args(type_)
     return pyarrow.list_(_arrow_type(first), -1 if further == [...] else 1 + len(further))
 
@@ -257,10 +259,10 @@ def _signal_columns(a: Attribution) -> dict[str, Any]:
 def _cited_columns(result: Citations) -> dict[str, Any]:
     """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
     names, messages, tested = result.names, result.messages, result.verified
-    support = () if result.attribution.bias is None else result.support
+    support = result.support
     row: dict[str, Any] = {
         "question": result.question,
-        "value_scores": None if result.value_scores is None else _spread_to_units(result, result.value_scores),
+        "weighted_scores": None if result.weighted_scores is None else _spread_to_units(result, result.weighted_scores),
         "sentence_shares": [sentence.share for sentence in support],
         "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
         "sentence_verdicts": [sentence.judgement for sentence in support],
@@ -273,20 +275,34 @@ def _cited_columns(result: Citations) -> dict[str, Any]:
         # Each message once.
         row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
     if tested is not None:
-        losses, documents = result.source_losses, dict(zip(names, result.documents, strict=True))
-        swaps = [tested.contradiction(k) for k in range(len(losses))]
+        losses = result.source_losses
         row |= {
             "sentence_nats": tested.original.values,
             "sentence_losses": _null_for_nan(result.sentence_losses),
-            "sentence_contradictions": [s and {**s._asdict(), "document": documents[s.source]} for s in swaps],
+            "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
             "source_losses": _spread_to_units(result, losses),
-            "swaps": [swap._asdict() for swap in tested.swaps],
+            "readings": plain(result.readings),
         }
         if messages:
             of_messages = np.full(len(messages), np.nan, np.float32)
             np.fmax.at(of_messages, result.message_indices, np.fmax.reduce(losses))
             row["message_losses"] = _null_for_nan(of_messages)
     return row
+
+
+def _contradiction(result: Citations, sentence: int) -> dict[str, Any] | None:
+    """Return the cell of a sentence that contradicts its sources, with the first source that it cites; else None."""
+    support = result.support[sentence]
+    if support.judgement != "contradicts":
+        return None
+    source = next(iter(support.sources), None)
+    rather = result.readings[sentence].rather
+    return ContradictionCell(
+        support.rather,
+        0.0 if rather is None else rather.gain,
+        "" if source is None else result.names[source],
+        "" if source is None else result.documents[source],
+    )._asdict()
 
 
 def _spread_to_units(result: Citations, values: FloatArray) -> list[float | None]:
@@ -369,7 +385,8 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         "format_version": a["format_version"],
         "question": row["question"],
         "attribution": a,
-        "value_scores": _source_columns(row, "value_scores", units["kind"]),
+        "weighted_scores": _source_columns(row, "weighted_scores", units["kind"]),
+        "readings": row.get("readings") or (),
         "messages": [{"name": n, "role": r, "tool": t, "start": i, "end": j} for n, r, t, (i, j) in messages],
     }
 
@@ -420,7 +437,6 @@ def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any
         "together": removal(sources, nats - np.array(row["sentence_losses"], np.float64)),
         "smallest": None,
         "control": None,
-        "swaps": row["swaps"],
     }
 
 

@@ -1,0 +1,184 @@
+"""Fit what turns the reader's features of a sentence into a verdict: `src/normxlogit/results/verdicts.json`.
+
+The sentences are those that `normxlogit evaluate grounding --output` measures, packed into `grounding_measured.jsonl`.
+Thresholds come from predictions for training domains that the regression was not fitted to.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import normxlogit
+from normxlogit.evaluation.grounding.evaluation import MeasuredSentence, Statement, listed, verdict_table
+from normxlogit.evaluation.grounding.questions import read_lines
+from normxlogit.results.reading import AGREED, COVERED, WITH_WORD, verdict_of
+from normxlogit.results.storage.schema import check
+
+Array = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
+
+FITTED = Path(normxlogit.__file__).with_name("results") / "verdicts.json"
+"""The coefficients in the package."""
+
+MEASURED = Path(__file__).with_name("grounding_measured.jsonl")
+"""The sentences that they are fitted to and tested by."""
+
+NAMES = (*COVERED, *AGREED, WITH_WORD)
+"""The features in a line of that file, in their order."""
+
+FOLDS = 8
+"""Parts of the training domains; each is predicted by the others."""
+
+WEIGHT_MADE = 0.5
+"""What a sentence that was made by a rule counts, against one that was written by hand."""
+
+ACCUSED = 0.1
+"""Most true training sentences that are said to be invented or to contradict; half of them to be invented."""
+
+INVENTED = 0.02
+"""Most inventions whose probability to be covered reaches that of sentences that rest on the sources."""
+
+TRUE = 0.8
+"""Least share of true sentences, as many true as false ones, among those that rest on the sources."""
+
+TRAINED = {
+    "command": "python -m benchmarks verdicts",
+    "data": "benchmarks/grounding_measured.jsonl: the training pairs of benchmarks/grounding_pairs.jsonl, and pairs of "
+    "`python -m benchmarks pairs PAIRS --training QNLI/train.jsonl --corpus CORPUS`",
+    "features": "measured by `python -m benchmarks.grounding_features --dtype float32` of commit eb5edd83 on a GPU: up "
+    "to 96 edits of a sentence, where `cite` measures fewer; the 8 with the largest gain are taken",
+    "reader": "SmolLM2-135M-Instruct, SmolLM2-135M-Instruct.Q4_1.gguf",
+}
+"""How the coefficients of the package are trained."""
+
+
+def pack(report: Mapping[str, Any]) -> str:
+    """Return the sentences of a report of `normxlogit evaluate grounding` as lines, one for each domain.
+
+    Sentences that were made of a data set are left out; their features stay.
+    """
+    read = check(MeasuredSentence)
+    lines = []
+    measured = [read(row) for row in report["sentences"]]
+    for (split, domain, origin), of_domain in groupby(measured, key=lambda m: m.statement[:3]):
+        sentences = [
+            [
+                m.statement.kind,
+                m.statement.sentence if origin in ("written", "fixed") else "",
+                m.statement.true,
+                *(round(float(m.features[name]), 4) for name in NAMES),
+            ]
+            for m in of_domain
+        ]
+        line = {"split": split, "domain": domain, "origin": origin, "sentences": sentences}
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def measured_sentences(path: Path, fitted: Mapping[str, Any] | None = None) -> list[MeasuredSentence]:
+    """Return packed sentences with their verdicts.
+
+    Args:
+        path: The file.
+        fitted: Coefficients and thresholds; None for those of the package.
+    """
+
+    def of_domain(line: Mapping[str, Any]) -> list[MeasuredSentence]:
+        about = str(line["split"]), str(line["domain"]), str(line["origin"])
+        sentences = []
+        for kind, sentence, true, *values in line["sentences"]:
+            features = dict(zip(NAMES, values, strict=True))
+            statement = Statement(*about, "", kind, sentence, true)
+            sentences.append(MeasuredSentence(statement, features, verdict_of(features, fitted)))
+        return sentences
+
+    return [m for sentences in read_lines(path, of_domain, "not measured sentences") for m in sentences]
+
+
+def tables(measured: Sequence[MeasuredSentence]) -> dict[str, str]:
+    """Return tables under their headings: test sentences told apart, those written by hand alone, the fixed set."""
+    pairs = [m for m in measured if m.statement.split != "fixed"]
+    by_hand = [m for m in pairs if m.statement.split == "train" or m.statement.origin == "written"]
+    fixed = [m for m in measured if m.statement.split == "fixed"]
+    return {
+        "Test sentences": verdict_table(pairs),
+        "Written by hand": verdict_table(by_hand),
+        "Fixed set": listed(fixed),
+    }
+
+
+def fit(measured: Sequence[MeasuredSentence], seed: int = 0) -> dict[str, Any]:
+    """Fit the two regressions and the thresholds to training sentences, and return what the file holds."""
+    training = [m for m in measured if m.statement.split == "train"]
+    statements = [m.statement for m in training]
+    weights = np.array([1.0 if s.origin == "written" else WEIGHT_MADE for s in statements])  # (n,)
+    true = np.array([s.true for s in statements])  # (n,)
+    invented = np.array([s.kind == "invented" and not s.true for s in statements])  # (n,)
+    domains = sorted({s.domain for s in statements})
+    order = np.random.default_rng(seed).permutation(domains).tolist()
+    fold_of = {domain: place % FOLDS for place, domain in enumerate(order)}
+    folds = np.array([fold_of[s.domain] for s in statements])  # (n,)
+    state: dict[str, Any] = {"trained": {**TRAINED, "seed": seed, "sentences": len(training)}}
+    held_out: dict[str, Array] = {}
+    for question, names, taken in (("covered", COVERED, true | invented), ("agreed", AGREED, ~invented)):
+        table = np.array([[m.features[name] for name in names] for m in training])  # (n, f)
+        held_out[question] = np.zeros(len(training))
+        for fold in range(FOLDS):
+            others = taken & (folds != fold)
+            slopes, intercept = _regression(table[others], true[others], weights[others])
+            held_out[question][folds == fold] = _probabilities(table[folds == fold], slopes, intercept)
+        slopes, intercept = _regression(table[taken], true[taken], weights[taken])
+        rounded = dict(zip(names, [round(float(value), 4) for value in slopes], strict=True))
+        state[question] = {"intercept": round(intercept, 4), "weights": rounded}
+    state["thresholds"] = thresholds(held_out["covered"], held_out["agreed"], true, invented, weights)
+    return state
+
+
+def thresholds(covered: Array, agreed: Array, true: Booleans, invented: Booleans, weights: Array) -> dict[str, Any]:
+    """Return the thresholds of the verdicts.
+
+    Args:
+        covered: Probabilities that the sources say the sentences, (n,).
+        agreed: Probabilities that they do not rather say something else, (n,).
+        true: Whether the sentences are true, (n,).
+        invented: Whether they are inventions, (n,).
+        weights: What each counts, (n,).
+    """
+    levels = np.round(np.arange(0.01, 1.0, 0.01), 2)
+
+    def part(chosen: Booleans, of: Booleans) -> float:
+        return float(weights[chosen & of].sum() / weights[of].sum())
+
+    not_in = max(level for level in levels if part(covered < level, true) <= ACCUSED / 2)
+    contradicts = max(level for level in levels if part((covered < not_in) | (agreed < level), true) <= ACCUSED)
+    least_covered = min(level for level in levels if part(covered >= level, invented) <= INVENTED)
+
+    def share_of_true(level: float) -> float:
+        rests = (covered >= least_covered) & (agreed >= level)
+        of_true, of_false = part(rests, true), part(rests, ~true)
+        return of_true / (of_true + of_false) if of_true else 0.0
+
+    agreeing = [level for level in levels if level >= contradicts and share_of_true(level) >= TRUE]
+    least_agreed = min(agreeing, default=1.0)
+    rests = {"covered": float(least_covered), "agreed": float(least_agreed)}
+    return {"not in the sources": float(not_in), "contradicts": float(contradicts), "rests": rests}
+
+
+def _regression(table: Array, true: Booleans, weights: Array) -> tuple[Array, float]:
+    """Return slopes and intercept of a logistic regression, for features as they are."""
+    from sklearn.linear_model import LogisticRegression
+
+    mean, scale = table.mean(0), table.std(0)
+    fitted = LogisticRegression(max_iter=1000).fit((table - mean) / scale, true, weights)
+    slopes = fitted.coef_[0] / scale
+    return slopes, float(fitted.intercept_[0] - slopes @ mean)
+
+
+def _probabilities(table: Array, slopes: Array, intercept: float) -> Array:
+    probabilities: Array = 1 / (1 + np.exp(-(table @ slopes + intercept)))
+    return probabilities

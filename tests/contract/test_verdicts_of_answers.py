@@ -1,0 +1,192 @@
+"""Verdicts on the sentences of an answer: what the reader makes of them with the documents and without them."""
+
+import numpy as np
+import pytest
+
+import normxlogit
+from normxlogit import Attributions, Citations, Explainer
+from tests import tiny
+
+DOCUMENTS = {
+    "refunds.txt": "Refunds are possible within 30 days. Shipping takes 5 days.",
+    "pool.txt": "The pool was built by Anna Berg in 1974. The library was built by Jonas Holm.",
+}
+ANSWER = "Refunds are possible within 5 days. This is all."
+
+
+def made(family: str = "llama") -> Explainer:
+    return Explainer(tiny.model(family, "CausalLM", vocab_size=100, max_position_embeddings=600), tiny.letters())
+
+
+@pytest.fixture(scope="module")
+def explainer() -> Explainer:
+    return made()
+
+
+@pytest.mark.parametrize("ending", [".json", ".parquet"])
+def test_values_are_saved(explainer, tmp_path, ending):
+    cited = [explainer.cite("When?", DOCUMENTS, answer=text, verify=0) for text in (ANSWER, "This is all.")]
+    Attributions(cited).save(tmp_path / f"cited{ending}")
+    loaded = list(normxlogit.load(tmp_path / f"cited{ending}"))
+    assert loaded == cited
+    assert loaded[0].top(4) == cited[0].top(4)
+    assert Citations.from_dict(cited[0].to_dict()) == cited[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "sources"),
+    [
+        ("When does it ship?", ()),
+        ("Tell me when it ships", ()),
+        ("It ships on 5 May. Doesn't it?", ("user:1",)),
+        ("It ships on 5 May. Is that right? And “when” (exactly?)", ("user:1",)),
+        ("它什么时候发货？", ()),
+        ("It ships on 5 May. Say it again.", ("user:1", "user:2")),
+    ],
+)
+def test_the_question_is_no_source(explainer, said, sources):
+    messages = [
+        {"role": "tool", "name": "search", "content": "It ships on 30 May."},
+        {"role": "user", "content": said},
+        {"role": "assistant", "content": "On 5 May."},
+    ]
+    cited = explainer.cite(messages=messages, verify=0)
+    assert cited.names == ("tool result search:1", *sources)
+    assert [message.name for message in cited.messages] == ["tool result search", "user"]
+    assert cited.question == said
+
+
+def test_a_question_alone_is_a_source(explainer):
+    messages = [{"role": "user", "content": "When?"}, {"role": "assistant", "content": "On 5 May."}]
+    assert explainer.cite(messages=messages, verify=0).names == ("user:1",)
+
+
+def log_probability(explainer: Explainer, before: str, ending: str) -> float:
+    """Of the caller's own model, in one pass."""
+    first, ids = (
+        explainer.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, before + ending)
+    )
+    logits = tiny.logits_of(explainer.model, ids).log_softmax(-1)
+    return float(sum(logits[place - 1, ids[place]] for place in range(len(first), len(ids))))
+
+
+def test_each_sentence_loses_what_the_model_says_it_loses_without_the_documents() -> None:
+    explainer = made()
+    answer = explainer.cite("When?", DOCUMENTS, answer="Refunds take 5 days. It is old.", verify=1)
+    spans = sorted(answer.spans)
+    for part, loss in zip(answer.attribution.targets, answer.sentence_losses, strict=True):
+        before = answer.text[: part.span[0]]
+        without, end = "", 0
+        for first, last in spans:
+            without += before[end:first]
+            end = last
+        without += before[end:]
+        ending = answer.text[slice(*part.span)]
+        expected = log_probability(explainer, before, ending) - log_probability(explainer, without, ending)
+        assert loss == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("verify", ["auto", 1])
+def test_sources_that_are_the_same_word_for_word_are_left_out_together(explainer, verify) -> None:
+    said = "Refunds are possible within 30 days."
+    documents = {"a": f"{said} Shipping takes 5 days.", "b": said, "c": f"Hello.\n\n{said.replace(' are', '  are')}"}
+    cited = explainer.cite("When?", documents, answer="Within 30 days.", verify=verify)
+    copies = ("a:1", "b:1", "c:2")
+    assert {name: cited.losses[name] for name in copies} == dict.fromkeys(copies, cited.losses["a:1"])
+    spans = sorted(cited.spans[cited.names.index(name)] for name in copies)
+    before, (answer,) = cited.text[: cited.attribution.targets[0].span[0]], cited.sentences
+    without, end = "", 0
+    for start, stop in spans:
+        without += before[end:start]
+        end = stop
+    without += before[end:]
+    loss = log_probability(explainer, before, answer) - log_probability(explainer, without, answer)
+    assert cited.losses["a:1"] == pytest.approx(loss, abs=1e-3)
+    assert Citations.from_dict(cited.to_dict()) == cited
+
+
+def without_sources(cited: Citations, end: int) -> str:
+    """Return the text before a character without the sources."""
+    rest, start = "", 0
+    for first, last in sorted(cited.spans):
+        rest, start = rest + cited.text[start:first], last
+    return rest + cited.text[start:end]
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "mamba"])
+def test_readings_are_those_of_the_callers_own_model(family: str) -> None:
+    explainer = made(family)
+    answer = explainer.cite("When?", DOCUMENTS, answer="Refunds are possible within 5 days. Anna built it.", verify=1)
+    assert len(answer.readings) == len(answer.sentences)
+    for target, reading in zip(answer.attribution.targets, answer.readings, strict=True):
+        start, end = target.span
+        sentence = answer.text[start:end]
+        contexts = answer.text[:start], without_sources(answer, start)
+        own = [log_probability(explainer, before, sentence) for before in contexts]
+        assert reading.nats == pytest.approx(own[0], abs=1e-3)
+        assert reading.nats_without == pytest.approx(own[1], abs=1e-3)
+        assert reading.edits
+        for edit in reading.edits[:3]:
+            if edit.kind in ("replaced", "exchanged"):
+                edited = answer.text[start : edit.start] + edit.text + answer.text[edit.end : end]
+                gains = [log_probability(explainer, before, edited) for before in contexts]
+                assert edit.gain == pytest.approx(gains[0] - own[0], abs=0.05)
+                assert edit.gain_without == pytest.approx(gains[1] - own[1], abs=0.05)
+    assert any(edit.kind == "replaced" for reading in answer.readings for edit in reading.edits)
+
+
+def test_tokens_count_in_the_evidence_by_what_they_gain_from_the_sources(explainer) -> None:
+    cited = explainer.cite("When?", DOCUMENTS, answer="In 5 days. So.", verify=0)
+    prompt, spans = cited.text[: -len(cited.answer)], dict(zip(cited.names, cited.spans, strict=True))
+    count = len(explainer.explain_completion(prompt, cited.answer).targets)
+
+    def nats(text: str) -> np.ndarray:
+        ids = explainer.tokenizer(text, add_special_tokens=False)["input_ids"]
+        logits = tiny.logits_of(explainer.model, ids).log_softmax(-1)
+        return np.array([float(logits[place - 1, ids[place]]) for place in range(len(ids) - count, len(ids))])
+
+    gains = np.maximum(nats(cited.text) - nats(without_sources(cited, len(cited.text))), 0)
+    expected = np.zeros_like(cited.weighted_scores)
+    of_tokens = explainer.explain_completion(prompt, cited.answer, sources=spans, parts="token")
+    for target, scores, gain in zip(of_tokens.targets, of_tokens.scores, gains, strict=True):
+        for k, part in enumerate(cited.attribution.targets):
+            if part.span[0] <= target.span[0] < part.span[1]:  # not of the white space between sentences
+                expected[k] += gain * scores[of_tokens.units.sources]
+    np.testing.assert_allclose(cited.weighted_scores, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(cited.evidence.scores[:, cited.sources], cited.weighted_scores)
+
+
+def test_words_have_gains_that_sum_to_those_of_their_sentences(explainer) -> None:
+    cited = explainer.cite("When?", DOCUMENTS, answer=ANSWER, verify=1)
+    for k, reading in enumerate(cited.readings):
+        words = [word for word in cited.words if word.sentence == k]
+        assert all(cited.text[word.start : word.end] == word.text for word in words)
+        assert sum(word.gain for word in words) == pytest.approx(reading.nats - reading.nats_without, abs=1e-6)
+        assert not any(word.unsaid for word in words if cited.support[k].rests)
+
+
+def test_a_quotation_rests_word_for_word_and_costs_nothing(explainer) -> None:
+    cited = explainer.cite("When?", DOCUMENTS, answer="Refunds are possible within 30  days. This is all.", verify=1)
+    assert cited.support[0].verdict == "rests on [1], word for word"
+    assert cited.citations()[0].name == "refunds.txt:1"
+    assert cited.readings[0].edits == ()
+    assert cited.readings[1].edits
+    untested = explainer.cite("When?", DOCUMENTS, answer="Refunds are possible within 30 days. This is all.", verify=0)
+    assert [s.judgement for s in untested.support] == ["rests", "not tested"]
+    changed = explainer.cite("When?", DOCUMENTS, answer="Refunds are possible within -30 days.", verify=0)
+    assert changed.support[0].judgement == "not tested"
+
+
+def test_verdicts_and_figures_are_kept_in_files(explainer, tmp_path) -> None:
+    cited = explainer.cite("When?", DOCUMENTS, answer=ANSWER, verify=1)
+    for name in ("answer.json", "answer.parquet"):
+        cited.save(tmp_path / name)
+        loaded = normxlogit.load(tmp_path / name)
+        assert loaded == cited
+        assert loaded.support == cited.support
+    state = cited.to_dict()
+    assert [row["support"]["verdict"] for row in state["sentences"]] == [s.verdict for s in cited.support]
+    assert all(0 <= row["support"][name] <= 1 for row in state["sentences"] for name in ("covered", "agreed"))
+    table = str(cited).partition("Sources")[0]
+    assert "nats" not in table
+    assert all(sentence.verdict in table for sentence in cited.support)
