@@ -37,7 +37,7 @@ def cited(sources=(), **options) -> Citations:
     scores = np.zeros_like(a.scores)
     for name in sources:
         scores[:, a.units.name.index(name)] = 1.0
-    return replace(result, attribution=replace(a, scores=scores))
+    return replace(result, attribution=replace(a, scores=scores), weighted_scores=None)
 
 
 def turns(page: str) -> list[str]:
