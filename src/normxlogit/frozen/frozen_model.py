@@ -342,9 +342,10 @@ class FrozenModel:
         found = (on_host >= 0).nonzero()  # (N, 2), the N places of all texts
         rows = torch.cat([found, on_host[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
         texts, columns, places = rows.T  # (N,) each
+        read_states = states[texts, places]  # (N, H)
         values = contrasted_logits(
-            head_answers(self.head.tokens, states[texts, places], gradients=states.requires_grad),
-            states[texts, places],  # (N, H)
+            head_answers(self.head.tokens, read_states, gradients=states.requires_grad),
+            read_states,
             target.ids.to(states.device)[texts, columns, None],
             None if target.contrast is None else target.contrast.to(states.device)[texts],
         )[:, 0]
