@@ -216,7 +216,7 @@ class Reading(NamedTuple):
 @cache
 def _fitted() -> dict[str, Any]:
     """Return the fitted coefficients and thresholds."""
-    state: dict[str, Any] = json.loads(files(__package__).joinpath("verdicts.json").read_text("utf-8"))
+    state: dict[str, Any] = json.loads(files("normxlogit.results").joinpath("verdicts.json").read_text("utf-8"))
     return state
 
 
