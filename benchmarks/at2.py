@@ -17,10 +17,10 @@ from torch import Tensor
 
 from normxlogit import DataError, Explainer, MethodError
 from normxlogit.evaluation.generation import AnswerProtocol, evaluate_sources
-from normxlogit.evaluation.grounding.questions import Asked
 from normxlogit.evaluation.ranking import RankingResult
+from normxlogit.grounding.citations.cite import ask
+from normxlogit.grounding.evaluation.questions import Asked
 from normxlogit.methods import Method, Request, Scores, register
-from normxlogit.pipeline.citations.cite import ask
 from normxlogit.results.units.spans import prompt_sources
 
 __all__ = ["AT2", "compare", "train"]

@@ -17,8 +17,8 @@ from normxlogit.cli.options import Device, DType, methods_of, verify_count
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.generation import evaluate_sources, sources_table
-from normxlogit.evaluation.grounding.questions import load_questions
 from normxlogit.evaluation.timing import environment
+from normxlogit.grounding.evaluation.questions import load_questions
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
 
 from . import at2 as learned_attention

@@ -12,7 +12,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.pipeline.citations.cite import ask_in
+from normxlogit.grounding.citations.cite import ask_in
 from paper.costs.peak import Peak
 
 from .processes import measured_apart, run_job

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from normxlogit import Citations, Explainer
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.pipeline.citations.cite import ask_in
+from normxlogit.grounding.citations.cite import ask_in
 
 from .long_conversations import conversation
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .corpus.jobs import Answers, Completions, Conversations, Predictions
-    from .corpus.run import attribute
-    from .corpus.summaries.summary import summarize
+    from .corpora.jobs import Answers, Completions, Conversations, Predictions
+    from .corpora.run import attribute
+    from .corpora.summaries.summary import summarize
     from .errors import (
         DataError,
         HeadMismatchError,
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from .explainer import Explainer
+    from .grounding.result import Citations
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
     from .results.attribution import Attribution
-    from .results.citations import Citations
     from .results.collection import Attributions, load
     from .tasks.targets import ALL
 

@@ -13,32 +13,32 @@ from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
 from .frozen.proof import Balance
+from .grounding.citations.cite import cite, cite_each, cite_stream
+from .grounding.documents.answers import question_text
+from .grounding.result import Citations
 from .inputs.chat import Prompt
-from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding
-from .inputs.media.sounds import Recording
 from .inputs.texts import Text, repeatable, split_texts
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
+from .media.inputs.sounds import Recording
 from .methods import Method, method_named
 from .methods.defaults import completion_methods, named_or_default
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
-from .pipeline.citations.cite import cite, cite_each, cite_stream
 from .pipeline.completions.given_completion import explain_generation
 from .pipeline.completions.prompts import explain_generated, explain_written, without_other_answer
 from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
-from .pipeline.similarity import explain_similarity
 from .pipeline.texts import balance_of, explain_by_default, explain_inputs, explain_outputs
 from .results.attribution import Attribution
-from .results.citations import Citations
 from .results.collection import Attributions
 from .results.verification import Removal
+from .similarity.pairs import explain_similarity
+from .similarity.tasks.sentence_embedding import Pooling
 from .tasks import TaskName
 from .tasks.choice import Question
-from .tasks.similarity.sentence_embedding import Pooling
 from .tasks.targets import Choice
 
 if TYPE_CHECKING:
@@ -437,7 +437,7 @@ class Explainer:
         Args:
             question: The question, or several in a list; a prompt of your own goes into `messages`.
             documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
-                `normxlogit.inputs.documents.documents`; pictures among them where the model reads them. Of
+                `normxlogit.grounding.documents.documents`; pictures among them where the model reads them. Of
                 several questions those of all, or a list with a list for each. None with a conversation; in a prompt of
                 your own spans by name, (message, start, end) in characters.
             max_new_tokens: Most tokens of the model's own answer.

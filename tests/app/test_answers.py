@@ -13,7 +13,7 @@ from normxlogit.app.answers import App
 from normxlogit.app.frame import framed, message
 from normxlogit.app.limits import Limits
 from normxlogit.app.models import LoadedModels
-from normxlogit.results.citations import Citations
+from normxlogit.grounding.result import Citations
 from tests import tiny
 from tests.pipeline.test_signals import PROCESSOR, picture, vit
 from tests.pipeline.test_two_towers import model_and_processor

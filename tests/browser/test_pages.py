@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
-from normxlogit.corpus.summaries.page import summary_page
+from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.evaluation.deletion import deletion_curve
 from normxlogit.render.builders.collection import results_page
 from normxlogit.render.builders.curves import Curve

@@ -6,8 +6,8 @@ import json
 import pytest
 
 import normxlogit
-from normxlogit.cli.cite import read_documents
 from normxlogit.errors import DataError
+from normxlogit.grounding.command import read_documents
 from tests import tiny
 from tests.commands import run
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.grounding.evaluation import auroc, load_statements, measure_statements, verdict_table
+from normxlogit.grounding.evaluation.evaluation import auroc, load_statements, measure_statements, verdict_table
 from tests import tiny
 
 ROW = {

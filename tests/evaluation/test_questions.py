@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from normxlogit import DataError
-from normxlogit.evaluation.grounding.questions import Asked, load_questions, qnli_questions
+from normxlogit.grounding.evaluation.questions import Asked, load_questions, qnli_questions
 
 ROWS = [{"question": f"q{i}", "sentence": f"Sentence\n{i}.", "label": i % 2} for i in range(20)]
 

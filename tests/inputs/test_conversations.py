@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from normxlogit.errors import DataError, InputError
-from normxlogit.inputs.documents.conversations import read_conversation
-from normxlogit.inputs.documents.json_fields import json_fields
+from normxlogit.grounding.documents.conversations import read_conversation
+from normxlogit.grounding.documents.json_fields import json_fields
 
 ARGUMENTS = '{"location": "Paris, France"}'
 RESULT = '{"temperature": 14, "sky": "clear"}'

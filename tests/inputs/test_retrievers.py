@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit.inputs.documents.documents import documents_by_name
+from normxlogit.grounding.documents.documents import documents_by_name
 
 pytestmark = pytest.mark.slow
 

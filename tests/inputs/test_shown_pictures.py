@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from normxlogit.corpus.rows.cells import conversation_cell, prompt_cell
+from normxlogit.corpora.rows.cells import conversation_cell, prompt_cell
 from normxlogit.errors import InputError
-from normxlogit.inputs.documents.conversations import read_conversation
-from normxlogit.inputs.media.pictures import read_picture
+from normxlogit.grounding.documents.conversations import read_conversation
+from normxlogit.media.inputs.pictures import read_picture
 from tests import vlm
 
 PICTURE = vlm.picture(6, 5)

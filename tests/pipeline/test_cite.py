@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer, InputError, MethodError
+from normxlogit.grounding.citations import cite as cite_module
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.citations import cite as cite_module
 from normxlogit.pipeline.completions.ablations import Ablations, leave_one_out, score_sources
 from normxlogit.pipeline.completions.completed_prompts import generate
 from normxlogit.pipeline.completions.sources import explain_sources

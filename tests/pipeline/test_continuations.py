@@ -11,7 +11,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import ModelOutput
 
 from normxlogit import Explainer
-from normxlogit.pipeline.citations.continuations import (
+from normxlogit.grounding.citations.continuations import (
     Continuation,
     continuation_log_probabilities,
     uncached_log_probabilities,

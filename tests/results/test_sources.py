@@ -7,8 +7,8 @@ import pytest
 
 import normxlogit
 from normxlogit import DataError, InputError
-from normxlogit.results.citations import Citations
-from normxlogit.results.reading import Reading, WordEdit, WordReading
+from normxlogit.grounding.result import Citations
+from normxlogit.grounding.verdicts import Reading, WordEdit, WordReading
 from normxlogit.results.storage.schema import plain
 from normxlogit.results.units.spans import MessageSpan
 from normxlogit.results.verification import CITATION_TEST, Removal, Verification

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, MethodError
-from ..inputs.media.pictures import open_picture
+from ..media.inputs.pictures import open_picture
 from ..methods import Method, method_named
 
 if TYPE_CHECKING:

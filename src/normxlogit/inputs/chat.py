@@ -8,11 +8,11 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..errors import InputError
-from .documents.chat_messages import template_messages
-from .documents.traces import is_message, message_of
-from .media.items import MEDIA_TYPES, is_opened_picture
-from .media.pictures import PICTURE_KEYS, Picture
-from .media.sounds import Sound, sampling_rate_of
+from ..grounding.documents.chat_messages import template_messages
+from ..grounding.documents.traces import is_message, message_of
+from ..media.inputs.items import MEDIA_TYPES, is_opened_picture
+from ..media.inputs.pictures import PICTURE_KEYS, Picture
+from ..media.inputs.sounds import Sound, sampling_rate_of
 from .message_parts import text_of_part, texts_of, typed_messages
 from .texts import collected, is_table, named_columns, plain_cell, text_column
 

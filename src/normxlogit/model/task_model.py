@@ -25,9 +25,9 @@ from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
+from ..similarity.tasks.sentence_embedding import Pooling
 from ..tasks import Task, TaskName, choose_task, declared_tasks
 from ..tasks.positions import logits_at
-from ..tasks.similarity.sentence_embedding import Pooling
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .citations import Support
+    from ..grounding.result import Support
     from .targets import Prediction, Target
     from .units.words import UnitScore
     from .verification import Verification

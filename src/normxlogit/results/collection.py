@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
+from ..grounding.result import Citations
 from .attribution import Attribution
 from .base import Exports, Record
-from .citations import Citations
 from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet

@@ -11,9 +11,9 @@ from transformers import GenerationConfig
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
+from ...grounding.documents.answers import answer_text
 from ...inputs.alignment import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
-from ...inputs.documents.answers import answer_text
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import positive_integer

@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ...grounding.drawing import citation_blocks, source_blocks
+from ...grounding.result import Citations
 from ...results.attribution import Attribution
 from ...results.base import Record
-from ...results.citations import Citations
 from ...results.collection import Attributions
 from ...results.layers import representative_layer
 from ...results.targets import prediction_of
+from ...similarity.drawing import similarity_blocks
 from ..blocks import Block, Card, Cell, Column, Table, cell
 from ..describe import answer_number, method_of, shortened
 from ..html import page
 from ..layout import layout
 from .curves import Curve, curves_card
 from .generation import generation_blocks
-from .similarity import similarity_blocks
-from .sources import citation_blocks, source_blocks
 from .text import attribution_blocks, comparison_blocks
 
 WORDS, OPEN = 4, 3

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...results.citations import Citations
+from ...grounding.result import Citations
 from ..blocks import Chat, Piece, Turn
 from ..layout import cut
 

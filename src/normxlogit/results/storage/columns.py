@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 import numpy as np
 
 from ...errors import DataError
+from ...grounding.result import Citations
+from ...grounding.verdicts import Reading
+from ...media.units import grid_medium, sound_of_times
 from ..attribution import Attribution
-from ..citations import Citations
-from ..reading import Reading
 from ..targets import prediction_of
-from ..units.media import grid_medium, sound_of_times
 from ..units.units import APART, Units
 from ..verification import CITATION_TEST, Removal
 from .files import json_text

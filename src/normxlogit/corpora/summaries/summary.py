@@ -1,0 +1,378 @@
+"""The summary of a corpus, computed in one streaming pass over its shards."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import DataError, InputError
+from ...grounding.conversation_summaries import ConversationSummary, summarize_conversations
+from ...grounding.summaries import AnswerSummary, summarize_answers
+from ...inputs.texts import positive_integer
+from ...pipeline.arguments import checked_arguments
+from ...results.layers import last_visible
+from ...results.storage.schema import plain
+from .gold import compared_with_gold, judge
+from .run_tables import RunTables
+from .units import NAMES, SIGNALS, Mass, Rate, RowNote, Unit, WrongAnswer, Z
+
+if TYPE_CHECKING:
+    from ...explainer import Explainer
+
+EXAMPLES = 3
+
+NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
+"""Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The summary of a corpus run: which words speak for which labels, and in which answers the model is wrong.
+
+    Attributes:
+        folder: Where the results are.
+        model: Name of the model.
+        method: Name of the method.
+        layer: The layer whose scores these are: of several the last with scores outside special tokens that can be
+            seen; None if layers were not asked for.
+        unit: "words", "tokens", or of pictures "patches" and of sounds "frames", each of them at one place.
+        rows: Texts, pictures or sounds with a result.
+        errors: Rows without one.
+        failures: Why they have none, the most frequent reasons first.
+        notes: What is noted of results, such as a text that was cut or is unknown to the tokenizer, in the same order.
+        min_count: Least places of a unit in the lists.
+        rare: Units that stand at fewer places.
+        complete: Whether the run was finished, so that these are all rows.
+        labels: How often each label was predicted.
+        highest: For each label the units that speak for it most surely: of a mean score above 0, those whose 95%
+            interval begins highest.
+        against: For each label those that speak against its predictions most surely; empty for methods without a sign.
+        mass: Where the scores are.
+        accuracy: Share of right answers, None without a gold column.
+        right: For each label the share of its predictions that are right; empty without a gold column.
+        unknown: Right labels that the model does not have, with their rows; each of these rows counts as wrong.
+        wrong: Rows with a wrong answer, those of the highest probability first.
+        mistakes: Units that are in wrong answers more often than chance would have it.
+        tried: Units that were compared for `mistakes`.
+        texts: The texts of the examples by id, where they were kept.
+        difference: The differences to another run, None without one.
+        grids: How many different grids the patches form; 0 for texts and sounds.
+    """
+
+    folder: str
+    model: str
+    method: str
+    layer: int | None
+    unit: str
+    rows: int
+    errors: int
+    failures: list[RowNote]
+    notes: list[RowNote]
+    min_count: int
+    rare: int
+    complete: bool
+    labels: dict[str, int]
+    highest: list[Unit]
+    against: list[Unit]
+    mass: list[Mass]
+    texts: dict[str, str]
+    difference: dict[str, Any] | None
+    grids: int
+    accuracy: float | None = None
+    right: dict[str, float] = field(default_factory=dict)
+    unknown: dict[str, int] = field(default_factory=dict)
+    wrong: list[WrongAnswer] = field(default_factory=list)
+    mistakes: list[Rate] = field(default_factory=list)
+    tried: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        state: dict[str, Any] = plain(self)
+        return state
+
+
+@checked_arguments()
+def summarize(
+    folder: str | Path,
+    *,
+    gold: str | None = None,
+    against: str | Path | None = None,
+    top: int = 15,
+    min_count: int = 5,
+    verify: int | None = None,
+    explainer: "Explainer | None" = None,
+) -> Summary | AnswerSummary | ConversationSummary:
+    """Sum up a corpus run.
+
+    Of answers (`attribute` with `answer_column`) the summary says which documents they use and which of their
+    sentences rest on them, contradict them or do not rest on them; of conversations (`messages_column`) on which kinds
+    of messages and which tools they rest.
+
+    Args:
+        folder: The folder that `attribute` wrote.
+        gold: A kept column with the right labels, by name or index.
+        against: Another run to compare with, of the same ids.
+        top: Units in each list.
+        min_count: Leave out units that stand at fewer places.
+        verify: Delete each listed word from at most so many of the texts, and say what that changes.
+        explainer: The model that the run was made by, for `verify`.
+
+    Raises:
+        DataError: If there is no such run, a column is missing, or the model is another.
+        InputError: If answers are to be compared with labels or another run, or `verify` has no model or no words.
+    """
+    if (verify is None) != (explainer is None):
+        raise InputError("verify= is how often each word is deleted, and explainer= the model that is asked: give both")
+    count = None if verify is None else positive_integer(verify, "verify")
+    with closing(_Run(folder)) as run:
+        if run.of_answers:
+            if gold is not None or against is not None:
+                raise InputError("gold and against are for texts with labels, not for answers")
+            if verify is not None:
+                raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
+            return (summarize_conversations if "message_kinds" in run.kinds else summarize_answers)(run, top)
+        if against is None:
+            summary = run.summary(gold, None, top, min_count)
+        else:
+            with closing(_Run(against)) as compared_run:
+                if compared_run.of_answers:
+                    raise DataError(f"{against}: answers, which have no words to compare with")
+                summary = run.summary(gold, compared_run, top, min_count)
+        if explainer is None or count is None:
+            return summary
+        from .effects import check_model, with_effects  # which import torch
+
+        model = check_model(run, explainer)
+        lists = with_effects(run, model, [summary.highest, summary.against], count)
+        return replace(summary, highest=lists[0], against=lists[1])
+
+
+class _Run(RunTables):
+    """The queries over the shards of a run."""
+
+    def collect(self, layer: int, rows: str = "judged", into: str = "units", unit: str | None = None) -> None:
+        """Read the shards once into a table: sums of each unit by label and by right or wrong answers.
+
+        A row explains K labels at L layers; of the layers `layer` counts.
+
+        Args:
+            layer: Which of the layers, counted from 0.
+            rows: The shards with `is_right`.
+            into: The name of the table; with `_words` behind it a view of the units that are neither special tokens nor
+                punctuation.
+            unit: "words" or "tokens"; by default that of the run.
+        """
+        words = (unit or self.unit) == "words"
+        units, scores = ("words", "word_scores") if words else ("units", "scores")
+        sequences = "list_transform(words, lambda x: 0)" if words else "sequence_ids"
+        n = f"len({units})"
+        layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
+        self.ask(
+            f"""
+            CREATE TEMP TABLE {into} AS
+            WITH label AS (
+                SELECT row, prediction, is_right, {units} AS units, {sequences} AS sequences,
+                       {scores} AS scores, {n} AS n, {layers} AS layers, target,
+                       unnest(range(len(target))) AS k
+                FROM {rows}
+            ), flat AS (
+                SELECT row, prediction, is_right, target[k + 1] AS label, unnest(units) AS text,
+                       unnest(sequences) AS sequence,
+                       unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
+                FROM label
+            )
+            SELECT label, is_right, label = prediction AS predicted,
+                   sequence IS NULL AS special, lower(trim(text)) AS text,
+                   count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
+                   sum(abs(score)) AS mass, count(*) FILTER (score < 0) AS negative,
+                   list_zip(arg_max(score, score, {EXAMPLES}), arg_max(row, score, {EXAMPLES})) AS highest,
+                   list_zip(arg_min(score, score, {EXAMPLES}), arg_min(row, score, {EXAMPLES})) AS lowest
+            FROM flat GROUP BY ALL
+            """  # noqa: S608  # names are quoted
+        )
+        self.ask(
+            f"""
+            CREATE TEMP VIEW {into}_words AS
+            SELECT * FROM {into} WHERE NOT special AND regexp_matches(text, '{NO_PUNCTUATION}')
+            """  # noqa: S608
+        )
+
+    def layer_index(self) -> int:
+        """Return the index of the summarised layer: the last one with non-zero scores outside special tokens."""
+        if self.manifest.settings["layers"] is None:
+            return 0
+        sums = self.ask(
+            """
+            WITH block AS (
+                SELECT scores, sequence_ids, len(units) AS n, len(target) AS labels,
+                       unnest(range(len(scores) // greatest(n, 1))) AS place
+                FROM shards
+            ), flat AS (
+                SELECT place % (len(scores) // (n * labels)) AS layer, unnest(sequence_ids) AS sequence,
+                       abs(unnest(scores[place * n + 1 : (place + 1) * n])) AS size
+                FROM block
+            )
+            SELECT coalesce(sum(size) FILTER (sequence IS NOT NULL), 0), sum(size)
+            FROM flat GROUP BY layer ORDER BY layer
+            """
+        )
+        outside_special, total = np.array(sums).T  # (L,) each
+        return last_visible(outside_special, total)
+
+    def summary(self, gold: str | None, compared_run: "_Run | None", top: int, least: int) -> Summary:
+        """Return the summary.
+
+        Args:
+            gold: The column of the right labels, None without one.
+            compared_run: The run to compare with.
+            top: Units in each list.
+            least: Least places of a unit in the lists.
+        """
+        judge(self, gold)
+        layer = self.layer_index()
+        self.collect(layer)
+        if self.unit == "words":
+            self.collect(layer, into="tokens_of_all", unit="tokens")  # words leave special tokens out
+        labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1"))
+        (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
+        highest = self._units(top, least)
+        against = self._units(top, least, against=True) if self.common.get("signed") else []
+        texts = self.ids_and_texts(
+            sorted({row for _, rows in (*highest, *against) for row in rows})
+        )  # (id, text) by row
+
+        def with_examples(units: Sequence[tuple[Unit, list[int]]]) -> list[Unit]:
+            return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
+
+        counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
+        count_of_grids = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'
+        return Summary(
+            folder=self.folder.location,
+            model=model or self.manifest.model["name"],
+            method=method or "",
+            layer=self.common["layers"][layer] if self.common.get("layers") else None,
+            unit=self.unit,
+            rows=sum(labels.values()),
+            errors=sum(shard.errors for shard in self.written.values()),
+            failures=self._failures(top),
+            notes=self._notes(top),
+            min_count=least,
+            rare=self.ask(f"SELECT count(*) FROM ({counts}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
+            complete=self.manifest.complete and self.manifest.written.keys() <= self.written.keys(),
+            labels=labels,
+            highest=with_examples(highest),
+            against=with_examples(against),
+            mass=self._mass("tokens_of_all" if self.unit == "words" else "units"),
+            **({} if gold is None else compared_with_gold(self, layer, top, least)),
+            texts={name: text for name, text in texts.values() if text is not None},
+            difference=None if compared_run is None else self._difference(compared_run, top, least),
+            grids=self.ask(count_of_grids)[0][0] if self.unit == "patches" else 0,
+        )
+
+    def _units(self, top: int, least: int, against: bool = False) -> list[tuple[Unit, list[int]]]:
+        """Return the units with the most certain effect for (or against) each label, with rows as examples.
+
+        They are ordered by the end of their confidence interval that is nearer to 0, because an order by the mean would
+        put rare units first. Units at a single place have no interval, and come last.
+        """
+        negative = "sum(negative) / n" if self.common.get("signed") else "NULL"
+        sign, where, extremes, order = (-1, "predicted", "lowest", "ASC") if against else (1, "true", "highest", "DESC")
+        rows = self.ask(
+            f"""
+            WITH grouped AS (
+                SELECT label, text, sum(count)::BIGINT AS n, sum(total) AS total, sum(total) / n AS mean,
+                       {Z} * sqrt(greatest(sum(squares) / n - mean * mean, 0) / greatest(n - 1, 1)) AS half,
+                       {negative} AS against, flatten(list({extremes})) AS places
+                FROM units_words WHERE {where} GROUP BY label, text
+            )
+            SELECT label, text, n, mean, mean - half, mean + half, total, against, []::VARCHAR[],
+                   list_sort(places, '{order}')
+            FROM grouped WHERE n >= ? AND {sign} * mean > 0
+            QUALIFY row_number() OVER (PARTITION BY label ORDER BY n > 1 DESC, {sign} * mean - half DESC, text) <= ?
+            ORDER BY label, n > 1 DESC, {sign} * mean - half DESC, text
+            """,  # noqa: S608  # no user's words
+            least,
+            top,
+        )
+        return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
+
+    def _failures(self, top: int) -> list[RowNote]:
+        """Return the reasons for rows without a result, the most frequent first."""
+        ids: dict[str, list[str]] = {}
+        for _, name, reason in self.folder.failures(self.written):
+            ids.setdefault(reason, []).append(name)
+        failures = [RowNote(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
+        return sorted(failures, key=lambda failure: -failure.rows)[:top]
+
+    def _notes(self, top: int) -> list[RowNote]:
+        """Return the notes on results, the most frequent first."""
+        rows = self.ask(
+            f"""
+            SELECT arg_min(note, row), count(DISTINCT row), list_slice(list(id ORDER BY row), 1, {EXAMPLES})
+            FROM (SELECT row, id, unnest(notes) AS note FROM shards)
+            GROUP BY regexp_replace(note, '\\d+', '0', 'g') ORDER BY 2 DESC, 1 LIMIT ?
+            """,  # noqa: S608  # no user's words
+            top,
+        )
+        return [RowNote(*row) for row in rows]
+
+    def _mass(self, units: str) -> list[Mass]:
+        """Return each kind of token with its share of the tokens and of the magnitude of all scores."""
+        place = f"WHEN true THEN '{NAMES[self.unit][0]}'" if self.unit in SIGNALS.values() else ""
+        rows = self.ask(
+            f"""
+            SELECT CASE WHEN special THEN 'special' {place}
+                        WHEN regexp_matches(text, '^[\\d.,:%]*\\d[\\d.,:%]*$') THEN 'number'
+                        WHEN NOT regexp_matches(text, '{NO_PUNCTUATION}') THEN 'punctuation' ELSE 'word' END AS kind,
+                   sum(count) / sum(sum(count)) OVER () AS tokens,
+                   coalesce(sum(mass) / nullif(sum(sum(mass)) OVER (), 0), 0) AS mass
+            FROM {units} GROUP BY kind ORDER BY mass DESC
+            """  # noqa: S608  # a table of this class
+        )
+        return [Mass(*row) for row in rows]
+
+    def _difference(self, compared_run: "_Run", top: int, least: int) -> dict[str, Any]:
+        """Return the differences to another run: in its answers, and in the scores of units."""
+        if compared_run.unit != self.unit:
+            raise DataError(
+                f"{compared_run.folder.location} has {compared_run.unit} and {self.folder.location} has {self.unit}"
+            )
+        # Of rows that share an id the first belongs to the first, and so on.
+        numbered_rows = "SELECT row, id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
+        self.register("others", compared_run.shards())
+        joined = (
+            f"({numbered_rows} shards) AS a JOIN ({numbered_rows} others) AS b ON a.id = b.id AND a.place = b.place"
+        )
+        counts = f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}"  # noqa: S608
+        texts_in_both, same_answers = self.ask(counts)[0]
+        changed_predictions = self.ask(
+            f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.row ORDER BY a.row)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
+            "WHERE a.prediction <> b.prediction GROUP BY ALL ORDER BY n DESC LIMIT ?",
+            top,
+        )
+        texts = self.ids_and_texts([row for *_, rows in changed_predictions for row in rows])
+        rows = "(SELECT *, NULL::BOOLEAN AS is_right FROM others)"
+        self.collect(compared_run.layer_index(), rows, into="other_units")
+        means = "(SELECT label, text, sum(count)::BIGINT AS n, sum(total) / n AS mean FROM {} GROUP BY label, text)"
+        shifts = self.ask(
+            f"SELECT label, text, a.mean, b.mean, a.n FROM {means.format('units_words')} AS a "  # noqa: S608
+            f"JOIN {means.format('other_units_words')} AS b USING (label, text) WHERE a.n >= ? AND b.n >= ? "
+            "ORDER BY abs(a.mean - b.mean) DESC, text LIMIT ?",
+            least,
+            least,
+            top,
+        )
+        return {
+            "folder": compared_run.folder.location,
+            "model": compared_run.manifest.model["name"],
+            "texts in both": texts_in_both,
+            "same answer": None if not texts_in_both else same_answers / texts_in_both,
+            "changed answers": [
+                {"here": a, "there": b, "texts": n, "examples": [texts[row][0] for row in rows]}
+                for a, b, n, rows in changed_predictions
+            ],
+            "shifts": [dict(zip(("label", "text", "here", "there", "count"), row, strict=True)) for row in shifts],
+        }

@@ -1,0 +1,132 @@
+"""The entry of a picture or a sound into a model: the first module with weights that reads it."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..copies.run import Replace, run
+from ..errors import UnsupportedModelError
+from ..parts.headpiece import answer_of
+from ..parts.layer_outputs import LayerOutput
+from ..parts.proofs import nothing_bypasses
+
+ENTRY_CLASSES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
+
+
+@dataclass(frozen=True)
+class SignalEntry:
+    """The patch embedding of a picture, or the first convolution of a sound.
+
+    Attributes:
+        path: The module.
+        input_shape: The shape of its input.
+        output_shape: The shape of its output.
+        channels: The axis of its output that counts channels, not places.
+        window: Kernel, stride and padding of a convolution; () of a linear layer.
+    """
+
+    path: str
+    input_shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+    channels: int
+    window: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def places(self) -> int:
+        """How many patches or frames it makes of each picture or sound, the first axis of its output."""
+        return math.prod(self.output_shape[1:]) // self.output_shape[self.channels]
+
+    def flatten(self, output: Tensor) -> Tensor:
+        """Return the module's output as a row of N patches, (1, N, H)."""
+        channels_last = output.movedim(self.channels, -1)
+        return channels_last.reshape(1, -1, channels_last.shape[-1])
+
+    def unflatten(self, patches: Tensor, shape: torch.Size) -> Tensor:
+        """Return a row of N patches, (1, N, H), in the shape of the module's output."""
+        axes = list(shape)
+        width = axes.pop(self.channels)
+        return patches.reshape(*axes, width).movedim(-1, self.channels)
+
+    def patch_means(self, values: Tensor) -> Tensor:
+        """Return the mean of values, in the shape of the module's input, over each patch's receptive field, (N,)."""
+        if not self.window:
+            return values.mean(-1).flatten()
+        pools: tuple[Any, ...] = (nn.functional.avg_pool1d, nn.functional.avg_pool2d, nn.functional.avg_pool3d)
+        means: Tensor = pools[len(self.window[0]) - 1](values.mean(1, keepdim=True), *self.window)
+        return means.flatten()
+
+    def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
+        """Return the `replace=` of `run` that changes the patches, (1, N, H)."""
+
+        def replace_output(output: Any, _: Any, __: Any) -> Tensor:
+            with torch._C.DisableTorchFunction():
+                return self.unflatten(change(self.flatten(output)), output.shape)
+
+        return {self.path: replace_output}
+
+
+def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
+    """Find the module at which a picture or a sound enters a model; None if the inputs are token ids alone."""
+    entries: list[SignalEntry] = []
+
+    def recorder(path: str, module: Any) -> Replace:
+        """Return a function that records a call of the module, if it is the first that reads a signal."""
+
+        def record_entry(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            entry_input = args[0] if args else next(iter(kwargs.values()), None)
+            if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
+                return
+            shapes = tuple(entry_input.shape), tuple(output.shape)
+            if isinstance(module, nn.Linear):
+                entries.append(SignalEntry(path, *shapes, output.ndim - 1))
+            else:
+                sizes, padding = module.kernel_size, module.padding
+                if isinstance(padding, str):
+                    padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
+                window = (sizes, module.stride, padding)
+                entries.append(SignalEntry(path, *shapes, 1, window))
+
+        return record_entry
+
+    candidates = {
+        path: recorder(path, module) for path, module in model.named_modules() if isinstance(module, ENTRY_CLASSES)
+    }
+    with torch.no_grad():
+        run(model, inputs, replace=candidates)
+    return entries[0] if entries else None
+
+
+def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
+    """Return the patch embeddings of a signal, after proving that it affects the output through them alone.
+
+    Args:
+        model: A private copy of the model.
+        inputs: A batch.
+        signal: The input that is a picture or a sound.
+    """
+    entry = find_signal_entry(model, inputs)
+    if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
+        positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
+        if nothing_bypasses(_bypassing_gradient(model, inputs, signal, entry)):
+            axes = (0, *positions, entry.channels)
+            return LayerOutput(entry.path, call=1, axes=axes, positions=len(positions))
+    raise UnsupportedModelError(
+        f"{type(model).__name__} does not read its {signal} through one patch embedding or first convolution, whose "
+        "parts could be scored"
+    )
+
+
+def _bypassing_gradient(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> Tensor | None:
+    """Return the gradient of the output by a signal whose entry is detached; None if there is no other path."""
+    with torch.inference_mode(False), torch.enable_grad():
+        values = inputs[signal].detach().clone().requires_grad_()
+        result = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
+        answer = answer_of(result.output)
+        if answer is None or not answer.requires_grad:
+            return None
+        (gradient,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
+        return gradient  # type: ignore[no-any-return]
