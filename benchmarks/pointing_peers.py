@@ -169,7 +169,7 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     Raises:
         UnsupportedModelError: If nothing but token ids is read.
     """
-    model, count, ids = explainer._language_model, g.prompt_tokens or 0, torch.tensor(g.token_ids)
+    model, count, ids = explainer.language_model, g.prompt_tokens or 0, torch.tensor(g.token_ids)
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs

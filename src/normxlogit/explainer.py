@@ -332,7 +332,7 @@ class Explainer:
         """
         chosen_method = named_or_default(options.get("method"), "recorded")
         if isinstance(outputs, Mapping) and outputs.get("sequences") is not None:
-            return explain_generation(self._language_model, inputs, outputs, Options.of(options, method=chosen_method))
+            return explain_generation(self.language_model, inputs, outputs, Options.of(options, method=chosen_method))
         return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen_method))
 
     @overload
@@ -363,7 +363,7 @@ class Explainer:
         own_options = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
         own_options, other_answer = without_other_answer(own_options)
         explained = Options.of(own_options, **completion_methods(own_options.get("method")))
-        return explain_generated(self._language_model, prompt, max_new_tokens, explained, options, other_answer)
+        return explain_generated(self.language_model, prompt, max_new_tokens, explained, options, other_answer)
 
     @overload
     def explain_completion(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
@@ -397,7 +397,7 @@ class Explainer:
         sources, parts, merge = options.pop("sources", None), options.pop("parts", None), options.pop("merge", None)
         own_options, other_answer = without_other_answer(options)
         explained = Options.of(own_options, **completion_methods(options.get("method")))
-        return explain_written(self._language_model, prompt, completion, explained, sources, parts, merge, other_answer)
+        return explain_written(self.language_model, prompt, completion, explained, sources, parts, merge, other_answer)
 
     @overload
     def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters
@@ -459,8 +459,8 @@ class Explainer:
         cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
         question = question_text(question)
         if question is None or isinstance(question, str) or not isinstance(question, Iterable):
-            return cite(self._language_model, question, documents, **cite_options)
-        return cite_each(self._language_model, question, documents, cite_options)
+            return cite(self.language_model, question, documents, **cite_options)
+        return cite_each(self.language_model, question, documents, cite_options)
 
     def cite_stream(
         self,
@@ -496,7 +496,7 @@ class Explainer:
             MethodError: If the method does not exist or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        chosen_method, model = named_or_default(method, "completions"), self._language_model
+        chosen_method, model = named_or_default(method, "completions"), self.language_model
         options: dict[str, Any] = {"method": chosen_method, "verify": verify, "messages": messages, "system": system}
         return cite_stream(model, pieces, question, documents, **options)
 
@@ -536,5 +536,6 @@ class Explainer:
         return self._model
 
     @cached_property
-    def _language_model(self) -> TaskModel:
+    def language_model(self) -> TaskModel:
+        """The same, with the task that generates where its class has several."""
         return self._model.generating()

@@ -68,7 +68,7 @@ class App:
 
     def labels(self, model: str | None) -> list[str]:
         """Return the labels of a model; none of a language model, whose targets are tokens."""
-        task = self.models(model)._model.task
+        task = self.models(model).task_model.task
         return [] if task.vocabulary else list(task.labels)
 
     def explain(
@@ -105,7 +105,7 @@ class App:
         if pair and pair.strip():
             model_input = (model_input, self.limits.text(pair, "second text"))
         explainer = self.models(model)
-        task_model = explainer._model
+        task_model = explainer.task_model
         if not task_model.task.reads_one_text:
             raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
         target_names = [target for target in targets if target.strip()]
@@ -231,11 +231,11 @@ class App:
         image: Any = self.limits.picture(picture).convert("RGB")
         explainer = self.models(model)
         chosen_method = self._method(method)
-        task = explainer._model.task
+        task = explainer.task_model.task
         if not task.reads_pictures:
             raise UnsupportedModelError(
                 "choose a vision-language model, an image classifier, or a model with two towers such as CLIP: "
-                f"{explainer._model.name} is for {_task(explainer)}"
+                f"{explainer.task_model.name} is for {_task(explainer)}"
             )
         result: Any
         if task.generates:
@@ -252,8 +252,8 @@ class App:
     def _writer(self, model: str | None) -> Explainer:
         """Return a model that generates text."""
         explainer = self.models(model)
-        if not explainer._model.task.generates:
-            model_name = "the model of this app" if not (model or "").strip() else explainer._model.name
+        if not explainer.task_model.task.generates:
+            model_name = "the model of this app" if not (model or "").strip() else explainer.task_model.name
             raise UnsupportedModelError(
                 f"choose a causal language model: {model_name} does not generate text, it is for {_task(explainer)}. "
                 f"A small one: {SMALL}"
@@ -285,7 +285,7 @@ def _shown(result: Any) -> Shown:
 
 
 def _task(explainer: Explainer) -> str:
-    return explainer._model.task.name.replace("-", " ")
+    return explainer.task_model.task.name.replace("-", " ")
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -303,7 +303,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 def _forward_seconds(explainer: Explainer, model_input: Any) -> float:
     """Return the seconds of a plain forward pass over the text."""
-    model = explainer._model
+    model = explainer.task_model
     batch = model.batch(explainer.encode([model_input]), indices=[0])
     model.prepare(batch)
     with torch.inference_mode():

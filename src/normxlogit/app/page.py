@@ -356,7 +356,7 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
         name: The field's id.
         label: The label of the field, a key of `FITTING`.
     """
-    task = app.models(None)._model.task
+    task = app.models(None).task_model.task
     own_model = LocalModel("", "", task.generates, task.reads_tokens, task.reads_pictures)
     default_name = model_text(app.models.name) if app.models.name else "small sentiment model"
     offered = [own_model._replace(label=default_name), *models]

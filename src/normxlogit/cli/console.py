@@ -156,10 +156,14 @@ def deliver_result(
 
 def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: bool | None = None) -> str:
     """Return results as lines for a terminal; the arguments are those of `deliver_result`."""
+    from ..render.builders.collection import cards
     from ..render.terminal import text_of_blocks
+    from ..results.collection import Attributions
 
-    blocks_of_results = result._blocks_of_first(len(result._results())) if drawings is None else drawings
-    return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in blocks_of_results) + "\n"
+    if drawings is None:
+        results = result if isinstance(result, Attributions) else Attributions([result])
+        drawings = [card.blocks for card in cards(results) if card.result]
+    return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in drawings) + "\n"
 
 
 def _write_drawing(result: Any, kind: OutputKind, output: Path) -> None:

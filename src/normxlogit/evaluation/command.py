@@ -45,12 +45,12 @@ def faithfulness(
         examples = _examples(dataset, split, data_dir, columns, label_column, limit)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         if dataset in TASKS:
-            check_head(explainer._model, TASKS[dataset])
+            check_head(explainer.task_model, TASKS[dataset])
         folder = None if output is None else output / "runs"
         keywords: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
         with progress(len(chosen_methods)) as on_progress:
             results = list(run_methods(explainer, examples, chosen_methods, on_progress=on_progress, **keywords))
-        metadata = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol}
+        metadata = {"dataset": Path(dataset).name, "model": explainer.task_model.name, "protocol": protocol}
         metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
         text = write_faithfulness(output, results, metadata)
     write_report(text)
@@ -108,8 +108,8 @@ def frontier(
             examples = _examples(data, split, data_dir, columns, label_column, limit)
             explainer = options.load(source, device, dtype, gguf_file if source == model else None, trust_remote_code)
             if data in TASKS:
-                check_head(explainer._model, TASKS[data])
-            title = f"{Path(data).name}, {name or Path(explainer._model.name).name}"
+                check_head(explainer.task_model, TASKS[data])
+            title = f"{Path(data).name}, {name or Path(explainer.task_model.name).name}"
             methods_to_measure = chosen_methods or frontier_methods(explainer)
             with progress(len(methods_to_measure)) as on_progress_of_method:
                 on_progress = under(f"{title}:", on_progress_of_method)
@@ -186,7 +186,7 @@ def generation(
                 folder=folder,
                 on_progress=on_progress,
             )
-        metadata = {"data": Path(data).name, "model": explainer._model.name, "questions": str(len(questions))}
+        metadata = {"data": Path(data).name, "model": explainer.task_model.name, "questions": str(len(questions))}
         ranked_unit = "word" if tokens else "source"
         metadata[f"of them some {ranked_unit} matters in"] = str(prompts_that_matter)
         table = sources_table(results, ranked_unit)
@@ -230,7 +230,7 @@ def grounding(
         table = listed(measured) if sentences else verdict_table(measured)
         metadata = {
             "data": ", ".join(Path(path).name for path in data or []),
-            "model": explainer._model.name,
+            "model": explainer.task_model.name,
             "sentences": len(measured),
         }
         text = report(metadata, table, output, "grounding", sentences=measured)

@@ -64,7 +64,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         DataError: If there is no text, several scores for each token, or these are not this model's tokens.
         UnsupportedModelError: If the model neither classifies nor predicts a token.
     """
-    a, model = attribution, explainer._model
+    a, model = attribution, explainer.task_model
     if a.text is None or a.scores.ndim != 1:
         raise DataError(
             "a deletion curve needs the text and one score for each token; choose by a[target] and a.layer(...)"

@@ -182,7 +182,7 @@ def evaluate(
         MethodError: If a method does not exist.
     """
     examples = list(examples)
-    labels = checked_labels(explainer._model, examples)
+    labels = checked_labels(explainer.task_model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
     answers = answers or PredictionsWithout(explainer, encodings)
     results = []
@@ -268,7 +268,7 @@ class PredictionsWithout(Outcomes[TextRemoval, Floats]):
     """
 
     def __init__(self, explainer: Explainer, encodings: Sequence[Encoding]) -> None:
-        model = explainer._model
+        model = explainer.task_model
 
         def read(perturbed: list[Encoding], _: object) -> Floats:
             logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)

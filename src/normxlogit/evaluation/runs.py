@@ -134,9 +134,9 @@ def run_methods(
         DataError: If a label is outside the model's.
         UnsupportedModelError: If the model does not classify.
     """
-    checked_labels(explainer._model, examples)
+    checked_labels(explainer.task_model, examples)
     results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
-    cache = ResultCache[Faithfulness | Refused](folder, explainer._model, results_depend_on, Faithfulness | Refused)
+    cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
     answers = PredictionsWithout(explainer, encode(explainer, [example.text for example in examples], protocol))
     on_unfinished = unfinished(on_progress)
 
