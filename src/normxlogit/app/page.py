@@ -204,9 +204,7 @@ def _example(app: App, methods: Sequence[str]) -> str:
     """
     if app.models.name:
         return busy("Nothing explained yet.")
-    explain = partial(app.explain, EXAMPLES[0], methods=methods)
-    shown(explain, "Explanation")  # takes the model apart, which the times of the second do not count
-    return shown(explain, "Explanation")
+    return shown(partial(app.explain, EXAMPLES[0], methods=methods), "Explanation")
 
 
 def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:

@@ -22,7 +22,7 @@ from ..results.attribution import Attribution
 from ..results.gold import read_gold
 from ..results.storage.schema import Number
 from .datasets import Example, GlueTask, GoldLabel
-from .deletion import delete_words, flips_by_some_word
+from .flips import delete_words, flips_by_some_word
 from .statistics import mean_interval
 
 __all__ = [

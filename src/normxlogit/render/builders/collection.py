@@ -5,6 +5,7 @@ from typing import Any
 
 from ...grounding.drawing import citation_blocks, source_blocks
 from ...grounding.result import Citations
+from ...leave_out.deletion import DeletionCurve
 from ...results.attribution import Attribution
 from ...results.base import Record
 from ...results.collection import Attributions
@@ -15,7 +16,7 @@ from ..blocks import Block, Card, Cell, Column, Table, cell
 from ..describe import answer_number, method_of, shortened
 from ..html import page
 from ..layout import layout
-from .curves import Curve, curves_card
+from .curves import curves_card
 from .generation import generation_blocks
 from .text import attribution_blocks, comparison_blocks
 
@@ -77,7 +78,7 @@ def results_page(
     *,
     words: bool | None = None,
     costs: Sequence[str] = (),
-    curves: Sequence[Curve] = (),
+    curves: Sequence[DeletionCurve] = (),
     title: str | None = None,
 ) -> str:
     """Draw a page of results: `cards`, and deletion curves below them, if given.
