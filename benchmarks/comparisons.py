@@ -10,21 +10,17 @@ from normxlogit.cli.console import check_folder, progress, quiet, write_report
 from normxlogit.cli.options import (
     AUTO,
     NO_LANGUAGE_MODEL,
-    DataDir,
     Device,
     DType,
     EmbeddingModel,
     GGUFFile,
-    Methods,
     ReportFolder,
-    Rounds,
-    Seed,
-    Split,
     load,
     required,
 )
 from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import load_examples
+from normxlogit.evaluation.options import DataDir, Methods, Rounds, Seed, Split, method_names
 from normxlogit.evaluation.report import report
 
 from . import contrasts as next_token_contrasts
@@ -209,7 +205,7 @@ def similarity(
             raise DataError(f"{dataset}: one column of texts; name two with --columns")
         order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
         explainer = load(model, device, dtype, gguf_file, task="embedding")
-        drawn, cells = [pairs[i] for i in order], methods.split()
+        drawn, cells = [pairs[i] for i in order], method_names(methods or "")
         with progress(1) as step:
             results = evaluate_similarity(explainer, drawn, cells, seed=seed, on_progress=step)
         count = f"{len(order)} of {len(pairs)}"

@@ -23,6 +23,7 @@ from ..results.gold import read_gold
 from ..results.storage.schema import Number
 from .datasets import Example, GlueTask, GoldLabel
 from .flips import delete_words, flips_by_some_word
+from .options import Protocol
 from .statistics import mean_interval
 
 __all__ = [
@@ -48,7 +49,6 @@ LEVELS = tuple(k / 10 for k in range(1, 10))
 PUBLISHED_LENGTH = 90
 """Texts are cut to this many tokens under the published protocol."""
 
-Protocol = Literal["default", "published"]
 ANSWERS = ": `normxlogit evaluate generation` measures the sources of what it generates"
 CHUNK = 64
 """Texts that are explained between two steps of the progress bar."""
