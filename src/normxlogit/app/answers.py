@@ -63,8 +63,8 @@ class App:
         pair: str | None = None,
         *,
         model: str | None = None,
-        methods: Sequence[str] = ("frozen-gradient",),
-        targets: Sequence[str] = (),
+        methods: Sequence[str] | None = ("frozen-gradient",),
+        targets: Sequence[str] | None = (),
         contrast: str | None = None,
         every_layer: bool = False,
         words: bool = True,
@@ -86,7 +86,7 @@ class App:
         Raises:
             NormXLogitError: If something typed does not fit; of several methods, if none works on the model.
         """
-        method_list = self.limits.chosen(methods)
+        method_list = self.limits.chosen(methods or ())
         model_input: Any = self.limits.text(text)
         if pair and pair.strip():
             model_input = (model_input, self.limits.text(pair, "second text"))
@@ -94,7 +94,7 @@ class App:
         task_model = explainer.task_model
         if not task_model.task.reads_one_text:
             raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
-        target_names = [target for target in targets if target.strip()]
+        target_names = [target for target in targets or () if target.strip()]
         options: dict[str, Any] = typed_targets(task_model.task, target_names, contrast) | (
             {"layers": ALL} if every_layer else {}
         )

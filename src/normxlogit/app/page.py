@@ -142,7 +142,7 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
                     allow_custom_value=True,
                     elem_id="contrast",
                 )
-                words = gr.Radio(["words", "tokens"], value="words", label="Show", elem_id="words")
+                words = gr.Radio([("words", True), ("tokens", False)], value=True, label="Show", elem_id="words")
                 with gr.Row():
                     layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
                     live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
@@ -154,29 +154,13 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
                 with gr.Accordion("Second text, for models of pairs", open=False):
                     pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
         result = _result(_example(app, initial_methods), "explained")
-    fields = [text, pair, model, methods, target, contrast, layers, words, leave_out]
-    latest = Latest()
+    chosen = {"model": model, "methods": methods, "targets": target, "contrast": contrast, "every_layer": layers}
+    arguments = {"text": text, "pair": pair, **chosen, "words": words, "leave_out": leave_out}
+    fields, latest = list(arguments.values()), Latest()
 
     def explain(request: gr.Request, *values: Any) -> Any:
-        text, pair, model, methods, target, contrast, layers, words, leave_out = values
-
-        def work() -> Any:
-            return shown(
-                lambda: app.explain(
-                    text,
-                    pair,
-                    model=model,
-                    methods=methods or [],
-                    targets=target or [],
-                    contrast=contrast,
-                    every_layer=bool(layers),
-                    words=words == "words",
-                    leave_out=leave_out,
-                ),
-                "Explanation",
-            )
-
-        return latest(request.session_hash, work, gr.skip())
+        work = partial(app.explain, **dict(zip(arguments, values, strict=True)))
+        return latest(request.session_hash, partial(shown, work, "Explanation"), gr.skip())
 
     def typed(request: gr.Request, live: bool, *values: Any) -> Any:
         return explain(request, *values) if live and (values[0] or "").strip() else gr.skip()
