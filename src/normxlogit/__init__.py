@@ -55,11 +55,13 @@ _HOMES = (
     {
         "ALL": "tasks.targets",
         "Explainer": "explainer",
+        "attribute": "corpora.run",
+        "summarize": "corpora.summaries.summary",
         "Attributions": "results.collection",
         "load": "results.collection",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
-    | dict.fromkeys(("attribute", "summarize", "Predictions", "Completions", "Answers", "Conversations"), "corpora")
+    | dict.fromkeys(("Predictions", "Completions", "Answers", "Conversations"), "corpora.jobs")
     | {"Attribution": "results.attribution"}
 )
 

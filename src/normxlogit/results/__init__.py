@@ -1,4 +1,4 @@
-"""Results: the attribution with its units and targets, collections, citations and storage."""
+"""Results: the attribution with its units and targets, collections and storage."""
 
 from typing import TYPE_CHECKING, Any
 
