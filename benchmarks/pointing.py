@@ -17,11 +17,11 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, ResultCache, with_progress
 from normxlogit.evaluation.statistics import Interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.grounding.result import LEAST_LOSS
 from normxlogit.media.units import Medium
 from normxlogit.methods import FrozenGradient, Method, method_named
 from normxlogit.methods.defaults import named_or_default
 from normxlogit.results.attribution import Attribution
+from normxlogit.results.verification import LEAST_LOSS
 
 from .pointing_cases import PointingCase, middles, on_evidence
 from .pointing_peers import PEERS, STEPS, SignalAnswer, signal_answer

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ..errors import InputError
-from ..grounding.documents.documents import is_file_name
-from ..inputs.text_files import encoding_of
+from ..inputs.text_files import encoding_of, is_file_name
 from . import options
 from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from ..grounding.documents.documents import decoded
+from ..inputs.text_files import decoded
 from ..results.units.spans import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
