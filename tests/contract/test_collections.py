@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attribution, Attributions, Citations, Completions, attribute
+from normxlogit import Attribution, Attributions, Completions, attribute
+from normxlogit.grounding import Citations
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attribution, Attributions, Citations
+from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
+from normxlogit.grounding import Citations
 from normxlogit.results import Prediction, Target
 from tests.factories import MAKERS, make_attribution, make_audio, make_generation, make_image
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attribution, Attributions, Citations, DataError, Explainer
+from normxlogit import Attribution, Attributions, DataError, Explainer
+from normxlogit.grounding import Citations
 from tests import tiny
 from tests.commands import run
 from tests.factories import MAKERS, make_attribution, make_generation, pair
