@@ -7,9 +7,9 @@ this: their messages have the form already, also as the objects that the client 
 import json
 
 
-def call(name, arguments, id=""):
+def call(name, arguments, call_id=""):
     """A call of a tool."""
-    return {"type": "function", "id": id, "function": {"name": name, "arguments": arguments}}
+    return {"type": "function", "id": call_id, "function": {"name": name, "arguments": arguments}}
 
 
 def message(role, texts=(), **fields):

@@ -164,13 +164,7 @@ def test_converted_messages_say_the_same(name):
     [
         converted.responses([ITEMS[0], *OUTPUT]),
         converted.anthropic(
-            [
-                ANTHROPIC[0],
-                {
-                    "role": "assistant",
-                    "content": [{"type": "thinking", "thinking": "I look."}, *ANTHROPIC[3]["content"]],
-                },
-            ]
+            [{"role": "assistant", "content": [{"type": "thinking", "thinking": "I look."}, *ANTHROPIC[3]["content"]]}]
         ),
         converted.gemini([{"role": "model", "parts": [{"text": "I look.", "thought": True}, {"text": SAYS}]}]),
         converted.langchain([{**LANGCHAIN[4], "additional_kwargs": {"reasoning_content": "I look."}}]),
