@@ -164,3 +164,18 @@ def test_the_command_reads_a_folder_of_all_kinds(tmp_path, capsys):
     assert code == 0, err
     for part in ("a.html:1", "b.pdf, page 1:1", "c.pdf", "it was left out"):
         assert part in out
+
+
+@pytest.mark.parametrize("empty", ["", "  ", None, float("nan")])
+def test_a_document_without_a_text_is_left_out_and_its_title_is_not_the_text(empty) -> None:
+    explainer = tiny.explainer("llama", "CausalLM")
+    documents = [
+        {"page_content": empty, "source": "pool.pdf", "title": "the movie"},
+        {"page_content": "the movie is good .", "source": "film.txt"},
+    ]
+    answer = explainer.cite("is it good ?", documents, answer="it is good .", verify=0)
+    assert answer.names == ("film.txt:1",)
+    with pytest.raises(InputError, match="no document with a text"):
+        explainer.cite("is it good ?", documents[:1], answer="it is good .")
+    with pytest.raises(InputError, match="has no text"):
+        explainer.cite("is it good ?", [{"title": "the movie", "source": "a"}], answer="it is good .")

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from os import PathLike
@@ -270,11 +271,13 @@ def _read_html(content: bytes, path: str) -> dict[str, str]:
         from bs4.dammit import EncodingDetector
     except ImportError:
         raise DataError(f"reading {path} needs beautifulsoup4: pip install 'normxlogit[documents]'") from None
-    declared = EncodingDetector.find_declared_encoding(content, is_html=True)
-    try:
-        page = BeautifulSoup(content.decode(declared or encoding_of(content)).lstrip("\ufeff"), "html.parser")
-    except (LookupError, UnicodeError):
-        raise DataError(f"{path} is not text in the encoding that it names, or UTF-8") from None
+    declared = EncodingDetector.find_declared_encoding(content, is_html=True) or "utf-8"
+    for encoding in (declared, encoding_of(content)):
+        with suppress(LookupError, UnicodeError):  # no such encoding, or another one
+            page = BeautifulSoup(content.decode(encoding).lstrip("\ufeff"), "html.parser")
+            break
+    else:
+        raise DataError(f"{path} is not text in the encoding that it names, or UTF-8")
     for element in [*page(HIDDEN), *page(hidden=True)]:
         element.extract()
     for element in page(lambda tag: tag.name not in INLINE):
