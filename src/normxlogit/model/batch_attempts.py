@@ -10,7 +10,6 @@ from ..copies.arithmetic import full_float32
 from ..copies.memory import empty_cache, out_of_memory, result_or_none
 from ..errors import InputError
 from ..inputs.batching import Batch, batches, sizes_of
-from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
 from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
@@ -67,7 +66,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
     Raises:
         InputError: If there is not enough memory for a single text.
     """
-    never_batch = model.copy.mixes_texts or _hold_media(encodings)
+    never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)
     lengths = sizes_of(encodings)
     budget = model.budget
@@ -117,11 +116,6 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
                 run = model.run(batch, layers=layers)
                 passes.update((place, run.row(row)) for row, place in enumerate(places))
     return [passes[place] for place in range(len(encodings))]
-
-
-def _hold_media(encodings: Sequence[Encoding]) -> bool:
-    """Return whether a text contains pictures or sounds; such a text is a batch by itself."""
-    return not isinstance(encodings, EncodingColumns) and any(encoding.media for encoding in encodings)
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
