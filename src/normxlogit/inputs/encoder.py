@@ -183,10 +183,10 @@ class Encoder:
         Returns:
             The encodings of the texts that could be read, in their order, and what is wrong with the others by index.
         """
-        encodings, problems = self._readable(texts, long_text)
+        encodings, problems = self._encode_by_halves(texts, long_text)
         return EncodingColumns(encodings), problems
 
-    def _readable(
+    def _encode_by_halves(
         self, texts: Sequence[Text], long_text: LongText, first: int = 0
     ) -> tuple[list[Encoding], dict[int, str]]:
         """Encode texts together, or by halves where one of them cannot be read; `first` is the index of the first."""
@@ -200,8 +200,8 @@ class Encoder:
             if len(texts) == 1:
                 return [], {first: str(error).replace("input 0 ", "the text ")}
             half = len(texts) // 2
-            before, some = self._readable(texts[:half], long_text, first)
-            after, others = self._readable(texts[half:], long_text, first + half)
+            before, some = self._encode_by_halves(texts[:half], long_text, first)
+            after, others = self._encode_by_halves(texts[half:], long_text, first + half)
             return before + after, some | others
         return encodings, {}
 
