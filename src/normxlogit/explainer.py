@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
-from .frozen.proof import Balance
+from .frozen.contributions import Balance
 from .inputs.chat import Prompt
 from .inputs.documents.answers import question_text
 from .inputs.encoding import Encoding

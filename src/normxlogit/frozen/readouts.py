@@ -6,11 +6,10 @@ value, in a pass of the library's own as in one that the caller ran.
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,47 +18,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from ..copies.run import Replace, tensor_of, with_tensor
 from ..copies.trace import Axes
 from ..parts.layer_outputs import LayerOutput
-
-
-class Side(IntEnum):
-    """A part of the input, in the order in which models read them."""
-
-    MEDIA = 0
-    """Pictures and sounds beside a text."""
-    SOURCE = 1
-    """What the encoder of an encoder-decoder model reads."""
-    TEXT = 2
-    """A text, or whatever else the layers with the answer read; of encoder-decoder models the decoder's."""
-
-
-class Place(NamedTuple):
-    """Where contributions are read: the output of a layer, or where the input enters; ordered as they are computed.
-
-    Attributes:
-        side: Whose contributions.
-        layer: l for the output of layer l, 0 for the embedding layer's, -1 for the word embeddings of a text.
-    """
-
-    side: Side
-    layer: int
-
-    @classmethod
-    def of_text(cls, layers: Iterable[int]) -> "tuple[Place, ...]":
-        """Return the places of a text's layers."""
-        return tuple(cls(Side.TEXT, layer) for layer in layers)
-
-
-WORDS = Place(Side.TEXT, -1)
-"""The word embeddings of a text."""
-
-SOURCE = Place(Side.SOURCE, 0)
-"""The entry of what an encoder reads: its word embeddings, or its first module with weights."""
-
-MEDIA = Place(Side.MEDIA, 0)
-"""The entry of pictures and sounds: the output of their patch embedding or first convolution."""
-
-BATCH_FIRST: Axes = (0, 1, 2)
-"""The axes of a state of shape (B, T, H)."""
+from .places import BATCH_FIRST, Place, Side
 
 
 @dataclass
@@ -105,9 +64,8 @@ class Readout:
         total = self.empty
         for vector, gradient in zip(self.vectors, gradients, strict=True):
             if gradient is not None:
-                products = (gradient.float() * vector.float()).sum(
-                    [axis - vector.ndim for axis in self.axes[1 + self.positions :]]
-                )  # (k, B, T), or (k, T, B)
+                further_axes = [axis - vector.ndim for axis in self.axes[1 + self.positions :]]
+                products = (gradient.float() * vector.float()).sum(further_axes)  # (k, B, T), or (k, T, B)
                 tokens = products.transpose(-2, -1) if self._time_first else products.flatten(-self.positions)
                 total = total + tokens[..., : self.length]
         return total
@@ -115,39 +73,32 @@ class Readout:
     @property
     def empty(self) -> Tensor:
         """Zeros for each token, (1, B, T)."""
-        sizes = [self.vectors[0].shape[axis] for axis in self.axes[: 1 + self.positions]]
-        count = torch.Size(sizes[1:]).numel()
-        return torch.zeros(1, sizes[0], count, device=self.vectors[0].device)[..., : self.length]
+        texts, *tokens = (self.vectors[0].shape[axis] for axis in self.axes[: 1 + self.positions])
+        return torch.zeros(1, texts, torch.Size(tokens).numel(), device=self.vectors[0].device)[..., : self.length]
 
     @property
     def _time_first(self) -> bool:
         """Whether the module's states have positions before texts."""
         return self.axes[0] > self.axes[1]
 
-    @contextmanager
-    def detaching(self) -> Iterator[None]:
-        """Let no gradient pass the detached tokens in backward passes inside the block."""
-        edge, handle = self.edges[0], None
+    def detach_sinks(self, stack: ExitStack) -> None:
+        """Let no gradient pass the detached tokens in backward passes until an exit stack is closed."""
+        edge = self.edges[0]
 
         def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
             gradient = gradients[edge.output_nr]
             if gradient is None or self.detached is None:
                 return gradients
-            mask = torch.nn.functional.pad(self.detached, (0, self.vectors[0].shape[self.axes[1]] - mask_length))
+            padding = self.vectors[0].shape[self.axes[1]] - self.detached.shape[1]
+            mask = torch.nn.functional.pad(self.detached, (0, padding))
             mask = mask.T if self._time_first else mask
             for axis in sorted(self.axes[2:]):
                 mask = mask.unsqueeze(axis)
             before, after = gradients[: edge.output_nr], gradients[edge.output_nr + 1 :]
             return *before, gradient.masked_fill(mask, 0.0), *after
 
-        mask_length = 0 if self.sinks is None else self.sinks.shape[1]
-        if self.sinks is not None and hasattr(edge.node, "register_prehook"):
-            handle = edge.node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
-        try:
-            yield
-        finally:
-            if handle is not None:
-                handle.remove()
+        if hasattr(edge.node, "register_prehook"):  # it runs after the gradient of the state itself was taken
+            stack.callback(edge.node.register_prehook(detach).remove)
 
 
 def token_norms(state: Tensor) -> Tensor:
@@ -172,7 +123,7 @@ def hold_sinks(readouts: Iterable[Readout], mask: Tensor, threshold: float) -> N
     sinks = (norms > threshold * medians) & mask  # (L, B, T)
     for (readout, _), at_layer, any_there in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
         if any_there:
-            readout.sinks = readout.detached = at_layer.to(readout.vectors[0].device)
+            readout.sinks = at_layer.to(readout.vectors[0].device)
 
 
 def layer_readers(
@@ -205,13 +156,13 @@ def layer_readers(
             if call not in outputs_by_call or state is None:
                 return None
             place, output = outputs_by_call[call]
-            length = masks[place.side].shape[1]
+            mask = masks[place.side]
             with torch._C.DisableTorchFunction():
-                readout = readouts[place] = Readout(output.axes, length, output.positions)
+                readout = readouts[place] = Readout(output.axes, mask.shape[1], output.positions)
+                tokens = state.permute(output.axes)[:, : mask.shape[1]]  # (B, T, H), or with streams
                 # No sinks among embeddings, where a bright patch among dark ones would be one.
-                if find_sinks and place.layer:
-                    tokens = state.permute(output.axes)[:, :length]  # (B, T, H), or with streams
-                    readout.norms = token_norms(tokens) if tokens.shape[:2] == masks[place.side].shape else None
+                if find_sinks and place.layer and tokens.shape[:2] == mask.shape:
+                    readout.norms = token_norms(tokens)
                 return with_tensor(returned, readout.read(state, enters=place in entries))
 
         return read_layer
