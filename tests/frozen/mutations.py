@@ -13,7 +13,6 @@ from normxlogit.errors import UnsupportedModelError
 from normxlogit.frozen import backward, rules
 from tests.frozen.operations import NOTHING_FLOWS, ONE_ARGUMENT, TWINS, TWO_FACTORS, check
 
-
 DOUBLED = "doubled"
 
 

@@ -20,8 +20,7 @@ from ..model.forward_pass import ForwardPass
 from ..parts.proofs import proof, rounding_of
 from .backward import frozen_backward, operations_without_gradient
 from .forward import Constants, Recording
-from .places import Place, Side, lowest_of_sides
-from .readouts import Readout
+from .places import Place, Readout, Side, lowest_of_sides
 
 BACKPROPAGATED_AT_ONCE = 8
 """Quantities that are backpropagated together; each needs memory for its own gradients."""
@@ -93,7 +92,7 @@ def contributions(
             read_positions = _read_positions(sums, run)  # (B, K)
         groups = list(_groups(len(sums), read_positions if with_sinks else None, sinks[1]))
         for readout in with_sinks.values():
-            readout.detach_sinks(stack)
+            stack.callback(readout.detach_sinks().remove)
         for number, (group, exempt) in enumerate(groups):
             for place, readout in with_sinks.items():
                 readout.detached = readout.sinks & ~exempt if place.side is Side.TEXT else readout.sinks
@@ -152,7 +151,10 @@ def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterato
 def _sinks_of(run: FrozenPass, side: Side) -> Tensor:
     """Return the tokens of a side that are attention sinks at any place, (B, T); (B, 0) for none of the side."""
     of_side = [readout for place, readout in run.readouts.items() if place.side is side]
-    masks = [readout.empty[0].bool() if readout.sinks is None else readout.sinks for readout in of_side]
+    masks = [
+        each.tokens.new_zeros(each.tokens.shape[:2], dtype=torch.bool) if each.sinks is None else each.sinks
+        for each in of_side
+    ]
     return torch.stack(masks).any(0) if masks else run.batch.mask[:, :0].to(run.answer.device)
 
 

@@ -59,10 +59,22 @@ class Constants:
 
     def __init__(self, copy: nn.Module) -> None:
         self._paths: dict[int, str] = {id(module): path for path, module in copy.named_modules()}
-        # What autograd functions of other packages are given; of others, a later leaf gets the gradient.
-        self.leaves: list[tuple[Tensor, str]] = [
-            (bias, path) for path, module in copy.named_modules() for _, bias in _biases(module) if bias.requires_grad
-        ]
+        self.leaves: list[tuple[Tensor, str]] = []
+
+    def add_biases(self, module: nn.Module, stack: ExitStack) -> None:
+        """Make the bias of a module that is not torch's a leaf until an exit stack is closed.
+
+        Autograd functions of other packages may add it. Where a function of torch adds it, it is a leaf twice: the
+        later leaf gets the gradient.
+        """
+        if type(module).__module__.startswith("torch."):
+            return
+        for table in (module._parameters, module._buffers, module.__dict__):
+            bias: Any = table.get("bias")
+            if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
+                stack.callback(table.__setitem__, "bias", bias)
+                table["bias"] = leaf = nn.Parameter(bias.detach())
+                self.leaves.append((leaf, self._paths[id(module)]))
 
     def as_leaf(self, value: Any, *, numbers: bool = False) -> Any:
         """Return a constant as a leaf; anything else unchanged."""
@@ -165,20 +177,10 @@ class _Saved(Function):
         return x.new_empty(0)
 
 
-def _biases(module: nn.Module) -> Iterator[tuple[dict[str, Any], Tensor]]:
-    """Yield the bias of a module that is not torch's own, with the table that it is in."""
-    if not type(module).__module__.startswith("torch."):
-        for table in (module._parameters, module._buffers, module.__dict__):
-            bias = table.get("bias")
-            if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
-                yield table, bias
-
-
 def with_constant_weights(copy: nn.Module) -> nn.Module:
     """Make the weights of a private copy constants of its passes: no graph is built for them.
 
-    They share the storage of the model's own, see `copies.pool.Lease.refresh`. The biases of modules from outside torch
-    are leaves, as autograd functions of other packages may add them.
+    They share the storage of the model's own, see `copies.pool.Lease.refresh`.
     """
     constants: dict[int, nn.Parameter] = {}
     for module in copy.modules():
@@ -186,8 +188,6 @@ def with_constant_weights(copy: nn.Module) -> nn.Module:
         for name, weight in weights.items():
             if weight is not None and weight.requires_grad and type(weight) is nn.Parameter:
                 weights[name] = constants.setdefault(id(weight), nn.Parameter(weight.detach(), requires_grad=False))
-        for table, bias in _biases(module):
-            table["bias"] = nn.Parameter(bias.detach())
         config: Any = getattr(module, "config", None)
         if hasattr(config, "use_cache"):
             config.use_cache = False  # a layer that runs again must not find the keys that it left
@@ -209,9 +209,11 @@ def recorded(copy: nn.Module, *, careful: bool = False, constants: Constants | N
         stack.enter_context(Recording(constants))
         if careful:
             stack.enter_context(saved_tensors_hooks(_cloned, _unchanged))
-            for module in copy.modules():
-                if (forward := _with_plain_functions(module)) is not None:
-                    _replace_forward(stack, module, forward)
+        for module in copy.modules():
+            if constants is not None:
+                constants.add_biases(module, stack)
+            if careful and (forward := _with_plain_functions(module)) is not None:
+                _replace_forward(stack, module, forward)
         yield
 
 

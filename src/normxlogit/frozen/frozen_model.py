@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -39,8 +38,18 @@ from .contributions import (
     single_read_position,
 )
 from .forward import Constants, checkpointed, recorded, with_constant_weights
-from .places import MEDIA, WORDS, ModelPlaces, Place, Side, first_text, lowest_of_sides
-from .readouts import Readout, hold_sinks, layer_readers, token_norms
+from .places import (
+    MEDIA,
+    WORDS,
+    ModelPlaces,
+    Place,
+    Readout,
+    Side,
+    first_text,
+    hold_sinks,
+    layer_readers,
+    lowest_of_sides,
+)
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -199,12 +208,11 @@ class FrozenModel:
             Place(Side.TEXT, layer): Readout(
                 edges=[torch.autograd.graph.get_gradient_edge(state)],
                 vectors=[state.detach()],
-                norms=token_norms(state) if layer else None,
             )
             for layer, state in read.items()
         }
         if sink_threshold is not None:
-            hold_sinks(readouts.values(), run.batch.mask, sink_threshold)
+            hold_sinks(readouts, {Side.TEXT: run.batch.mask}, sink_threshold)
         if not nodes_with_gradient(answer, readouts[lowest].edges).issuperset(s.grad_fn for s in read.values()):
             return None
         return FrozenPass(**vars(run), readouts=readouts, answer=answer)
@@ -242,9 +250,8 @@ class FrozenModel:
         masks = {Side.TEXT: batch.mask}  # the real tokens
         if batch.has_source:
             masks[Side.SOURCE] = batch.inputs["source_mask"][..., 0].bool()
-        find_sinks = sink_threshold is not None
-        outputs = self.places.outputs(batch, places, find_sinks=find_sinks)
-        read_layers = layer_readers(outputs, masks, readouts, entries, find_sinks=find_sinks)
+        outputs = self.places.outputs(batch, places, find_sinks=sink_threshold is not None)
+        read_layers = layer_readers(outputs, masks, readouts, entries)
         read_entry = partial(_read_entry, readouts)
         read_words = partial(read_entry, baseline=baseline, point=point)
         with self.places.replaced_entries(batch, places, read_words, read_entry) as read_entries:
@@ -257,8 +264,7 @@ class FrozenModel:
                 stop = trunk if self.ends_at_head else None
                 done = run(copy, batch.inputs, record=record, replace=replaced, stop=stop)
         if sink_threshold is not None:
-            for side, mask in masks.items():
-                hold_sinks([r for place, r in readouts.items() if place.side is side], mask, sink_threshold)
+            hold_sinks(readouts, masks, sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
         embedded = parts.embedded(done.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):

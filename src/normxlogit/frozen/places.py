@@ -1,17 +1,25 @@
-"""Places: where the input enters the graph of a frozen pass, and at which layers contributions are read."""
+"""Places: where the input enters the graph of a frozen pass, where contributions are read, and what a pass reads there.
 
+At a hidden state h that is on every path from the input to the answer, token i contributes <g_i, h_i>, g the gradient
+that arrives there; with the bias of what follows these sum to the answer. A `Readout` is an edge of the graph with its
+value, in a pass of the library's own as in one that the caller ran.
+"""
+
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import private_clone
-from ..copies.run import Replace, main_input, merge_replacements
+from ..copies.run import Replace, main_input, merge_replacements, tensor_of, with_tensor
 from ..copies.trace import Axes, path_of, trace
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
@@ -27,16 +35,20 @@ ReadAt = int | Literal["first-half", "middle", "all"]
 PROOF_TOKENS = 512
 """Most tokens of the text for the proof of a language model, which is not checkpointed."""
 
+BATCH_FIRST: Axes = (0, 1, 2)
+"""The axes of a state of shape (B, T, H)."""
+
 
 class Side(IntEnum):
-    """A part of the input, in the order in which models read them."""
+    """A part of the input, in the order in which models read them.
+
+    Pictures and sounds beside a text; what an encoder reads for a decoder; a text, the decoder's, or whatever else the
+    layers with the answer read.
+    """
 
     MEDIA = 0
-    """Pictures and sounds beside a text."""
     SOURCE = 1
-    """What the encoder of an encoder-decoder model reads."""
     TEXT = 2
-    """A text, or whatever else the layers with the answer read; of encoder-decoder models the decoder's."""
 
 
 class Place(NamedTuple):
@@ -56,22 +68,144 @@ class Place(NamedTuple):
         return tuple(cls(Side.TEXT, layer) for layer in layers)
 
 
-WORDS = Place(Side.TEXT, -1)
-"""The word embeddings of a text."""
-
-SOURCE = Place(Side.SOURCE, 0)
-"""The entry of what an encoder reads: its word embeddings, or its first module with weights."""
-
-MEDIA = Place(Side.MEDIA, 0)
-"""The entry of pictures and sounds: the output of their patch embedding or first convolution."""
-
-BATCH_FIRST: Axes = (0, 1, 2)
-"""The axes of a state of shape (B, T, H)."""
+WORDS, SOURCE, MEDIA = Place(Side.TEXT, -1), Place(Side.SOURCE, 0), Place(Side.MEDIA, 0)
+"""The entries: of a text its word embeddings; of a source these, or its first module with weights; of pictures and
+sounds the output of their patch embedding or first convolution."""
 
 
 def lowest_of_sides(places: Collection[Place]) -> list[Place]:
     """Return the lowest place of each side, where the input enters the graph."""
     return [min(place for place in places if place.side is side) for side in sorted({p.side for p in places})]
+
+
+@dataclass
+class Readout:
+    """The contributions read at one place.
+
+    Attributes:
+        axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
+        length: How many positions are the text's, T, where the module pads it; None for all.
+        positions: How many axes are positions, which are read as one, row by row.
+        edges: Where the gradients arrive. Several for tables that share a place.
+        vectors: What the gradients are multiplied by: the state, or its difference from a baseline.
+        sinks: Which tokens are attention sinks there, (B, T); None without any.
+        detached: Which of them no gradient passes in the backward passes from now on, (B, T).
+    """
+
+    axes: Axes = BATCH_FIRST
+    length: int | None = None
+    positions: int = 1
+    edges: list[GradientEdge] = field(default_factory=list)
+    vectors: list[Tensor] = field(default_factory=list)
+    sinks: Tensor | None = None
+    detached: Tensor | None = None
+
+    def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
+        """Read a state, and return an equal one to go on with, which a model may write on.
+
+        Args:
+            state: The state.
+            vector: As in `vectors`; the state if not given.
+            enters: Whether the input enters the graph here, so that nothing flows further back.
+        """
+        leaf = enters or not state.requires_grad
+        flowing = state.detach().requires_grad_() if leaf else state.clone()
+        self.edges.append(get_gradient_edge(flowing))
+        self.vectors.append(state.detach() if vector is None else vector)
+        return flowing.clone() if leaf else flowing
+
+    @property
+    def tokens(self) -> Tensor:
+        """The first vector of each token, (B, T, H), or with an axis of streams."""
+        return self._by_token(self.vectors[0][None])[0]
+
+    def contributions(self, gradients: Sequence[Tensor | None]) -> Tensor:
+        """Return what each token contributes, (k, B, T), for k gradients of each edge stacked, None for no path."""
+        total = torch.zeros(1, *self.tokens.shape[:2], device=self.vectors[0].device)  # (1, B, T)
+        for vector, gradient in zip(self.vectors, gradients, strict=True):
+            if gradient is not None:
+                products = self._by_token(gradient).float() * self._by_token(vector[None]).float()  # (k, B, T, ...)
+                total = total + products.flatten(3).sum(-1)
+        return total
+
+    def _by_token(self, states: Tensor) -> Tensor:
+        """Return k states in the module's order of axes as (k, B, T, ...)."""
+        ordered = states.permute(0, *(axis + 1 for axis in self.axes))
+        return ordered.flatten(2, 1 + self.positions)[:, :, : self.length]
+
+    def detach_sinks(self) -> Any:
+        """Let no gradient pass the detached tokens in backward passes until the hook that is returned is removed."""
+        edge = self.edges[0]
+
+        def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+            gradient = gradients[edge.output_nr]
+            if gradient is None or self.detached is None:
+                return gradients
+            passed = gradient.clone()
+            rows = passed.permute(self.axes)[:, : self.length]  # (B, T, ...), a view
+            rows.masked_fill_(self.detached.reshape(*self.detached.shape, *(1,) * (rows.ndim - 2)), 0.0)
+            return *gradients[: edge.output_nr], passed, *gradients[edge.output_nr + 1 :]
+
+        return edge.node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
+
+
+def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
+    """Hold the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
+
+    Args:
+        readouts: The readouts by place.
+        masks: The real tokens of each side, (B, T).
+        threshold: How many times the median.
+    """
+    for side, mask in masks.items():
+        # Not among embeddings, where a bright patch among dark ones would be a sink.
+        of_side = [readout for place, readout in readouts.items() if place.side is side and place.layer > 0]
+        measured = [each for each in of_side if each.positions == 1 and each.tokens.shape[:2] == mask.shape]
+        if measured:
+            states = [readout.tokens.float().flatten(2) for readout in measured]  # (B, T, H) each
+            norms = torch.stack(
+                [torch.linalg.vector_norm(each, dim=-1).to(mask.device) for each in states]
+            )  # (L, B, T)
+            medians = norms.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
+            sinks = (norms > threshold * medians) & mask  # (L, B, T)
+            for readout, there, any_there in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
+                readout.sinks = there.to(readout.vectors[0].device) if any_there else None
+
+
+def layer_readers(
+    outputs: Mapping[Place, LayerOutput],
+    masks: Mapping[Side, Tensor],
+    readouts: dict[Place, Readout],
+    entries: Collection[Place],
+) -> dict[str, Replace]:
+    """Return the functions that read contributions at layers' outputs, for the `replace` of `copies.run`.
+
+    Args:
+        outputs: Which module returns the output of each layer.
+        masks: The real tokens of each side, (B, T).
+        readouts: The readouts by place; the pass adds to them.
+        entries: The places at which the input enters the graph.
+    """
+    by_path: dict[str, dict[int, tuple[Place, LayerOutput]]] = {}
+    for place, output in outputs.items():
+        by_path.setdefault(output.path, {})[output.call] = place, output
+
+    def reader(outputs_by_call: Mapping[int, tuple[Place, LayerOutput]]) -> Replace:
+        """Return the function for one module, which returns the output of another layer at each of its calls."""
+        calls = itertools.count(1)
+
+        def read_layer(returned: Any, _: Any, __: Any) -> Any:
+            call, state = next(calls), tensor_of(returned)
+            if call not in outputs_by_call or state is None:
+                return None
+            place, output = outputs_by_call[call]
+            with torch._C.DisableTorchFunction():
+                readouts[place] = Readout(output.axes, masks[place.side].shape[1], output.positions)
+                return with_tensor(returned, readouts[place].read(state, enters=place in entries))
+
+        return read_layer
+
+    return {path: reader(outputs_by_call) for path, outputs_by_call in by_path.items()}
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
