@@ -20,7 +20,7 @@ from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.frozen.contributions import contributions
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readouts import Place
+from normxlogit.frozen.places import Place
 from normxlogit.inputs.encoding import Encoding
 
 from .named_words import FIRST, NamedPrompt, named_among
