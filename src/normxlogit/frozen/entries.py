@@ -14,10 +14,10 @@ from ..copies.run import Replace, main_input, merge_replacements
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..media.signal_entry import SignalEntry, find_signal_entry
 from ..model.task_model import TaskModel
 from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
 from ..parts.find_parts import same_ids
+from ..parts.signal_entry import SignalEntry, find_signal_entry
 from .readouts import MEDIA, SOURCE, WORDS, Place
 
 PROOF_TOKENS = 512
