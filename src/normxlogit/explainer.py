@@ -13,7 +13,7 @@ from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
 from .extending import named
-from .frozen.proof import Balance
+from .frozen.contributions import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Text, repeatable, split_texts
@@ -332,7 +332,7 @@ class Explainer:
         """
         chosen_method = named_or_default(options.get("method"), "recorded")
         if isinstance(outputs, Mapping) and outputs.get("sequences") is not None:
-            return explain_generation(self._language_model, inputs, outputs, Options.of(options, method=chosen_method))
+            return explain_generation(self.language_model, inputs, outputs, Options.of(options, method=chosen_method))
         return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen_method))
 
     @overload
@@ -363,7 +363,7 @@ class Explainer:
         own_options = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
         own_options, other_answer = without_other_answer(own_options)
         explained = Options.of(own_options, **completion_methods(own_options.get("method")))
-        return explain_generated(self._language_model, prompt, max_new_tokens, explained, options, other_answer)
+        return explain_generated(self.language_model, prompt, max_new_tokens, explained, options, other_answer)
 
     @overload
     def explain_completion(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
@@ -397,7 +397,7 @@ class Explainer:
         sources, parts, merge = options.pop("sources", None), options.pop("parts", None), options.pop("merge", None)
         own_options, other_answer = without_other_answer(options)
         explained = Options.of(own_options, **completion_methods(options.get("method")))
-        return explain_written(self._language_model, prompt, completion, explained, sources, parts, merge, other_answer)
+        return explain_written(self.language_model, prompt, completion, explained, sources, parts, merge, other_answer)
 
     @overload
     def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters
@@ -459,7 +459,7 @@ class Explainer:
         cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
         several = isinstance(question, Iterable) and not isinstance(question, str)
         cite = named(f"normxlogit.grounding.citations.cite:{'cite_each' if several else 'cite'}")
-        cited: Citations | Attributions[Citations] = cite(self._language_model, question, documents, **cite_options)
+        cited: Citations | Attributions[Citations] = cite(self.language_model, question, documents, **cite_options)
         return cited
 
     def cite_stream(
@@ -499,7 +499,7 @@ class Explainer:
         options: dict[str, Any] = {"method": named_or_default(method, "completions"), "verify": verify}
         options |= {"messages": messages, "system": system}
         cite_stream = named("normxlogit.grounding.citations.cite:cite_stream")
-        stream: Iterator[Citations] = cite_stream(self._language_model, pieces, question, documents, **options)
+        stream: Iterator[Citations] = cite_stream(self.language_model, pieces, question, documents, **options)
         return stream
 
     @overload
@@ -538,5 +538,6 @@ class Explainer:
         return self._model
 
     @cached_property
-    def _language_model(self) -> TaskModel:
+    def language_model(self) -> TaskModel:
+        """The same, with the task that generates where its class has several."""
         return self._model.generating()

@@ -479,7 +479,7 @@ class Citations(Record):
     def _validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
         a, tested, sources = self.attribution, self.verified, self.sources
-        a._validate()
+        a._validate()  # noqa: SLF001  # a result that holds another
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
         require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")

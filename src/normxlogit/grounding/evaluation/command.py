@@ -44,7 +44,7 @@ def grounding(
         table = listed(measured) if sentences else verdict_table(measured)
         metadata = {
             "data": ", ".join(Path(path).name for path in data or []),
-            "model": explainer._model.name,
+            "model": explainer.task_model.name,
             "sentences": len(measured),
         }
         text = report(metadata, table, output, "grounding", sentences=measured)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ...leave_out.deletion import DeletionCurve
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.layers import representative_layer
@@ -12,7 +13,7 @@ from ..blocks import Block, Card, Cell, Column, Table, cell
 from ..describe import answer_number, method_of, shortened
 from ..html import page
 from ..layout import layout
-from .curves import Curve, curves_card
+from .curves import curves_card
 from .generation import generation_blocks
 from .sources import source_blocks
 from .text import attribution_blocks, comparison_blocks
@@ -72,7 +73,7 @@ def results_page(
     *,
     words: bool | None = None,
     costs: Sequence[str] = (),
-    curves: Sequence[Curve] = (),
+    curves: Sequence[DeletionCurve] = (),
     title: str | None = None,
 ) -> str:
     """Draw a page of results: `cards`, and deletion curves below them, if given.
