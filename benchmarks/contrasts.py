@@ -134,7 +134,7 @@ def _contributions(
     explainer: Explainer, encoding: Encoding, weights: Mapping[str, Tensor], means: Tensor | None
 ) -> Array:
     """Return what each token contributes to each quantity at the layers, (K, L, T); of its state or of that mean."""
-    model = explainer._language_model
+    model = explainer.language_model
     frozen = FrozenModel.of(model)
     batch = model.batch([encoding], [0])
     model.prepare(batch)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from normxlogit import Explainer, Predictions, attribute, summarize
-from normxlogit.corpus.local import limit_cached_kernels
+from normxlogit.corpora.local import limit_cached_kernels
 from normxlogit.errors import DataError
 from normxlogit.inputs.batching import batches
 from normxlogit.results.storage.tables import optional_module
@@ -66,7 +66,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     """Return the texts per second of a run and of bare forward passes; they take turns, so that a load hits both."""
     explainer = Explainer.from_pretrained(options.model)
     texts = [json.loads(line)["sentence"] for line in _sentences(options, options.rows)]
-    model = explainer._model
+    model = explainer.task_model
     encodings = model.encoder.columns(texts)[0]
     groups = list(batches(encodings, model.budget.tokens))
     random.Random(0).shuffle(groups)  # noqa: S311  # no secret
@@ -115,7 +115,7 @@ def _once(options: argparse.Namespace) -> dict[str, Any]:
     explainer = Explainer.from_pretrained(options.model)
     cluster: dict[str, Any] = {}
     if options.ray_workers:
-        from normxlogit.corpus.ray_engine import Cluster
+        from normxlogit.corpora.ray_engine import Cluster
 
         cluster = {"engine": "ray", "cluster": Cluster(options.ray_workers)}
     begin = time.perf_counter()

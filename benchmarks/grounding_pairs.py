@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.grounding.questions import read_lines
+from normxlogit.grounding.evaluation.questions import read_lines
 
 from .next_token import split_sentences
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.grounding.questions import read_lines
-from normxlogit.results.units.media import Medium
+from normxlogit.grounding.evaluation.questions import read_lines
+from normxlogit.media.units import Medium
 
 Evidence = tuple[tuple[float, ...], ...]
 """Boxes (left, top, right, bottom) in pixels, or spans (start, end) in seconds."""

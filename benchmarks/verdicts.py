@@ -1,4 +1,4 @@
-"""Fit what turns the reader's features of a sentence into a verdict: `src/normxlogit/results/verdicts.json`.
+"""Fit what turns the reader's features of a sentence into a verdict: `src/normxlogit/grounding/verdicts.json`.
 
 The sentences are those that `normxlogit evaluate grounding --output` measures, packed into `grounding_measured.jsonl`.
 Thresholds come from predictions for training domains that the regression was not fitted to.
@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 import normxlogit
-from normxlogit.evaluation.grounding.evaluation import MeasuredSentence, Statement, listed, verdict_table
-from normxlogit.evaluation.grounding.questions import read_lines
-from normxlogit.results.reading import AGREED, COVERED, WITH_WORD, verdict_of
+from normxlogit.grounding.evaluation.evaluation import MeasuredSentence, Statement, listed, verdict_table
+from normxlogit.grounding.evaluation.questions import read_lines
+from normxlogit.grounding.verdicts import AGREED, COVERED, WITH_WORD, verdict_of
 from normxlogit.results.storage.schema import check
 
 Array = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
 
-FITTED = Path(normxlogit.__file__).with_name("results") / "verdicts.json"
+FITTED = Path(normxlogit.__file__).with_name("grounding") / "verdicts.json"
 """The coefficients in the package."""
 
 MEASURED = Path(__file__).with_name("grounding_measured.jsonl")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from normxlogit import Citations, Explainer
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.pipeline.citations.cite import ask_in
+from normxlogit.grounding.citations.cite import ask_in
 
 from .long_conversations import conversation
 
@@ -57,7 +57,7 @@ def compare(
             messages = conversation(rounds, asked)
             tokenizer.model_max_length = limit
             whole = _ranked(explainer.cite(messages=messages, verify=0))
-            length = len(ask_in(explainer._language_model, messages).completed.encoding)
+            length = len(ask_in(explainer.language_model, messages).completed.encoding)
             for part in parts:
                 tokenizer.model_max_length = round(part * length)
                 read = _ranked(explainer.cite(messages=messages, verify=0))

@@ -9,7 +9,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from normxlogit.errors import DataError, UnsupportedModelError
-from normxlogit.evaluation.grounding.questions import read_lines
+from normxlogit.grounding.evaluation.questions import read_lines
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.tasks import TaskName

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from normxlogit.media.units import Medium, grid_medium, sound_of_times
 from normxlogit.results.attribution import Attribution
 from normxlogit.results.targets import Prediction, Target
-from normxlogit.results.units.media import Medium, grid_medium, sound_of_times
 from normxlogit.results.units.units import Units
 
 MOVIE = "The movie is mediocre, maybe even bad."

@@ -24,7 +24,7 @@ import paper.cli
 from benchmarks.commands import app as benchmarks_app
 from normxlogit import cli
 from normxlogit.methods import method_named, registry
-from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
+from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import audio_lm, plain, tiny, vlm
 from tests.contract import test_modules_as_people_write_them as written

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .corpus.jobs import Answers, Completions, Conversations, Predictions
-    from .corpus.run import attribute
-    from .corpus.summaries.summary import summarize
+    from .corpora.jobs import Answers, Completions, Conversations, Predictions
+    from .corpora.run import attribute
+    from .corpora.summaries.summary import summarize
     from .errors import (
         DataError,
         HeadMismatchError,
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
     from .results.attribution import Attribution
-    from .results.citations import Citations
     from .results.collection import Attributions, load
     from .tasks.targets import ALL
 
@@ -36,7 +35,6 @@ __all__ = [
     "summarize",
     "Attribution",
     "Attributions",
-    "Citations",
     "Method",
     "MethodInfo",
     "Request",
@@ -57,14 +55,13 @@ _HOMES = (
     {
         "ALL": "tasks.targets",
         "Explainer": "explainer",
-        "attribute": "corpus.run",
-        "summarize": "corpus.summaries.summary",
+        "attribute": "corpora.run",
+        "summarize": "corpora.summaries.summary",
         "Attributions": "results.collection",
         "load": "results.collection",
-        "Citations": "results.citations",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
-    | dict.fromkeys(("Predictions", "Completions", "Answers", "Conversations"), "corpus.jobs")
+    | dict.fromkeys(("Predictions", "Completions", "Answers", "Conversations"), "corpora.jobs")
     | {"Attribution": "results.attribution"}
 )
 

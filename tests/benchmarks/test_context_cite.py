@@ -10,7 +10,7 @@ import pytest
 from benchmarks.context_cite import published_context_cite
 from normxlogit import Explainer
 from normxlogit.evaluation.generation import AnsweredPrompt, AnswerProtocol
-from normxlogit.evaluation.grounding.questions import Asked
+from normxlogit.grounding.evaluation.questions import Asked
 from tests import tiny
 
 DOCUMENT = "The movie is good. The cat sat on the mat. This was never bad."

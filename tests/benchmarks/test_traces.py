@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks.traces import KINDS, holds, write_traces
-from normxlogit.inputs.documents.conversations import read_conversation
+from normxlogit.grounding.documents.conversations import read_conversation
 
 
 def test_each_trace_holds_its_fact_in_one_source():

@@ -149,7 +149,7 @@ def thresholds_of_a_random_reader(monkeypatch):
         "agreed": {"intercept": 1.0, "weights": {"best word": -10.0}},
         "thresholds": {"not in the sources": 0.1, "contradicts": 0.5, "rests": {"covered": 0.2, "agreed": 0.5}},
     }
-    monkeypatch.setattr("normxlogit.results.reading._fitted", lambda: fitted)
+    monkeypatch.setattr("normxlogit.grounding.verdicts._fitted", lambda: fitted)
 
 
 OPTIONS = {"answers": ["--answer-column", "answer"], "conversations": ["--messages-column", "messages", "--turn", "-1"]}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Completions, Predictions, attribute
-from normxlogit.corpus.ray_engine import Cluster
+from normxlogit.corpora.ray_engine import Cluster
 from normxlogit.errors import DataError
 
 from .corpora import errors, explainer, jsonl, results, texts

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from normxlogit import Predictions
-from normxlogit.corpus.rows.reading import open_source
-from normxlogit.corpus.rows.shards import KEPT, read_shards
+from normxlogit.corpora.rows.reading import open_source
+from normxlogit.corpora.rows.shards import KEPT, read_shards
 from normxlogit.errors import DataError
 
 ROWS = [{"name": f"r{i}", "text": f'text {i}\nof, "two" lines é', "stars": i} for i in range(10)]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from normxlogit import ALL, Predictions
-from normxlogit.corpus import folder as folders
+from normxlogit.corpora import folder as folders
 from normxlogit.errors import DataError
 
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from normxlogit import ALL, Explainer, Predictions, attribute, summarize
-from normxlogit.corpus.summaries.page import summary_page
+from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.errors import DataError, InputError
 from tests import tiny
 from tests.commands import run as command

@@ -10,10 +10,10 @@ from scipy.stats import spearmanr
 from normxlogit import DataError, Explainer
 from normxlogit.evaluation import generation
 from normxlogit.evaluation.generation import AnsweredPrompt, AnswerProtocol, evaluate_sources
-from normxlogit.evaluation.grounding.questions import Asked
+from normxlogit.grounding.citations.cite import ask
+from normxlogit.grounding.evaluation.questions import Asked
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.citations.cite import ask
 from normxlogit.pipeline.completions.ablations import Ablations
 from normxlogit.pipeline.completions.completion import explain_completion
 from normxlogit.pipeline.completions.sources import explain_sources

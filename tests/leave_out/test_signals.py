@@ -3,8 +3,8 @@
 import numpy as np
 from PIL import Image
 
-from normxlogit.inputs.media.pictures import Picture
-from normxlogit.leave_out.signals import picture_without
+from normxlogit.media.inputs.pictures import Picture
+from normxlogit.media.leave_out import picture_without
 
 
 def test_the_mean_colour_of_millions_of_pixels_is_exact():

@@ -7,7 +7,7 @@ import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.results.collection import Attributions
-from normxlogit.tasks.similarity.sentence_embedding import SentenceEmbedding, Steps
+from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
 from tests.sentence_steps import steps_beside
 

@@ -11,7 +11,7 @@ from scipy.signal import resample_poly
 
 import normxlogit
 from normxlogit import Explainer, InputError
-from normxlogit.inputs.media.sounds import read_sound
+from normxlogit.media.inputs.sounds import read_sound
 from tests import tiny
 from tests.autograd import hold_factors
 from tests.commands import run

@@ -8,7 +8,7 @@ import transformers
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
-from normxlogit.render.builders.similarity import pairs_grid
+from normxlogit.similarity.drawing import pairs_grid
 from tests import tiny
 from tests.pipeline.test_signals import picture, shaken
 

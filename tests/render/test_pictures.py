@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from normxlogit.errors import DataError, InputError
+from normxlogit.media.drawing.drawing import merge_neighbours
 from normxlogit.render.builders.collection import blocks_of
-from normxlogit.render.media import merge_neighbours
 from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.attribution import Attribution
 from tests.factories import make_audio, make_media

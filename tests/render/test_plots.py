@@ -11,9 +11,9 @@ from matplotlib.image import AxesImage
 from PIL import Image
 
 from normxlogit.errors import DataError
-from normxlogit.render.builders.similarity import pairs_grid
 from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
+from normxlogit.similarity.drawing import pairs_grid
 from tests.factories import all_layers, make_attribution, make_audio, make_generation, make_image, pair
 
 ADDING = make_attribution(

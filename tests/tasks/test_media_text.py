@@ -17,7 +17,7 @@ from normxlogit import Explainer
 from normxlogit.copies.clone import clone
 from normxlogit.errors import InputError, MethodError
 from normxlogit.frozen.backward import frozen_backward
-from normxlogit.inputs.media.picture_places import grid_layout, sources_of
+from normxlogit.media.inputs.picture_places import grid_layout, sources_of
 from tests import audio_lm, tiny, vlm
 from tests.contract.compare import total
 from tests.multimodal import MODELS, PICTURES, QUESTION, SOUNDS, explainer, made

@@ -6,8 +6,8 @@ from torch import nn
 
 from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.model.task_model import TaskModel
-from normxlogit.tasks.similarity.embedding import Direction
-from normxlogit.tasks.similarity.sentence_embedding import (
+from normxlogit.similarity.tasks.embedding import Direction
+from normxlogit.similarity.tasks.sentence_embedding import (
     SentenceEmbedding,
     Steps,
     pool_states,

@@ -1,24 +1,18 @@
 """The command line. Commands import heavy modules when they run, so that `--help` is instant."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from ..errors import NormXLogitError
+from ..extending import extensions, named
 from ..results.units.characters import one_line
-from .app import app as serve_app
-from .attribute import attribute
 from .cache import cache
-from .cite import cite
 from .console import OnceEach, wrapped
-from .evaluate import app as evaluate
 from .explain import explain, methods
 from .generate import generate
-from .similarity import similarity
-from .summarize import summarize
-from .transcribe import transcribe
 
 __all__ = ["app", "main", "run_app"]
 
@@ -29,6 +23,7 @@ app: typer.Typer = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich is imported for the help of a command, not for the list of commands
 )
 
 
@@ -63,14 +58,22 @@ def _root(
     """Show which tokens a model's answer rests on, from the forward pass it already runs."""
 
 
+def _add(commands: Mapping[str, str]) -> None:
+    """Add the commands of an extension; one of two words goes to the group that the first names, if it is there."""
+    groups = {"": app} | {str(g.name): g.typer_instance for g in app.registered_groups if g.typer_instance is not None}
+    for words, reference in commands.items():
+        group, _, name = words.rpartition(" ")
+        if group in groups:
+            command = named(reference)
+            if isinstance(command, typer.Typer):
+                groups[group].add_typer(command, name=name)
+            else:
+                groups[group].command(name=name, cls=OnceEach)(command)
+
+
 app.command(cls=OnceEach)(explain)
 app.command(cls=OnceEach)(generate)
-app.command(cls=OnceEach)(transcribe)
-app.command(cls=OnceEach)(attribute)
-app.command(cls=OnceEach)(summarize)
-app.command(cls=OnceEach)(cite)
-app.command(name="app", cls=OnceEach)(serve_app)
-app.command(cls=OnceEach)(similarity)
+for _extension in extensions():
+    _add(_extension.commands)
 app.command(cls=OnceEach)(methods)
 app.command(cls=OnceEach)(cache)
-app.add_typer(evaluate, name="evaluate")

@@ -8,7 +8,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from ..corpus.rows.reading import InputSource, open_source
+from ..corpora.rows.reading import InputSource, open_source
 from ..errors import DataError, reason_of
 from ..results.storage.tables import optional_module
 

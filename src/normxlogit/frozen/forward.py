@@ -181,7 +181,7 @@ class _Saved(Function):
 def with_constant_weights(copy: nn.Module) -> nn.Module:
     """Make the weights of a private copy constants of its passes: no graph is built for them.
 
-    They share the storage of the model's own, see `copies.pool.Lease.refresh`.
+    They share the storage of the model's own, see `copies.pool.PooledCopy.refresh`.
     """
     constants: dict[int, nn.Parameter] = {}
     for module in copy.modules():

@@ -13,8 +13,8 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 
 if TYPE_CHECKING:
+    from ..media.inputs.sounds import Sound
     from .chat import Content
-    from .media.sounds import Sound
 
 
 Spans = tuple[tuple[int, int], ...]

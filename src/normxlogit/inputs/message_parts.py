@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError
-from .media.items import is_opened_picture, medium_type
-from .media.pictures import Picture, holds_picture, read_picture
-from .media.sounds import Sound, read_sound
+from ..media.inputs.items import is_opened_picture, medium_type
+from ..media.inputs.pictures import Picture, holds_picture, read_picture
+from ..media.inputs.sounds import Sound, read_sound
 
 TEXT_TYPES = ("text", "input_text", "output_text")
 """Types of text parts, in templates and OpenAI's clients."""

@@ -8,8 +8,8 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
+from ..media.leave_out import without_parts
 from ..model.task_model import TaskModel
-from .signals import without_parts
 
 Tokens = tuple[int, ...]
 

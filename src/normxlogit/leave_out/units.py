@@ -7,11 +7,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..errors import InputError, nearest
+from ..media.units import Medium
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.layers import representative_layer
 from ..results.units.grouping import groups_of
-from ..results.units.media import Medium
 from ..results.units.words import UnitScore
 from ..results.verification import Quantity, RemovedBy, RemovedUnit
 

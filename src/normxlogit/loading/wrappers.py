@@ -17,9 +17,9 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..errors import InputError, UnsupportedModelError
+from ..similarity.tasks.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from ..tasks import is_bare
 from ..tasks.classification import label_names
-from ..tasks.similarity.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from ..tasks.zero_shot import hypotheses_of
 from .pipeline_settings import pipeline_settings
 

@@ -14,13 +14,13 @@ from rich.style import Style
 from rich.table import Table as Columns
 from rich.text import Text
 
+from ..media.drawing.blocks import MediumBlock
+from ..media.drawing.drawing import course_of
+from ..media.units import Medium
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import safe
-from ..results.units.media import Medium
 from .blocks import Bar, Block, Cell, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
-from .builders.media import MediumBlock
 from .charts import FAINT, GREY, Grid, Legend
-from .media import course_of
 
 STEPS = (FAINT, 1 / 3, 2 / 3)
 """Thresholds of strength for weak, clear and strong marks; pieces below the first are not marked."""

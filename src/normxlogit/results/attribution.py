@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
+from ..media.units import Medium
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import named_scores
 from .targets import Prediction, Quantity, Target, prediction_of
-from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
 from .units.words import Merge, UnitScore, merge_words
@@ -26,6 +26,7 @@ from .verification import Verification
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..render.blocks import Block
     from ..render.figures.plots import PlotKind
     from .units.grouping import Merging
 
@@ -603,6 +604,11 @@ class Attribution(Record):
         from ..render.latex import latex_of
 
         return latex_of(self if merge is None else replace(self, merge=merge), words=words, greys=greys)
+
+    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+        from ..render.builders.collection import blocks_of_attribution
+
+        return blocks_of_attribution(self, words=words, cost=cost)
 
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:

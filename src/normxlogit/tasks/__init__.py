@@ -1,6 +1,7 @@
 """Tasks, one file each: everything that differs by task."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from torch import nn
@@ -9,24 +10,23 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
+from ..extending import extensions, named
+from ..media.tasks.multimodal import AudioText
+from ..media.tasks.speech import SpeechSeq2Seq
+from ..media.tasks.two_towers import PictureTower, TextTower, Tower
+from ..similarity.tasks.embedding import Embedding
+from ..similarity.tasks.sentence_embedding import SentenceEmbedding, is_sentence_transformer
 from .base import Task, TaskName
 from .choice import MultipleChoice
 from .classification import Classification, Problem
 from .language import CausalLM, MaskedLM
-from .media.audio import AudioClassification
-from .media.image import ImageClassification
-from .media.multimodal import AudioText, ImageText
-from .media.speech import CTC, SpeechSeq2Seq
-from .media.two_towers import PictureTower, TextTower, Tower, TwoTowers
 from .question_answering import QuestionAnswering
 from .seq2seq import Seq2Seq
-from .similarity.embedding import Embedding
-from .similarity.sentence_embedding import SentenceEmbedding, is_sentence_transformer
 from .tagging import TokenClassification
 from .zero_shot import Hypotheses, ZeroShot
 
 __all__ = [
-    "TASKS",
+    "all_tasks",
     "Task",
     "TaskName",
     "choose_task",
@@ -37,35 +37,21 @@ __all__ = [
     "task_of",
 ]
 
-TASKS: dict[TaskName, type[Task]] = {
-    task.name: task
-    for task in (
-        Classification,
-        MaskedLM,
-        ImageText,
-        CausalLM,
-        TokenClassification,
-        QuestionAnswering,
-        MultipleChoice,
-        ImageClassification,
-        AudioClassification,
-        Seq2Seq,
-        Embedding,
-        TwoTowers,
-        SpeechSeq2Seq,
-        CTC,
-        AudioText,
-    )
-}
-"""All tasks; the first one first where a class of models has several, as BART's does."""
+
+@cache
+def all_tasks() -> dict[TaskName, type[Task]]:
+    """Return all tasks by name, those of extensions first: the first one counts where a class of models has several."""
+    added = [named(reference) for extension in extensions() for reference in extension.tasks]
+    core = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, MultipleChoice, Seq2Seq)
+    return {task.name: task for task in (*added, *core)}
 
 
 def choose_task(
     model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None, pooling: Any = None
 ) -> type[Task]:
     """Return the task class of a model: the one that the caller names, or the one that the model's class declares."""
-    if task is not None and task not in TASKS:
-        raise InputError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
+    if task is not None and task not in all_tasks():
+        raise InputError(f"task must be one of {', '.join(all_tasks())}, not {task!r}")
     if task == "embedding" or (task is None and "embedding" in declared_tasks(model)):
         if labels is not None:
             raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
@@ -88,7 +74,7 @@ def choose_task(
         and type(unwrapped_model).__module__.startswith("transformers.")
     ):
         raise InputError(f"{name} is a model for {' and '.join(declared)}, not for {task}: leave out task=")
-    return TASKS[task or declared[0]]
+    return all_tasks()[task or declared[0]]
 
 
 def task_of(
@@ -124,13 +110,13 @@ def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]
                 raise UnsupportedModelError(
                     f"{name} is not a transformers model, and holds one: pass its .{child_name}, {type(child).__name__}"
                 )
-        possible = ", ".join(plain_task.name for plain_task in TASKS.values() if plain_task.plain)
+        possible = ", ".join(plain_task.name for plain_task in all_tasks().values() if plain_task.plain)
         raise UnsupportedModelError(
             f"{name} is not a transformers model, so what it is for must be said: pass task= one of {possible}"
         )
-    if not TASKS[task].plain:
+    if not all_tasks()[task].plain:
         raise UnsupportedModelError(f"a module that is not of transformers cannot be explained for {task}")
-    return TASKS[task]
+    return all_tasks()[task]
 
 
 def is_bare(model: nn.Module) -> bool:
@@ -158,17 +144,17 @@ def task_name(class_name: str, config: Any = None) -> TaskName | None:
 
 def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
-    headed = [task for task in TASKS.values() if task.mapping]
-    tasks: tuple[TaskName, ...] = (
+    headed = [task for task in all_tasks().values() if task.mapping]
+    names: tuple[TaskName, ...] = (
         tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
         or tuple(task.name for task in headed if task.ending and class_name.endswith(task.ending))
         or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
     )
     if config is None or getattr(config, "is_encoder_decoder", True):
-        return tasks
+        return names
     # Transformers lists language models that read sounds among their words there, too.
     listed_as = (Seq2Seq.name, SpeechSeq2Seq.name)
-    return tuple(dict.fromkeys(AudioText.name if name in listed_as else name for name in tasks))
+    return tuple(dict.fromkeys(AudioText.name if name in listed_as else name for name in names))
 
 
 def head_error(class_name: str) -> str:
@@ -179,5 +165,5 @@ def head_error(class_name: str) -> str:
             f"is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with "
             f"one, such as {stem}ForSequenceClassification; a model that embeds texts needs task='embedding'"
         )
-    supported = ", ".join(task.name for task in TASKS.values() if task.mapping)
+    supported = ", ".join(task.name for task in all_tasks().values() if task.mapping)
     return f"has no head of a supported kind ({supported})"

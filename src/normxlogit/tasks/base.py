@@ -18,31 +18,16 @@ from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.encoder import Encoder, LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
+from ..media.units import Medium
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
-from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
 from ..results.units.units import Units
 from .interfaces import ForwardInterface, ModelInterface
 
-TaskName = Literal[
-    "sequence-classification",
-    "masked-lm",
-    "image-text-to-text",
-    "audio-text-to-text",
-    "causal-lm",
-    "token-classification",
-    "question-answering",
-    "multiple-choice",
-    "image-classification",
-    "audio-classification",
-    "seq2seq-lm",
-    "embedding",
-    "zero-shot-image-classification",
-    "speech-seq2seq",
-    "ctc",
-]
+TaskName = str
+"""The name of a task in transformers' terms; extensions add theirs."""
 
 MAX_LISTED_LABELS = 20
 """Most labels that an error lists."""

@@ -11,14 +11,14 @@ from torch import Tensor
 from ...errors import InputError, MethodError
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Outcomes, Progress, in_batches, no_progress
-from ...leave_out.signals import without_places
+from ...media.leave_out import without_places
+from ...media.tasks.multimodal import MultimodalLM
 from ...methods import Method, Occlusion
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.targets import Quantity
 from ...results.units.spans import NamedSpan
-from ...tasks.media.multimodal import MultimodalLM
 from .completed_prompts import Completed
 
 Array = npt.NDArray[np.float64]

@@ -25,7 +25,7 @@ from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..media import appended, check_reads_media, split_media_scores
+from ..media_scores import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed_prompts import Completed

@@ -9,6 +9,7 @@ from ...errors import InputError
 from ...inputs.alignment import with_decoded_text
 from ...inputs.chat import read_prompts
 from ...inputs.texts import arrow_value, rows_of_texts, whole_number
+from ...media.speech.transcripts import explain_speech
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
@@ -20,7 +21,6 @@ from .completed_prompts import generate_each, read_completion
 from .completion import explain_completions
 from .sequences import explain_answer
 from .sources import explain_sources
-from .speech import explain_speech
 from .verification import with_completion_verifications
 
 PROMPT_INPUTS = {

@@ -30,7 +30,7 @@ from ...results.units.spans import (
 )
 from ...results.units.units import UnitKind, Units
 from ...tasks.targets import BatchTargets
-from ..media import appended, check_reads_media, split_media_scores
+from ..media_scores import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
 from .completed_prompts import Completed

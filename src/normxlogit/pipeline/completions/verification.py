@@ -11,12 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...copies.pool import private_clone
-from ...inputs.media.sounds import Sound
 from ...leave_out.answers import Answer
 from ...leave_out.outcomes import Outcomes
 from ...leave_out.removal import TextRemoval
 from ...leave_out.search import run_searches
-from ...leave_out.signals import sound_without
 from ...leave_out.units import (
     Removable,
     Verify,
@@ -24,9 +22,11 @@ from ...leave_out.units import (
     removable,
     removable_moments,
 )
+from ...media.inputs.sounds import Sound
+from ...media.leave_out import sound_without
+from ...media.units import Medium
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.media import Medium
 from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
 from ..progress import progress_bar

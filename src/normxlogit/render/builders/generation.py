@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...media.drawing.blocks import media_block
+from ...media.drawing.drawing import merge_neighbours
+from ...media.units import Medium
 from ...results.attribution import Attribution
 from ...results.units.characters import quoted, visible
-from ...results.units.media import Medium
 from ...results.units.words import merge_scores
 from ..blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import answer_number, header, meanings
 from ..layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text
-from ..media import merge_neighbours
 from ..verification import removals_table, verdict
-from .media import media_block
 from .text import bounded
 
 STRONGEST = 5

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import DataError
+from ...media.drawing.blocks import media_block
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.layers import representative_layer
@@ -14,7 +15,6 @@ from ..charts import Grid, Legend
 from ..describe import distinct_methods, header, meanings
 from ..layout import READ_HERE, Layout, layout
 from ..verification import LARGER, WITHOUT, removals_table, verdict
-from .media import media_block
 
 STRONGEST, LARGEST = 8, 8_000
 """Most words with a bar, or a line for several methods; most fields of a heat map on a page."""

@@ -8,17 +8,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...errors import DataError, InputError
+from ...media.drawing.figures import media_figure
 from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
-from ..builders.similarity import pairs_grid
+from ...similarity.drawing import pairs_grid
 from ..builders.sources import scores_grid, shares_grid
 from ..charts import MOST, Grid, number
 from ..describe import shortened
 from ..layout import layout
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
-from .media import media_figure
 
 SHARED = 12
 """Most sources in the heat map of an answer."""

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from ...errors import InputError
+from ...media.units import Medium
 from ..storage.schema import Index
-from .media import Medium
 from .sentences import paragraph_spans, sentence_spans
 from .units import UnitKind
 from .words import word_groups

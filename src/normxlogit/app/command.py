@@ -1,0 +1,50 @@
+"""The command that opens the page in a browser."""
+
+from typing import Annotated
+
+import typer
+
+from ..cli import options
+from ..cli.console import quiet, write
+
+
+def app(
+    model: Annotated[
+        str | None,
+        typer.Option(help="Name or folder of the model to start with; the small sentiment model by default."),
+    ] = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            callback=options.check_method, help="Method chosen at first, see `normxlogit methods`; may be repeated."
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to serve at; 0.0.0.0 lets every machine in the network open the page.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve at; 0 takes one that is free.")] = 7860,
+    browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
+) -> None:
+    """Explain, generate and cite on a page in the browser, served from this machine.
+
+    Example: normxlogit app --model FOLDER --port 8000
+    """
+    with quiet():
+        from ..explainer import Explainer
+        from .server import LOOPBACK, listen, make, serve
+
+        def load(name: str | None) -> Explainer:
+            return Explainer.from_pretrained(
+                name, **options.loading(device, dtype, gguf_file if name == model else None, trust_remote_code)
+            )
+
+    with listen(host, port) as listening:
+        with quiet():
+            application = make(model, method, host=host, load=load)
+        if host not in LOOPBACK:
+            write("everyone who reaches this machine can use the app, and load any model by its name or folder\n")
+        serve(application, listening, ready=lambda address: write(f"{address}  (Ctrl+C ends it)\n"), browse=browse)

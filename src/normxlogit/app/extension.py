@@ -1,0 +1,9 @@
+"""What the page in the browser adds."""
+
+from ..extending import Extension
+
+EXTENSION = Extension(
+    commands={
+        "app": "normxlogit.app.command:app",
+    },
+)

@@ -1,0 +1,337 @@
+"""The command that explains a corpus."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ..cli import options
+from ..cli.console import layers_of, quiet, write
+from ..errors import InputError
+from ..results.units.spans import PartKind, SourceKind
+from .rows.formats import Format
+
+if TYPE_CHECKING:
+    from .jobs import Job
+
+PREDICTIONS = "Each row is a text, a picture or a sound (the default)"
+COMPLETIONS = "Each row is a prompt with a completion"
+ANSWERS = "Each row is a question with documents and an answer"
+CONVERSATIONS = "Each row is a conversation"
+RUN = "How it runs"
+
+
+def attribute(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT...",
+            help="Parquet, JSONL, CSV, Arrow or text files: paths, patterns, URLs; a folder of them or of a saved "
+            'data set, "hf:NAME:SPLIT", or "-" for standard input. Of pictures or sounds also the files themselves.',
+        ),
+    ],
+    output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
+    model: options.Model = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            callback=options.check_method,
+            help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; by default frozen-gradient.",
+        ),
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option(help="Column of ids; by default row numbers, or the paths of pictures and sounds.")
+    ] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
+    keep_text: Annotated[
+        bool, typer.Option("--keep-text/--no-keep-text", help="Write the texts too, which `summarize` shows and tests.")
+    ] = True,
+    text_column: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=PREDICTIONS,
+            help='Column of the texts, "text" by default; of the paths of pictures or sounds "path", "image", "audio" '
+            'or "file". Paths start at the working directory.',
+        ),
+    ] = None,
+    pair_column: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=PREDICTIONS, help="Column of second texts, for models of text pairs."),
+    ] = None,
+    target_column: Annotated[
+        str | None, typer.Option(rich_help_panel=PREDICTIONS, help="Column with what to explain in each row.")
+    ] = None,
+    target: options.Targets = None,
+    all_labels: options.AllLabels = False,
+    contrast: options.Contrast = None,
+    layers: options.LayerNumbers = None,
+    long_text: Annotated[
+        options.LongText | None,
+        typer.Option(
+            rich_help_panel=PREDICTIONS,
+            help="For a text over the model's length: its beginning (by default), all of it in windows, or an error "
+            "row.",
+        ),
+    ] = None,
+    words: Annotated[
+        bool | None,
+        typer.Option(
+            "--words/--no-words",
+            rich_help_panel=PREDICTIONS,
+            help="Write words with their scores too; by default where there are any.",
+        ),
+    ] = None,
+    merge: options.MergeChoice = None,
+    prompt_column: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=COMPLETIONS, help='Column of the prompts, "prompt" by default.'),
+    ] = None,
+    completion_column: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=COMPLETIONS, help='Column of the completions, "completion" by default.'),
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            rich_help_panel=COMPLETIONS,
+            help="Let the model generate the completions, each of at most this many tokens.",
+        ),
+    ] = None,
+    sources: Annotated[
+        SourceKind | None,
+        typer.Option(
+            rich_help_panel=COMPLETIONS, help="What of its prompt each completion rests on; sentences by default."
+        ),
+    ] = None,
+    parts: Annotated[
+        PartKind | None,
+        typer.Option(
+            rich_help_panel=COMPLETIONS,
+            help="What a completion is divided into, each part explained; by default it is explained whole.",
+        ),
+    ] = None,
+    image_column: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=COMPLETIONS,
+            help="Column of a picture for each prompt, for models that read pictures beside words.",
+        ),
+    ] = None,
+    audio_column: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=COMPLETIONS,
+            help="Column of a sound for each prompt, for models that read sounds beside words.",
+        ),
+    ] = None,
+    question_column: Annotated[
+        str | None, typer.Option(rich_help_panel=ANSWERS, help='Column of the questions, "question" by default.')
+    ] = None,
+    answer_column: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=ANSWERS,
+            help='Column of the answers, "answer" by default: which documents does each sentence rest on?',
+        ),
+    ] = None,
+    documents_column: Annotated[
+        str | None, typer.Option(rich_help_panel=ANSWERS, help='Column of the documents, "documents" by default.')
+    ] = None,
+    messages_column: Annotated[
+        list[str] | None,
+        typer.Option(
+            rich_help_panel=CONVERSATIONS,
+            help="Column of the messages of conversations: which of them does each sentence of the last answer rest "
+            "on? Several columns, such as messages and tools, are read together.",
+        ),
+    ] = None,
+    turn: Annotated[
+        int | None,
+        typer.Option(
+            rich_help_panel=CONVERSATIONS,
+            help="Which of the assistant's texts in a conversation is the answer, from 0; by default the last.",
+        ),
+    ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            rich_help_panel=CONVERSATIONS,
+            help="Test the citations, also those of answers: leave out this many of the first sources one by one, then "
+            'all, and edit words; "auto" goes on until the others can no longer come first.',
+        ),
+    ] = None,
+    input_format: Annotated[
+        Format | None,
+        typer.Option(
+            rich_help_panel=RUN, help="Format, where names do not tell it; of standard input text by default."
+        ),
+    ] = None,
+    shard_rows: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            rich_help_panel=RUN,
+            help="Rows of a shard; 4096 by default, 64 of pictures, sounds, and what is no prediction.",
+        ),
+    ] = None,
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, rich_help_panel=RUN, help="Most tokens in one forward pass; by default what fits."),
+    ] = None,
+    max_errors: Annotated[
+        int | None, typer.Option(min=0, rich_help_panel=RUN, help="Stop when more rows have no result.")
+    ] = None,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(rich_help_panel=RUN, help="On this machine, or by Ray Data.")
+    ] = "local",
+    num_workers: Annotated[
+        int, typer.Option(min=1, rich_help_panel=RUN, help="Ray: workers, each with a model of its own.")
+    ] = 1,
+    num_gpus_per_worker: Annotated[
+        float, typer.Option(min=0, rich_help_panel=RUN, help="Ray: GPUs of each worker.")
+    ] = 0,
+    ray_address: Annotated[
+        str | None, typer.Option(rich_help_panel=RUN, help="Ray: the cluster; started here if there is none.")
+    ] = None,
+) -> None:
+    """Explain a corpus and write Parquet shards; a stopped run resumes where it was.
+
+    Example: normxlogit attribute reviews.parquet --output out/
+    """
+    layer_numbers = layers_of(layers)
+    options.check_targets(target, all_labels)
+    if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):
+        raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
+    settings = {
+        "text_column": text_column,
+        "pair_column": pair_column,
+        "target_column": target_column,
+        "target": target or all_labels or None,
+        "contrast": contrast if contrast and contrast.strip() else None,
+        "layers": layer_numbers,
+        "long_text": long_text,
+        "words": words,
+        "merge": merge,
+        "prompt_column": prompt_column,
+        "completion_column": completion_column,
+        "max_new_tokens": max_new_tokens,
+        "sources": sources,
+        "parts": parts,
+        "image_column": image_column,
+        "audio_column": audio_column,
+        "question_column": question_column,
+        "answer_column": answer_column,
+        "documents_column": documents_column,
+        "messages_column": messages_column or None,
+        "turn": turn,
+        "verify": options.verify_count(verify),
+    }
+    with quiet(), _stoppable(output):
+        from ..tasks.targets import typed_targets
+        from .folder import Folder
+        from .jobs import Predictions
+        from .local import limit_cached_kernels
+        from .run import attribute as run
+
+        job_settings = {name: value for name, value in settings.items() if value is not None}
+        kind = _job_with(job_settings)
+        limit_cached_kernels()
+        if engine == "ray" and device == options.AUTO:
+            device = "cpu"  # workers bring their model to a GPU of their own
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, batch_tokens=batch_tokens)
+        if kind is Predictions:
+            job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
+            job_settings.setdefault("words", explainer.task_model.task.reads_tokens)
+        cluster = None
+        if engine == "ray":
+            from .ray_engine import Cluster
+
+            cluster = Cluster(num_workers, num_gpus_per_worker, ray_address)
+        finished = run(
+            explainer,
+            inputs,
+            output,
+            kind(**job_settings),
+            method=method,
+            id_column=id_column,
+            keep=keep or (),
+            keep_text=keep_text,
+            input_format=input_format,
+            shard_rows=shard_rows,
+            max_errors=max_errors,
+            engine=engine,
+            cluster=cluster,
+            progress=True,
+        )
+        manifest = Folder(output).read_manifest()
+        column = None if manifest is None else manifest.settings.get("text_column")
+    failures = (
+        f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}" if finished.errors else ""
+    )
+    fresh = "" if finished.fresh == finished.rows else f" ({finished.fresh:,} now)"
+    of_column = "" if column is None or text_column is not None else f" of the column {column!r}"
+    write(f"{output}: {finished.rows:,} rows{of_column}{fresh}{failures}\n")
+
+
+def _job_with(given: Iterable[str]) -> "type[Job]":
+    """Return the only job that has all given settings; predictions if none are given.
+
+    Raises:
+        InputError: If no job has them all, or several do.
+    """
+    from .jobs import JOBS, Predictions, fields_of
+
+    fitting_jobs = [job for job in JOBS if set(given) <= set(fields_of(job))]
+    if len(fitting_jobs) == len(JOBS):  # nothing is given that only some of them have
+        return Predictions
+    if len(fitting_jobs) == 1:
+        return fitting_jobs[0]
+    jobs_by_option = {
+        f"--{name.replace('_', '-')}": " or ".join(job.__name__.lower() for job in JOBS if name in fields_of(job))
+        for name in given
+    }
+    belongs = "; ".join(f"{option} is for {names}" for option, names in jobs_by_option.items())
+    # Several jobs fit where only options that they share are given: the column of one of them decides.
+    advice = (
+        "; give their column, too, such as --answer-column answer" if fitting_jobs else ", and a run does one of these"
+    )
+    raise InputError(f"{belongs}{advice}")
+
+
+@contextmanager
+def _stoppable(output: str) -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C, and print in one line how to resume."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Stopped(number)
+
+    main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)} if main else {}
+    try:
+        yield
+    except _Stopped as error:
+        sys.stderr.write(f"stopped; the same command resumes {output}\n")
+        raise typer.Exit(128 + error.number) from None
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+class _Stopped(BaseException):
+    """Raised when a signal asks the process to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number

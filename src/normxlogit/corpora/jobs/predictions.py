@@ -1,0 +1,183 @@
+"""Predictions of each row: of texts, pairs, pictures and sounds."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...errors import InputError, TargetError, UnsupportedModelError
+from ...inputs.batching import lengths_of
+from ...inputs.columns import EncodingColumns
+from ...inputs.encoder import LongText
+from ...inputs.encoding import Encoding
+from ...inputs.texts import WORDS, SplitText
+from ...media.rows import DEFAULTS, MEDIUM
+from ...model.batch_attempts import batch_attempts
+from ...model.task_model import TaskModel
+from ...pipeline.arguments import checked_methods
+from ...pipeline.options import Options
+from ...pipeline.texts import ScoreColumns, explain_encodings, score_batch
+from ...results.attribution import Attribution
+from ...results.units.words import MERGES, Merge
+from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
+from ..rows.cells import split_cell, words_cell
+from ..rows.shards import InputColumns, TextColumn
+from .base import ExplainedRows, Job, ReadRows, Reads, TextColumns, Together, check_choice
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@checked_methods
+@dataclass(frozen=True)
+class Predictions(Job):
+    """The model's predictions for texts, pairs of texts, pictures or sounds, as `Explainer.__call__` explains them.
+
+    Pictures and sounds are paths of files, which start at the working directory, what such files hold, or what is in
+    memory.
+
+    Attributes:
+        text_column: The column of the texts, or of lists of their words; by default "text", "tokens", or the only one
+            that holds texts; of pictures and sounds "path", "image", "audio" or "file".
+        pair_column: The column of second texts, for models of pairs.
+        target_column: A column with the label, token or index to explain in each row.
+        target: As in `Explainer.__call__`.
+        contrast: As in `Explainer.__call__`.
+        layers: As in `Explainer.__call__`.
+        long_text: As in `Explainer.__call__`; with "error" long texts are rows among the errors.
+        words: Whether to write words with their scores beside the tokens.
+        merge: How a word's score comes from its tokens'; by default as fits the method.
+
+    Raises:
+        InputError: If an argument has an invalid value.
+    """
+
+    shard_rows: ClassVar[int] = 4096
+    copied: ClassVar[Sequence[str]] = ("row", "id", "text", "text_pair")
+
+    text_column: str | None = None
+    _: KW_ONLY
+    pair_column: str | None = None
+    target_column: str | None = None
+    target: TargetSpec = None
+    contrast: Choice | None = None
+    layers: Layers = None
+    long_text: LongText = "truncate"
+    words: bool = False
+    merge: Merge | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a model."""
+        check_choice("merge", self.merge, MERGES)
+        if self.merge is not None and not self.words:
+            raise InputError("merge says how tokens make words, and there are none without words: give words too")
+        if self.target_column is not None and self.target is not None:
+            raise InputError("give a target for all rows or a column with one for each, not both")
+
+    def reads(self, *, media: bool) -> dict[str, Reads]:
+        """Return the texts, pictures or sounds, and second texts."""
+        if media:
+            return {"text_column": Reads("", None, DEFAULTS, "pictures or sounds, or their paths")}
+        texts = Reads("text", split_cell, ("text", WORDS), "texts")
+        return {"text_column": texts, "pair_column": Reads("text_pair", split_cell)}
+
+    def columns(self, *, media: bool) -> InputColumns:
+        """Return the columns, and the words of texts that are lists of words."""
+        columns = super().columns(media=media)
+        words = {f"{name} words": TextColumn(column.names, words_cell) for name, column in columns.texts.items()}
+        return replace(columns, texts={**columns.texts, **words})
+
+    def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
+        """Return the job with a name for its column."""
+        if media:
+            for name, default in (("pair_column", None), ("words", False), ("long_text", "truncate")):
+                if getattr(self, name) != default:
+                    raise InputError(f"{name} is for texts, not for pictures and sounds")
+        return super().with_columns(names, columns_of_text, media=media)
+
+    def absent_columns(self, *, keep_text: bool) -> list[str]:
+        """Return the columns of words and texts that were not asked for."""
+        absent = [] if self.words else ["words", "word_scores"]
+        absent += [] if keep_text else ["text"]
+        return absent if keep_text and self.pair_column is not None else [*absent, "text_pair"]
+
+    def model_of(self, model: TaskModel) -> TaskModel:
+        """Return the model, after checks of what would fail in every row."""
+        model.task.check_explains_inputs(model)
+        model.refresh()
+        if model.task.compares:
+            raise UnsupportedModelError(f"a corpus is not explained by models of {model.task.purpose}")
+        check_target(model.task, model.output_count, self.target, self.contrast)
+        if self.layers is not None:
+            try:
+                model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0], [0]))
+            except InputError:  # the tokenizer knows nothing of it: the rows will show
+                return model
+            model.layer_numbers(self.layers)
+        return model
+
+    def read(self, model: TaskModel, rows: list[dict[str, Any]], together: Together) -> ReadRows:
+        """Encode texts, pictures or sounds, and look up their targets."""
+        problems: dict[int, str] = {}
+        indices: dict[str | None, Any] = {}
+        if self.target_column is not None:
+            of_names: dict[str | None, str] = {}
+            for name in dict.fromkeys(row["target"] for row in rows):
+                try:
+                    indices[name] = self._target(model, name)
+                except TargetError as error:  # noqa: PERF203  # of the rows with this target alone
+                    of_names[name] = str(error)
+            problems = {i: of_names[row["target"]] for i, row in enumerate(rows) if row["target"] in of_names}
+        kept = [i for i in range(len(rows)) if i not in problems]
+        inputs: list[Any] = [rows[i][MEDIUM] if MEDIUM in rows[i] else _text(rows[i], "text") for i in kept]
+        if self.pair_column is not None:
+            inputs = [(text, _text(rows[i], "text_pair")) for text, i in zip(inputs, kept, strict=True)]
+        encodings, unread = model.task.encode_rows(model, inputs, long_text=self.long_text)
+        problems |= {kept[place]: reason for place, reason in unread.items()}
+        if self.target_column is None:
+            return ReadRows(encodings, problems)
+        return ReadRows(encodings, problems, [indices[rows[i]["target"]] for i in kept if i not in problems])
+
+    def _target(self, model: TaskModel, name: str | None) -> int:
+        if name is None:
+            raise TargetError("no target")
+        index = index_of(model.task, choice_from_text(model.task, name), model.output_count)
+        check_target(model.task, model.output_count, index, self.contrast)
+        return index
+
+    def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
+        """Score texts in columns; pictures, sounds and texts beyond the model's length as results."""
+        encodings: Sequence[Encoding] = rows.inputs
+        problems: dict[int, str] = {}
+        # A pass over no more than the model reads; long texts are read in windows.
+        limit = model.encoder.limit if isinstance(encodings, EncodingColumns) else 0
+        lengths = lengths_of(encodings)
+        as_results = [index for index, length in enumerate(lengths) if limit is not None and length > limit]
+        batches: list[tuple[list[int], ScoreColumns]] = []
+        results: dict[int, Attribution] = {}
+
+        def explain(indices: list[int]) -> None:
+            explained = explain_encodings(model, [encodings[i] for i in indices], options.some(indices))
+            results.update(zip(indices, explained, strict=True))
+
+        in_columns = sorted(set(range(len(encodings))) - set(as_results))
+        if isinstance(encodings, EncodingColumns) and in_columns:
+            selected = encodings if not as_results else encodings.take(in_columns)
+
+            def score(places: list[int]) -> None:
+                texts = [in_columns[place] for place in places]
+                run = options.method.forward(model, model.batch(selected.take(places), texts), options.layers)
+                batches.append((texts, score_batch(model, run, options)))
+
+            for attempt in batch_attempts(model, selected, options.method.memory):
+                with attempt as places:
+                    together(score, places, lambda place, reason: problems.__setitem__(in_columns[place], reason))
+        together(explain, as_results, problems.__setitem__)
+        explained = [*(index for places, _ in batches for index in places), *results]
+        return ExplainedRows(encodings, batches, results, problems, sum(lengths[index] for index in explained))
+
+
+def _text(row: dict[str, Any], name: str) -> str:
+    """Return the text of a row, with its words if the input has split them."""
+    words, text = row[f"{name} words"], str(row[name])
+    return text if words is None else SplitText(json.loads(words))

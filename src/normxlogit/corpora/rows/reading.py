@@ -1,0 +1,393 @@
+"""Sources of the rows of a corpus: files, a data set, standard input, or rows in memory."""
+
+import hashlib
+import lzma
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, cast, get_args
+from urllib.parse import unquote
+
+from ...errors import DataError, reason_of
+from ...inputs.texts import collected, is_column
+from ...media.inputs.items import SUFFIXES as MEDIA_SUFFIXES
+from ...media.rows import media_files
+from ...results.storage.tables import optional_module
+from .formats import (
+    BLOCK,
+    Format,
+    InputRow,
+    Reader,
+    RowBlock,
+    arrow_module,
+    check_columns,
+    open_reader,
+    row_blocks,
+    row_names,
+    rows_of_lines,
+    sliced,
+)
+
+SUFFIXES = {
+    ".parquet": "parquet",
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    ".csv": "csv",
+    ".tsv": "tsv",
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+    **dict.fromkeys((".txt", ".text"), "text"),
+}
+PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+NOT_READ = "a picture or sound, which this model does not read; name a model of pictures or of sounds, as by --model"
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""Hive's name for a missing value in the name of a folder."""
+
+ENDS = 1 << 20
+"""Bytes at each end of a file that its fingerprint reads; shards have digests of their rows too."""
+
+_SEVERAL_WORDS = re.compile(
+    r"[^\W\d_]\W*\s\W*[^\W\d_]|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+)
+"""Two words, or a letter of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
+
+
+@dataclass(frozen=True)
+class InputSource:
+    """Where rows come from.
+
+    Attributes:
+        names: Returns the names of the columns.
+        blocks: Reads some columns of all rows, in their order, block by block.
+        fingerprint: Returns a name and a value for each part of the input; rows without files are compared as read.
+    """
+
+    names: Callable[[], list[str]]
+    blocks: Callable[[Sequence[str]], Iterator[RowBlock]]
+    fingerprint: Callable[[], list[dict[str, Any]]]
+
+
+def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> InputSource:
+    """Return the source that a corpus is read from.
+
+    Args:
+        inputs: A path, URL or pattern, "-" for standard input, "hf:NAME:SPLIT" for a data set of the hub, a folder
+            that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; a table of pandas, Polars or Arrow, or a
+            column of the former two; or an iterable of mappings such as {"text": "..."}, which is read once.
+        kind: The format, where a name does not tell it.
+        files: Whether pictures and sounds, and folders of them, are rows: each is its path.
+    """
+    arrow_module()  # raises DataError if it is missing
+    if kind is not None and kind not in get_args(Format):
+        raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
+    inputs = [inputs] if isinstance(inputs, str | Path) else inputs
+    if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
+        return _named([str(name) for name in inputs], kind, files)
+    inputs = collected(inputs)
+    if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
+        inputs = arrow_module().table(dict(inputs))
+    if hasattr(inputs, "with_format"):
+        return _of_datasets([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
+    if to_frame := getattr(inputs, "to_frame", None):  # a column of pandas or Polars
+        inputs = to_frame(getattr(inputs, "name", None) or "text")
+    if hasattr(inputs, "__arrow_c_stream__"):
+        return _of_frame(inputs)
+    if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
+        raise DataError(
+            f"cannot read a corpus from a {type(inputs).__name__}; give a table, or its rows as mappings such as "
+            '{"text": "..."}'
+        )
+    return _of_rows(map(_mapping, inputs), {"name": "rows in memory"})
+
+
+def columns_of_text(source: InputSource, names: Sequence[str], id_column: str | None) -> list[str]:
+    """Return the columns whose cells are mostly texts: several words, or writing that has no spaces between words."""
+    if not names or len(set(names)) < len(names):
+        return []
+    with closing(cast(Any, source.blocks(names))) as blocks:
+        block = next(blocks, RowBlock({}, [], 0.0))
+    found = []
+    for name in names if block.columns else ():
+        cells = [cell for cell in block.cells(name) if cell is not None and cell != ""]
+        texts = [cell for cell in cells if isinstance(cell, str) and _SEVERAL_WORDS.search(cell)]
+        if name != id_column and cells and 2 * len(texts) >= len(cells):
+            found.append(name)
+    return found
+
+
+def _named(names: Sequence[str], kind: str | None, files: bool) -> InputSource:
+    """Return the source of files, data sets or standard input; the arguments are as for `open_source`."""
+    if not all(name.strip() for name in names):
+        raise DataError("an input has an empty name; name a file, a folder or a data set")
+    if list(names) == ["-"]:
+        return _standard_input(kind or "text")
+    if files and kind is None and (paths := media_files(names)):
+        return _of_table(arrow_module().table({"path": paths}), ", ".join(names))
+    datasets = [(name, dataset) for name in names if (dataset := _dataset(name)) is not None]
+    if not datasets:
+        return _of_files([file for name in names for file in _files(name, kind)])
+    if len(datasets) < len(names):
+        raise DataError("data sets and files cannot be mixed in one corpus")
+    return _of_datasets(datasets)
+
+
+# --- in memory --------------------------------------------------------------------------------------------------------
+
+
+def _of_frame(table: Any) -> InputSource:
+    """Return the source of a table; a pandas frame with columns of mixed types is read row by row."""
+    arrow = arrow_module()
+    try:
+        return _of_table(arrow.table(table), "rows in memory")
+    except (arrow.ArrowException, TypeError, ValueError) as error:
+        if hasattr(table, "itertuples") and table.columns.is_unique:
+            names, values = list(table.columns), table.astype(object).where(table.notna(), None)
+            rows = (dict(zip(names, row, strict=True)) for row in values.itertuples(index=False, name=None))
+            return _of_rows(rows, {"name": "rows in memory"})
+        raise DataError(
+            f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}; give its rows as "
+            'mappings such as {"text": "..."}'
+        ) from None
+
+
+def _of_table(table: Any, name: str) -> InputSource:
+    """Return the source of an Arrow table."""
+    return InputSource(
+        partial(list, table.column_names), partial(_table_blocks, table), partial(list, [{"name": name}])
+    )
+
+
+def _table_blocks(table: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
+    for number, block in enumerate(sliced(table.select(list(columns))), 1):
+        yield RowBlock.of(block, min(number * BLOCK / len(table), 1.0))
+
+
+def _of_rows(rows: Iterable[InputRow], metadata: dict[str, Any]) -> InputSource:
+    """Return the source of rows that can be read only once, whose columns are those of the first rows."""
+    rows = iter(rows)
+    first = list(islice(rows, BLOCK))
+    # Rows that are read in order to look at them are read again: `first` stays.
+    return InputSource(
+        partial(row_names, first),
+        lambda columns: row_blocks(chain(first, rows), columns, lambda: 0.0),
+        partial(list, [metadata]),
+    )
+
+
+def _mapping(row: Any) -> Mapping[str, Any]:
+    if not isinstance(row, Mapping):
+        raise DataError(f'a row in memory is a mapping such as {{"text": "..."}}, not {type(row).__name__}')
+    return row
+
+
+def _standard_input(kind: str) -> InputSource:
+    """Return the source of standard input: its lines as they come, or a table, which is read whole."""
+    name = "standard input"
+    if kind not in ("text", "jsonl"):
+        from fsspec.implementations.memory import MemoryFileSystem
+
+        system, content = MemoryFileSystem(), sys.stdin.buffer.read()
+        system.pipe_file(name, content)
+        return _of_files([File(system, name, name, kind, len(content), {})])
+    try:
+        return _of_rows(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
+    except ValueError as error:
+        raise DataError(f"{name}: not {kind}: {error}") from None
+
+
+# --- data sets --------------------------------------------------------------------------------------------------------
+
+
+def _dataset(name: str) -> Any:
+    """Return the data set with a name, None if the name is that of files."""
+    missing = "data sets need datasets: pip install 'normxlogit[eval]'"
+    if name.startswith("hf:"):
+        datasets = optional_module("datasets", missing)
+        name_or_path, _, split = name[3:].partition(":")
+        try:
+            return datasets.load_dataset(name_or_path, split=split or "train", streaming=True)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{name}: {error}") from None
+    if (Path(name) / "state.json").is_file():
+        return optional_module("datasets", missing).load_from_disk(name)
+    return None
+
+
+def _of_datasets(datasets: list[tuple[str, Any]]) -> InputSource:
+    """Return the source of data sets with their names, one after the other."""
+    name, first = datasets[0]
+    names = getattr(first, "column_names", first)  # a dictionary of data sets may have no such attribute
+    if isinstance(names, Mapping):
+        raise DataError(f"{name} has splits ({', '.join(names)}); name one")
+    digests = (str(getattr(part, "_fingerprint", None) or getattr(part, "info", ""))[:200] for _, part in datasets)
+    fingerprint = [{"name": name, "digest": digest} for (name, _), digest in zip(datasets, digests, strict=True)]
+    parts = [part for _, part in datasets]
+    return InputSource(partial(list, names or []), partial(_dataset_blocks, parts), partial(list, fingerprint))
+
+
+def _dataset_blocks(parts: Sequence[Any], columns: Sequence[str]) -> Iterator[RowBlock]:
+    arrow = arrow_module()
+    for number, part in enumerate(parts):
+        total = len(part) if hasattr(part, "__len__") else 0
+        rows_read = 0
+        for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
+            table = table if isinstance(table, arrow.Table) else arrow.table(table)
+            rows_read += len(table)
+            yield RowBlock.of(table, (number + (rows_read / total if total else 0)) / len(parts))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of an input.
+
+    Attributes:
+        name: The name for the user.
+        partitions: The values in the names of the folders between the input's and the file, such as `year=2024`, which
+            all its rows share.
+    """
+
+    system: Any
+    path: str
+    name: str
+    kind: str
+    size: int
+    partitions: Mapping[str, str | None]
+
+    @contextmanager
+    def reader(self) -> Iterator[Reader]:
+        """Open the file."""
+        from fsspec.core import OpenFile
+        from fsspec.utils import infer_compression
+
+        compression = infer_compression(self.path)
+        if compression is None and Path(self.path).suffix in PACKED:
+            raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
+        try:
+            with OpenFile(self.system, self.path, "rb", compression=compression).open() as file:
+                yield open_reader(file, self.kind, 0 if compression else self.size)
+        except DataError as error:
+            raise DataError(f"{self.name}: {error}") from None
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+            raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
+        except (ValueError, arrow_module().ArrowException) as error:
+            raise DataError(f"{self.name}: not {self.kind}: {reason_of(error)}") from None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return its name and length, and a digest of both ends."""
+        digest = hashlib.blake2b(digest_size=16)
+        try:
+            with self.system.open(self.path, "rb") as file:
+                digest.update(file.read(ENDS))
+                if self.size > 2 * ENDS:
+                    file.seek(self.size - ENDS)
+                digest.update(file.read(ENDS))
+        except OSError as error:
+            raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
+        return {"name": self.name, "bytes": self.size, "digest": digest.hexdigest()}
+
+
+def _files(name: str, kind: str | None) -> list[File]:
+    """Return the files of a path, a pattern, a folder or a URL."""
+    import fsspec
+
+    try:
+        system, path = fsspec.core.url_to_fs(name)
+        if fsspec.core.has_magic(path) and not system.exists(path):  # "reviews[1].csv" may be a name
+            paths = sorted(p for p in system.glob(path) if system.isfile(p))
+        elif system.isdir(path):
+            paths = sorted(p for p in system.find(path) if _suffix(p) in SUFFIXES and not Path(p).name.startswith("."))
+        elif kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):
+            raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
+        else:
+            return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0), {})]
+        files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0), _partitions(p, path)) for p in paths]
+    except (OSError, ImportError, ValueError) as error:
+        raise DataError(f"cannot read {name}: {reason_of(error)}") from None
+    if not files:
+        raise DataError(f"{name}: {NOT_READ if kind is None and media_files([name]) else 'no such file'}")
+    return files
+
+
+def _suffix(name: str) -> str:
+    path = Path(name)
+    return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
+
+
+def _kind(path: str) -> str:
+    suffix = _suffix(path)
+    if suffix in MEDIA_SUFFIXES:
+        raise DataError(f"{path}: {NOT_READ}")
+    kinds = {**SUFFIXES, ".json": "jsonl"}  # lines or an array; in a folder it may be anything, such as a configuration
+    if suffix not in kinds:
+        raise DataError(
+            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(get_args(Format))}"
+        )
+    return kinds[suffix]
+
+
+def _partitions(path: str, top: str) -> dict[str, str | None]:
+    """Return the names and values in the folders between an input's folder, or the fixed part of a pattern, and a file.
+
+    They are written as Hive does, `name=value` with percent signs for what no path holds. pyarrow reads them of Parquet
+    and Arrow only, and cannot let a column of the file come before one of its folders.
+    """
+    folder = top.rstrip("/") + "/"
+    if not path.startswith(folder):
+        folder = re.split(r"[*?\[]", top)[0].rpartition("/")[0] + "/"
+    parts = (part.partition("=") for part in path.removeprefix(folder).split("/")[:-1])
+    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in parts if name and value}
+
+
+def _of_files(files: Sequence[File]) -> InputSource:
+    """Return the source of files, one after the other."""
+    return InputSource(partial(_file_names, files), partial(_file_blocks, files), partial(_fingerprints, files))
+
+
+def _fingerprints(files: Sequence[File]) -> list[dict[str, Any]]:
+    return [file.fingerprint() for file in files]
+
+
+def _file_names(files: Sequence[File]) -> list[str]:
+    """Return the columns of the first file, and those of its folders' names."""
+    with files[0].reader() as reader:
+        return list(dict.fromkeys([*reader.names, *files[0].partitions]))
+
+
+def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowBlock]:
+    """Read all files; the share is that of their bytes."""
+    total, bytes_read = max(sum(file.size for file in files), 1), 0
+    types = _partition_types(files, columns)
+    in_files = [name for name in columns if name not in types]
+    for file in files:
+        with file.reader() as reader:
+            if file.kind != "jsonl":  # rows of JSON may lack a column
+                check_columns(reader.names, in_files)
+            for block in reader.blocks(in_files):
+                shared = {
+                    name: arrow_module().array([file.partitions.get(name)] * len(block.problems), "string").cast(kind)
+                    for name, kind in types.items()
+                }
+                share = (bytes_read + block.fraction * file.size) / total
+                yield RowBlock({**block.columns, **shared}, block.problems, share)
+        bytes_read += file.size
+
+
+def _partition_types(files: Sequence[File], columns: Sequence[str]) -> dict[str, str]:
+    """Return the Arrow types of the columns that only the names of folders hold."""
+    names = [name for name in columns if any(name in file.partitions for file in files)]
+    if not names:
+        return {}
+    with files[0].reader() as reader:
+        names = [name for name in names if name not in reader.names]
+    values = {name: [file.partitions.get(name) or "0" for file in files] for name in names}
+    whole = {name: all(re.fullmatch("0|-?[1-9][0-9]{0,17}", value) for value in values[name]) for name in names}
+    return {name: "int64" if whole[name] else "string" for name in names}

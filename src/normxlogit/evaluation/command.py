@@ -1,0 +1,212 @@
+"""The commands that measure methods on a model: evaluate faithfulness, frontier and generation."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..cli import options
+from ..cli.console import OnceEach, check_folder, progress, quiet, write_report
+from ..errors import InputError
+from . import options as measures
+
+app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
+
+
+@app.command(cls=OnceEach)
+def faithfulness(
+    dataset: measures.Dataset = "reviews",
+    model: options.Model = None,
+    methods: measures.Methods = None,
+    data_dir: measures.DataDir = None,
+    split: measures.Split = "validation",
+    columns: measures.Columns = None,
+    label_column: measures.LabelColumn = "label",
+    limit: measures.Limit = None,
+    protocol: Annotated[measures.Protocol, typer.Option(help="See the page on faithfulness.")] = "default",
+    seed: measures.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    output: options.ReportFolder = None,
+) -> None:
+    """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy).
+
+    Example: normxlogit evaluate faithfulness --dataset reviews --methods "normxlogit lime"
+    """
+    check_folder(output)
+    with quiet():
+        from .datasets import TASKS
+        from .faithfulness import check_head, count_texts
+        from .report import write_faithfulness
+        from .runs import run_methods
+
+        chosen_methods = measures.methods_of(methods or "all")
+        examples = _examples(dataset, split, data_dir, columns, label_column, limit)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        if dataset in TASKS:
+            check_head(explainer.task_model, TASKS[dataset])
+        folder = None if output is None else output / "runs"
+        keywords: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
+        with progress(len(chosen_methods)) as on_progress:
+            results = list(run_methods(explainer, examples, chosen_methods, on_progress=on_progress, **keywords))
+        metadata = {"dataset": Path(dataset).name, "model": explainer.task_model.name, "protocol": protocol}
+        metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
+        text = write_faithfulness(output, results, metadata)
+    write_report(text)
+
+
+@app.command(cls=OnceEach)
+def frontier(
+    dataset: measures.Dataset = "reviews",
+    model: options.Model = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Instead of both, several: NAME:DATASET=FOLDER, such as BERT:sst2=runs/bert, or NAME:DATASET for the "
+            "small model; repeatable."
+        ),
+    ] = None,
+    methods: measures.Methods = None,
+    data_dir: measures.DataDir = None,
+    split: measures.Split = "validation",
+    columns: measures.Columns = None,
+    label_column: measures.LabelColumn = "label",
+    limit: measures.Limit = None,
+    rounds: measures.Rounds = 9,
+    seed: measures.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    output: options.ReportFolder = None,
+) -> None:
+    """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes.
+
+    Example: normxlogit evaluate frontier --dataset reviews --limit 50 --output out/
+    """
+    checkpoints = _checkpoints(checkpoint) or [("", dataset, model)]
+    check_folder(output)
+    with quiet():
+        from ..loading.load import device_named
+        from .datasets import TASKS
+        from .faithfulness import check_head, count_texts
+        from .frontier import frontier_methods, run_frontier
+        from .frontier_report import write_frontier
+        from .runs import under
+
+        chosen_methods = [] if methods is None else measures.methods_of(methods)
+        folder = None if output is None else output / "runs"
+        panels, metadata = {}, {}
+        for name, data, source in checkpoints:
+            examples = _examples(data, split, data_dir, columns, label_column, limit)
+            explainer = options.load(source, device, dtype, gguf_file if source == model else None, trust_remote_code)
+            if data in TASKS:
+                check_head(explainer.task_model, TASKS[data])
+            title = f"{Path(data).name}, {name or Path(explainer.task_model.name).name}"
+            methods_to_measure = chosen_methods or frontier_methods(explainer)
+            with progress(len(methods_to_measure)) as on_progress_of_method:
+                on_progress = under(f"{title}:", on_progress_of_method)
+                panels[title] = run_frontier(
+                    explainer,
+                    examples,
+                    methods_to_measure,
+                    folder=folder,
+                    seed=seed,
+                    rounds=rounds,
+                    on_progress=on_progress,
+                )
+            metadata[title] = {**count_texts(explainer, examples), "split": split}
+        text = write_frontier(output, panels, metadata, device_named(device))
+    write_report(text)
+
+
+@app.command(cls=OnceEach)
+def generation(
+    data: Annotated[
+        str,
+        typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of several sentences."),
+    ] = "",
+    model: options.LanguageModel = "",
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    methods: measures.Methods = None,
+    limit: measures.MostQuestions = 100,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
+    max_new_tokens: options.MaxNewTokens = 40,
+    ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
+    tokens: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Explain so many tokens of each answer by the words of the prompt, instead of answers by sentences.",
+        ),
+    ] = 0,
+    seed: measures.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    output: options.ReportFolder = None,
+) -> None:
+    """Measure how much an answer rests on the sources that each method ranks highest.
+
+    Example: normxlogit evaluate generation --data questions.jsonl --model FOLDER --output out/
+    """
+    options.required(model, options.NO_LANGUAGE_MODEL)
+    options.required(data, "name a JSONL file of questions with --data")
+    check_folder(output)
+    with quiet():
+        from ..grounding.evaluation.questions import load_questions
+        from .generation import AnswerProtocol, evaluate_sources, source_methods, sources_table
+        from .report import report
+
+        questions = load_questions(data, limit, seed, sentences)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
+        protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
+        folder = None if output is None else output / "prompts"
+        with progress(1) as on_progress:
+            results, prompts_that_matter = evaluate_sources(
+                explainer,
+                questions,
+                chosen_methods,
+                protocol=protocol,
+                seed=seed,
+                folder=folder,
+                on_progress=on_progress,
+            )
+        metadata = {"data": Path(data).name, "model": explainer.task_model.name, "questions": str(len(questions))}
+        ranked_unit = "word" if tokens else "source"
+        metadata[f"of them some {ranked_unit} matters in"] = str(prompts_that_matter)
+        table = sources_table(results, ranked_unit)
+        text = report(metadata, table, output, "generation", results=results)
+    write_report(text)
+
+
+def _examples(
+    dataset: str,
+    split: str,
+    data_dir: Path | None,
+    columns: str | None,
+    label_column: str,
+    limit: int | None,
+) -> Any:
+    """Return the labelled texts of a command."""
+    from .datasets import load_examples
+
+    column_names = columns.split(",") if columns else []
+    return load_examples(
+        dataset, split=split, data_dir=data_dir, columns=column_names, label_column=label_column, limit=limit
+    )
+
+
+def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:
+    """Return name, data set and folder of each NAME:DATASET=FOLDER; None as the folder of NAME:DATASET."""
+    checkpoints: list[tuple[str, str, str | None]] = []
+    for entry in entries or []:
+        name, colon, location = entry.partition(":")
+        data, equals, folder = location.partition("=")
+        if not (name and colon and data) or (equals and not folder):
+            raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not {entry!r}")
+        checkpoints.append((name, data, folder or None))
+    return checkpoints

@@ -1,0 +1,553 @@
+"""From a question and documents to an answer with citations."""
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ...copies.memory import enough_memory
+from ...errors import InputError
+from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of
+from ...inputs.encoder import private_tokenizer
+from ...inputs.encoding import Encoding
+from ...inputs.message_parts import texts_of
+from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
+from ...methods import Method
+from ...model.task_model import TaskModel
+from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
+from ...pipeline.completions.completed_prompts import Completed, TooLongError, generate, read_completion
+from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
+from ...pipeline.options import Options, checked_count
+from ...results.attribution import Attribution
+from ...results.collection import Attributions
+from ...results.storage.schema import FloatArray
+from ...results.units.sentences import finished_sentences, sentence_spans
+from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts
+from ...results.verification import CITATION_TEST, Removal, Verification
+from ..documents.conversations import Conversation, read_conversation
+from ..documents.documents import documents_by_name, separate_pictures
+from ..result import Citations
+from ..verdicts import Reading
+from .conversations import Spans, conversation_prompt
+from .reading import SentencesAfterPrompt, read_answer
+from .windows import read_in_windows
+
+UNTESTED_MEDIA = (
+    "the share of a picture or a sound does not tell whether an answer rests on it: verify= asks the model without it"
+)
+"""The note of citations with pictures or sounds that were not tested; measured in docs/results-pointing.md."""
+
+LONGEST = 3
+"""Most messages that the error for a long conversation names."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question with its sources and an answer.
+
+    Attributes:
+        completed: The prompt and the answer; its named sources are the sources.
+        question: The question.
+        messages: The messages that the sources are of; empty if they are of documents.
+    """
+
+    completed: Completed
+    question: str
+    messages: tuple[MessageSpan, ...] = ()
+
+    def cited(self, sources: Attribution, weighted_scores: FloatArray | None) -> Citations:
+        """Return the answer with the scores of its sources."""
+        return Citations(
+            question=self.question, attribution=sources, weighted_scores=weighted_scores, messages=self.messages
+        )
+
+
+def cite(
+    model: TaskModel,
+    question: str | None,
+    documents: Any,
+    *,
+    method: Method,
+    verify: int | Literal["auto"] = 0,
+    **arguments: Any,
+) -> Citations:
+    """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
+
+    The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
+    """
+    options = Options(method=method, verify=checked_count(verify))
+    return cite_answered(model, read_answered(model, question, documents, **arguments), options)
+
+
+def read_answered(
+    model: TaskModel,
+    question: str | None,
+    documents: Any,
+    *,
+    messages: Any = None,
+    turn: int | None = None,
+    system: str | None = None,
+    **answer: Any,
+) -> Answered:
+    """Read a question with its documents, or a conversation, up to an answer.
+
+    Args:
+        model: A causal language model.
+        question: As in `ask`, like `documents` and `system`.
+        documents: As in `ask`.
+        messages: As in `ask`; without documents a conversation of any format.
+        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
+        system: As in `ask`.
+        **answer: Of `ask`: `answer` and `max_new_tokens`.
+    """
+    if _is_conversation(question, documents, messages, system):
+        return ask_in(model, messages, turn, **answer)
+    if turn is not None:
+        raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
+    completed = ask(model, question, documents, messages=messages, system=system, longer=True, **answer)
+    return Answered(completed, question or "")
+
+
+def _is_conversation(question: str | None, documents: Any, messages: Any, system: str | None) -> bool:
+    """Return whether the sources are the messages of a conversation, after checking that these are all there is."""
+    if messages is not None and (question is not None or system is not None):
+        raise InputError("messages hold the question and the system message; pass one or the other")
+    return documents is None and messages is not None and not isinstance(messages, str)
+
+
+def cite_answered(
+    model: TaskModel, answered: Answered, options: Options, parts: Literal["sentence"] | tuple[int, int] = "sentence"
+) -> Citations:
+    """Find the sources that each sentence of an answer rests on, and verify them if the options ask for it.
+
+    Args:
+        model: A causal language model.
+        answered: The question with its sources and the answer.
+        options: How the sources are scored, and how many are left out to test them.
+        parts: The sentences of the answer, or the span of one of them.
+    """
+
+    def explain(completed: Completed) -> tuple[Citations, SentencesAfterPrompt]:
+        sentences = answer_parts(completed.sequenced(), parts)
+        read = read_answer(model, completed, sentences)
+        gains = read.gains(len(completed.encoding) - completed.prompt_tokens)  # (K, G)
+        explained = explain_sources(model, completed, options, completed.named_sources, parts, token_weights=gains)
+        return answered.cited(*_weighted_scores(explained, len(sentences))), read
+
+    def score(completed: Completed) -> dict[str, float]:
+        cited, _ = explain(completed)
+        evidence = cited.evidence.scores[:, cited.sources].sum(0)
+        return dict(zip(cited.names, evidence.tolist(), strict=True))
+
+    try:
+        completed = read_in_windows(answered.completed, model.encoder.limit, score)
+    except TooLongError as error:
+        raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
+    cited, read = explain(completed)
+    attribution = cited.attribution
+    if (count := checked_count(options.verify)) is not None:
+        attribution = replace(attribution, verified=_tested(model, completed, cited, count, parts))
+        if not completed.encoding.media:  # the verdict's regressions have seen texts only
+            cited = replace(cited, readings=_readings(read, cited.quotations))
+    elif completed.encoding.media:
+        attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
+    return replace(cited, attribution=attribution)
+
+
+@enough_memory("measure what the documents rather say")
+def _readings(read: SentencesAfterPrompt, quotations: Mapping[int, int]) -> tuple[Reading, ...]:
+    return read.readings(quotations)
+
+
+def _weighted_scores(explained: Attribution, sentences: int) -> tuple[Attribution, FloatArray | None]:
+    """Return the attribution of the sentences, and the sources' contributions to their weighted tokens, (K, S)."""
+    if len(explained.targets) == sentences:  # the method does not backpropagate from weighted sums
+        return explained, None
+    bias, sink = (None if values is None else values[:sentences] for values in (explained.bias, explained.sink))
+    weighted = explained.scores[sentences:][:, explained.units.sources]  # (K, S)
+    alone = replace(
+        explained, scores=explained.scores[:sentences], targets=explained.targets[:sentences], bias=bias, sink=sink
+    )
+    return alone, weighted
+
+
+def cite_stream(
+    model: TaskModel,
+    pieces: Iterable[str],
+    question: str | None,
+    documents: Any,
+    *,
+    method: Method,
+    verify: int | Literal["auto"] = 0,
+    messages: Any = None,
+    system: str | None = None,
+) -> Iterator[Citations]:
+    """Cite each sentence of an answer as soon as it is finished; see `Explainer.cite_stream`."""
+    if isinstance(pieces, str) or not isinstance(pieces, Iterable):
+        raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
+    options = Options(method=method, verify=checked_count(verify))
+    if _is_conversation(question, documents, messages, system):
+        messages = read_conversation(messages)
+        conversation_prompt(model, messages, answer="")  # refused at once, not when the answer is there
+    elif messages is None:
+        pictures, texts = separate_pictures(documents)
+        documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
+        question_prompt(question, documents, system, chat=True)
+
+    def answered_with(text: str) -> Answered:
+        """Return the prompt with the beginning of the answer that is finished so far."""
+        return read_answered(model, question, documents, messages=messages, system=system, answer=text)
+
+    return _cite_finished(model, pieces, answered_with, options)
+
+
+def _cite_finished(
+    model: TaskModel,
+    pieces: Iterable[str],
+    answered_with: Callable[[str], Answered],
+    options: Options,
+) -> Iterator[Citations]:
+    """Yield the citations of each sentence of an answer as soon as it is finished."""
+    for text, (start, end) in finished_sentences(_checked(pieces)):
+        answered = answered_with(text)
+        completed = answered.completed
+        sequence = completed.sequenced()
+        completion = sequence.text[sequence.prompt_characters :]
+        shift = len(completion) - len(completion.lstrip())
+        span = (shift + start, min(shift + end, len(completion)))
+        first, last = (sequence.prompt_characters + place for place in span)
+        if span[0] >= span[1] or not sequence.tokens_in(first, last, of_answer=True):
+            continue  # a special token that ends it, or words that the tokenizer does not know
+        yield cite_answered(model, answered, options, span)
+
+
+def _checked(pieces: Iterable[str]) -> Iterator[str]:
+    for piece in pieces:
+        if not isinstance(piece, str):
+            raise InputError(f"a piece of an answer is a text, not {type(piece).__name__}")
+        yield piece
+
+
+def cite_each(model: TaskModel, questions: Iterable[Any], documents: Any, **options: Any) -> Attributions[Citations]:
+    """Cite for each of several questions.
+
+    Args:
+        model: A causal language model.
+        questions: The questions.
+        documents: As in `cite`, those of all questions; or a list with a list for each.
+        **options: The other arguments of `cite`; `answer` is a list, or None.
+
+    Raises:
+        InputError: If there is no question, or the lists differ in length; see `cite`.
+    """
+    questions = [arrow_value(question) for question in rows_of_texts(questions)]
+    if not questions:
+        raise InputError("there is no question")
+    if options.get("messages") is not None:
+        raise InputError("messages hold the question; pass one or the other")
+    answers = rows_of_texts(options.get("answer"))
+    if answers is not None:  # by place, as the index of a column may be in another order
+        answers = [] if isinstance(answers, str) else [arrow_value(answer) for answer in answers]
+        if len(answers) != len(questions):
+            raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
+    return Attributions(
+        cite(model, question, documents_of_one, **{**options, "answer": None if answers is None else answers[place]})
+        for place, (question, documents_of_one) in enumerate(
+            zip(questions, _documents_of_each(documents, len(questions)), strict=True)
+        )
+    )
+
+
+def _documents_of_each(documents: Any, count: int) -> list[Any]:
+    """Return the documents of each question: those of a list of lists, or the same documents for all."""
+    if isinstance(documents, Iterable) and not isinstance(documents, str | Mapping) and not is_table(documents):
+        rows = [plain_cell(part) for part in documents]  # an iterator is read only once, for all questions
+        if rows and all(isinstance(row, list) for row in rows):
+            if len(rows) != count:
+                raise InputError(f"{len(rows)} lists of documents for {count} questions; give one for each")
+            return rows
+        documents = rows
+    return [documents] * count
+
+
+def ask_in(
+    model: TaskModel, messages: Any, turn: int | None = None, *, answer: str | None = None, max_new_tokens: int = 200
+) -> Answered:
+    """Read a conversation up to an answer; the messages before it are the named sources.
+
+    Args:
+        model: A causal language model.
+        messages: A conversation, or what `read_conversation` takes.
+        turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
+        answer: An answer to all of the conversation; None for one in it.
+        max_new_tokens: Most tokens of the model's own answer, where the conversation has none.
+    """
+    conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
+    rendered = conversation_prompt(model, conversation, turn, answer)
+    try:
+        completed = ask(
+            model,
+            None,
+            rendered.spans,
+            messages=rendered.prompt,
+            answer=rendered.answer,
+            max_new_tokens=max_new_tokens,
+            longer=True,
+        )
+    except TooLongError as error:
+        raise _naming_messages(error, rendered.messages) from None
+    return Answered(completed, rendered.question, _with_media(rendered.messages, completed.encoding))
+
+
+def _with_media(messages: Sequence[MessageSpan], encoding: Encoding) -> tuple[MessageSpan, ...]:
+    """Return the messages of a conversation with its pictures and sounds as messages, in the order of the prompt."""
+    media_messages = [
+        MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media
+    ]
+    return tuple(sorted([*media_messages, *messages], key=lambda message: message.start))
+
+
+def _naming_messages(error: TooLongError, messages: Sequence[MessageSpan]) -> InputError:
+    """Return the error for a conversation that is too long, with the names of its longest messages."""
+    characters = sum(message.end - message.start for message in messages)
+    longest = sorted(messages, key=lambda message: message.start - message.end)[:LONGEST]
+    shares = [(message.name, (message.end - message.start) / characters) for message in longest]
+    listed = ", ".join(f"{name} (about {share * error.tokens:.0f} tokens)" for name, share in shares)
+    return InputError(
+        f"the conversation has {error.tokens} tokens and the model reads {error.limit}: leave out messages or parts of "
+        f"them, or take a model that reads more; the longest are {listed}"
+    )
+
+
+def ask(
+    model: TaskModel,
+    question: str | None,
+    documents: Any,
+    *,
+    messages: Prompt | ReadPrompt | None = None,
+    answer: str | None = None,
+    system: str | None = None,
+    max_new_tokens: int = 200,
+    longer: bool = False,
+) -> Completed:
+    """Ask a model a question with documents, whose sentences are the named sources.
+
+    Args:
+        model: A causal language model.
+        question: The question; None with `messages`.
+        documents: What `documents_by_name` takes (`grounding/documents/documents.py`); with `messages` spans of
+            them by name, of a prompt that is rendered those of the sources.
+        messages: A prompt of the caller's own instead of the question.
+        answer: An answer that was written elsewhere; None lets the model answer.
+        system: The system message; none by default.
+        max_new_tokens: Most tokens to generate.
+        longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
+    """
+    chat = has_chat_template(model.reader)
+    prompt: Prompt | ReadPrompt
+    if messages is None:
+        prompt, spans = question_prompt(question, documents, system, chat=chat)
+    elif isinstance(messages, ReadPrompt):
+        prompt, spans = messages, documents
+    else:
+        prompt, spans = messages, sentences_of_spans(messages, documents)
+    if answer is None:
+        completed = generate(model, prompt, max_new_tokens, {})
+    elif not isinstance(answer, str) or not answer.strip():
+        raise InputError(
+            "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
+        )
+    else:
+        completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ", longer=longer)
+    if (cited := _without_ending(completed)) is None:
+        nothing = "the model answers with nothing; ask in other words, or with other documents"
+        raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
+    cited = cited.with_sources(spans)
+    if not cited.named_sources and not cited.encoding.media:
+        raise InputError("the model's tokenizer knows no word of the documents")
+    return cited
+
+
+def _read_answer(
+    model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str, *, longer: bool
+) -> Completed:
+    """Encode a prompt and an answer that was written elsewhere.
+
+    Special tokens at the end of the answer are dropped, with white space around them; inside it they are read as plain
+    text.
+
+    Args:
+        model: A causal language model.
+        prompt: The prompt.
+        answer: The answer.
+        opening: White space that the answer begins with.
+        longer: Whether both may be longer than the model reads.
+
+    Raises:
+        InputError: If the tokenizer cannot read a special token inside the answer as text.
+    """
+    tokenizer = private_tokenizer(model.tokenizer)
+    added_special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    special_tokens = {token for token in added_special | set(tokenizer.all_special_tokens) if token}
+    while endings := [token for token in special_tokens if answer.endswith(token)]:
+        answer = answer.removesuffix(endings[0]).rstrip()
+    special_tokens_inside = sorted(token for token in special_tokens if token in answer)
+    if not special_tokens_inside:
+        return read_completion(model, prompt, opening + answer, longer=longer)
+    ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in special_tokens_inside}:
+        raise InputError(f"the answer holds {special_tokens_inside[0]!r}, a special token of the model; take it out")
+    return read_completion(model, prompt, ids, longer=longer)
+
+
+def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
+    """Return the span of each sentence of the documents in a prompt, by names such as "notes.txt:3".
+
+    Args:
+        prompt: A text, or messages.
+        documents: Spans by name: (start, end) in characters of a text, (message, start, end) of messages.
+    """
+    if not isinstance(documents, Mapping) or not documents:
+        raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
+    spans: Spans = {}
+    messages = [] if isinstance(prompt, str) else messages_of(prompt)
+    for name, span in documents.items():
+        try:
+            *message, start, end = map(operator.index, span)
+            texts = [prompt] if isinstance(prompt, str) else texts_of(messages[message[0]])
+            document = "\n".join(texts)[start:end]
+        except (TypeError, ValueError, IndexError, KeyError):
+            raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
+        for number, (first_character, end_character) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, start + first_character, start + end_character)
+    if not spans:
+        raise InputError("the documents hold no sentence")
+    return spans
+
+
+def question_prompt(
+    question: str | None, documents: Any, system: str | None = None, *, chat: bool
+) -> tuple[Prompt, Spans]:
+    """Write a question with its documents as a prompt.
+
+    Returns:
+        The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3". Pictures among
+        the documents stand before its text.
+    """
+    if not isinstance(question, str) or not question.strip():
+        raise InputError("the question is empty")
+    if system is not None and not isinstance(system, str):
+        raise InputError(f"a system message is a text, not {type(system).__name__}")
+    pictures, texts = separate_pictures(documents)
+    if pictures and not chat:
+        raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
+    named = {} if texts is None and pictures else documents_by_name(texts)
+    text, spans = "" if chat or not system else system.strip() + "\n\n", {}
+    message = (1 if system else 0,) if chat else ()
+    for name, document in named.items():
+        text += f"{name}:\n" if len(named) > 1 else ""
+        for number, (start, end) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, len(text) + start, len(text) + end)
+        text += document.rstrip() + "\n\n"
+    if not spans and not pictures:
+        raise InputError("the documents hold no sentence")
+    text += f"Question: {question.strip()}"
+    if not chat:
+        return text + "\nAnswer:", spans
+    parts = [*({"type": "image", "image": picture} for picture in pictures.values()), {"type": "text", "text": text}]
+    messages = [{"role": "user", "content": parts if pictures else text}]
+    return [{"role": "system", "content": system}, *messages] if system else messages, spans
+
+
+def _without_ending(completed: Completed) -> Completed | None:
+    """Remove the special tokens at the end of an answer; None if it has no others."""
+    encoding, count = completed.encoding, len(completed.encoding)
+    while count > completed.prompt_tokens and encoding.special[count - 1]:
+        count -= 1
+    if count == completed.prompt_tokens:
+        return None
+    shortened = encoding.take(range(count))
+    if shortened.offsets is not None and shortened.text is not None:
+        shortened = replace(shortened, text=shortened.text[: shortened.offsets[-1][1]])
+    return replace(completed, encoding=shortened)
+
+
+@enough_memory("measure what the answer loses without a source")
+def _tested(
+    model: TaskModel, completed: Completed, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
+) -> Verification:
+    """Measure the loss of each sentence without its first sources and without all.
+
+    Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
+
+    Args:
+        model: The model.
+        completed: The prompt and the answer.
+        cited: The answer with the scores of its sources.
+        verify: How many sources are left out, one at a time; "auto" until no other can come first, and the first one of
+            each sentence.
+        parts: The sentences of the answer, or the span of one of them.
+    """
+    sequence = completed.sequenced()
+    sentences = answer_parts(sequence, parts)
+    sources, _ = sources_and_parts(completed, completed.named_sources, None)
+    weights = part_weights(completed, sentences)  # (K, G)
+    answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
+    sources_of_group = _sources_with_the_same_words(sequence.text, sources)  # N groups, which are left out together
+    group_of = {source: group for group, members in enumerate(sources_of_group) for source in members}
+    merged_sources = [_merged([sources[source] for source in members]) for members in sources_of_group]
+    ablations = Ablations(model, completed, merged_sources)
+    evidence = cited.evidence
+    source_scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
+    scores = np.array([source_scores[members].sum() for members in sources_of_group])  # (N,)
+    if verify == "auto":
+        removed_groups = list(verified(ablations, answer_weights[0], scores))
+        for sentence_scores in evidence.scores[:, cited.sources]:  # all that a sentence rests on may be one source
+            first = group_of[int(sentence_scores.argmax())]
+            if first not in removed_groups:
+                removed_groups.append(first)
+    else:
+        removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
+    (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
+    nats = token_nats @ weights.T  # (K,)
+
+    def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
+        """Return the result of leaving sources out, by their indices, with what is left of each sentence, (K,)."""
+        names = tuple(sources[index].name for index in removed)
+        units = tuple(cited.sources[index] for index in removed)
+        return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
+
+    try:
+        without = ablations(np.zeros((1, len(sources_of_group)), bool))[0] @ weights.T  # (K,)
+    except InputError:  # the prompt has nothing beside its sources
+        without = np.full(len(sentences), np.nan)
+    nats_lost = leave_one_out(ablations, weights, removed_groups)  # (K, n)
+    return Verification(
+        **CITATION_TEST,
+        original=removal([], nats),
+        single=tuple(
+            removal([source], nats - losses)
+            for group, losses in zip(removed_groups, nats_lost.T, strict=True)
+            for source in sources_of_group[group]
+        ),
+        together=removal(range(len(sources)), without),
+    )
+
+
+def _sources_with_the_same_words(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:
+    """Return groups of the indices of sources that are the same word for word; a picture or a sound is one by itself.
+
+    Without one of them alone the model would still read the same words elsewhere.
+    """
+    groups: dict[str | int, list[int]] = {}
+    for index, source in enumerate(sources):
+        words = " ".join(text[source.start : source.end].split())
+        groups.setdefault(index if source.places else words, []).append(index)
+    return list(groups.values())
+
+
+def _merged(sources: Sequence[NamedSpan]) -> NamedSpan:
+    """Return several sources as one, the first, with the tokens of all."""
+    return sources[0]._replace(tokens=tuple(sorted(token for source in sources for token in source.tokens)))

@@ -1,0 +1,322 @@
+"""Conversations as prompts, with the sentences of each message as sources.
+
+The question is no source: as with documents, sources are what an answer could be taken from.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...errors import InputError
+from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
+from ...model.task_model import TaskModel
+from ...results.units.sentences import sentence_spans
+from ...results.units.spans import MessageSpan
+from ..documents.chat_messages import ALTERNATE, AS_TEXT, ChatMessage, as_parts, chat_messages, wrapping
+from ..documents.conversations import Conversation, Message
+from ..documents.json_fields import json_fields
+
+Spans = dict[str, tuple[int, ...]]
+"""Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
+
+DEFINITIONS, PARTS = "definitions of tools", "contents as lists of parts"
+"""Further changes for templates: definitions of tools left out, contents as lists of parts."""
+
+QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
+"""Characters at the end of a question."""
+
+CLOSING = "\"'”’»)]"
+"""Characters that may follow the punctuation at the end of a sentence."""
+
+TITLES: dict[str, str] = {
+    "system": "System",
+    "user": "User",
+    "assistant": "Assistant",
+    "reasoning": "Reasoning",
+    "tool call": "Assistant",
+}
+"""The headings of messages in a plain text; others are the results of tools."""
+
+
+@dataclass(frozen=True)
+class ConversationPrompt:
+    """A conversation as a prompt.
+
+    Attributes:
+        prompt: All before the answer, as one text.
+        spans: Spans of the sources by name, as `Completed.with_sources` takes them; those of the question only where
+            nothing else was said.
+        answer: The answer; None if the model has to write it.
+        question: The last message of the user before it.
+        messages: All messages that the prompt holds, in its order.
+    """
+
+    prompt: ReadPrompt
+    spans: Spans
+    answer: str | None
+    question: str
+    messages: tuple[MessageSpan, ...]
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """A conversation as a chat template renders it.
+
+    Attributes:
+        prompt: The rendered text.
+        starts: Where the text of each message begins in it, by the message's place; messages not rendered are left out.
+    """
+
+    prompt: ReadPrompt
+    starts: Mapping[int, int] = field(default_factory=dict)
+
+
+def conversation_prompt(
+    model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
+) -> ConversationPrompt:
+    """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
+
+    Args:
+        model: A language model, which reads the prompt.
+        conversation: The conversation.
+        turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
+        answer: The answer to all of the conversation, instead of one in it.
+
+    Raises:
+        InputError: If there is no such turn, both are given, or the chat template refuses the messages.
+    """
+    if answer is None:
+        conversation, message = conversation.until(turn)
+        answer = None if message is None else message.text
+    elif turn is not None:
+        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    has_template = has_chat_template(model.reader)
+    conversation = conversation.with_readable_media(model.task.reads_medium if has_template else lambda _: False)
+    messages = conversation.messages
+    if not messages:
+        raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
+    rendering = _render(model, conversation) if has_template else _as_one_text(conversation)
+    notes = [*conversation.notes, *rendering.prompt.notes]
+    question, question_spans = _question_of(messages)
+    spans: Spans = {}
+    question_sources: Spans = {}
+    contents, source_messages = [], []
+    for message_index, name in enumerate(message_names(messages)):
+        if messages[message_index].part is not None:
+            continue
+        if (start := rendering.starts.get(message_index)) is None:
+            notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
+            continue
+        message, end = messages[message_index], start + len(messages[message_index].text)
+        contents.append(Content(message.role, start, end, message_index))
+        source_messages.append(MessageSpan(message.kind, start, end, name, message.name))
+        for source, first_character, end_character in pieces_of(messages[message_index]):
+            source_name = f"{name}:{source}"
+            while source_name in spans:
+                source_name += "'"
+            is_question = (message_index, first_character, end_character) in question_spans
+            target_spans = question_sources if is_question else spans
+            target_spans[source_name] = (
+                (message_index, first_character, end_character)
+                if has_template
+                else (start + first_character, start + end_character)
+            )
+    prompt = replace(
+        rendering.prompt, contents=tuple(contents) if has_template else None, notes=tuple(dict.fromkeys(notes))
+    )
+    source_messages.sort(key=lambda message: message.start)
+    if not prompt.media:  # which are sources themselves
+        spans = spans or question_sources
+    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
+
+
+def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
+    """Return what the user's last message says, and its sentences that are questions: (message, start, end)."""
+    number = max((message.number for message in messages if message.kind == "user"), default=None)
+    places = [place for place, message in enumerate(messages) if (message.kind, message.number) == ("user", number)]
+    question = "\n\n".join(messages[place].text for place in places)
+    spans, first = set(), 0
+    for place in places:  # several texts stand between pictures
+        last = first + len(messages[place].text)
+        spans |= {(place, a - first, b - first) for a, b in question_spans(question) if first <= a < last}
+        first = last + 2
+    return question, spans
+
+
+def question_spans(text: str) -> list[tuple[int, int]]:
+    """Return the sentences of a user's message that are questions, and so are not sources of the answer.
+
+    These are the sentences that end with a question mark, or the only sentence of a message. Punctuation cannot tell
+    an instruction from a fact that the answer rests on, so every other sentence stays a source.
+
+    Args:
+        text: The last message of the user before the answer.
+    """
+    sentences = sentence_spans(text)
+    marked = [
+        (start, end) for start, end in sentences if text[start:end].rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))
+    ]
+    return marked or (sentences if len(sentences) == 1 else [])
+
+
+def message_names(messages: Sequence[Message]) -> list[str]:
+    """Return the name of each message: its kind and tool, with a number if the name stood before."""
+    counts: dict[str, int] = {}
+    names = []
+    for message in messages:
+        tool = " ".join(message.name.replace(":", " ").split())
+        name = f"{message.kind} {tool}".strip()
+        counts[name] = counts.get(name, 0) + 1
+        names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return names
+
+
+def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
+    """Yield name, start and end of the sources in a message: its sentences, or the fields of JSON of a tool.
+
+    A field with several sentences is several sources.
+    """
+    fields = json_fields(message.text) if message.kind in ("tool call", "tool result") else []
+    for path, start, end in fields:
+        sentences = sentence_spans(message.text[start:end])
+        for number, (first, last) in enumerate(sentences, start=1):
+            yield path if len(sentences) == 1 else f"{path} {number}", start + first, start + last
+    if not fields:
+        for number, (first, last) in enumerate(sentence_spans(message.text), start=1):
+            yield str(number), first, last
+
+
+def _render(model: TaskModel, conversation: Conversation) -> Rendering:
+    """Render a conversation by its chat template; kinds of messages that the template drops are written as text.
+
+    Returns:
+        The first rendering that holds every message; if there is none, the one that lacks the fewest.
+
+    Raises:
+        InputError: If the template refuses the messages however they are written.
+    """
+    kinds = {message.kind for message in conversation.messages}
+    template = str(model.reader.chat_template)
+    tools_as_text = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
+    text_options = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
+    # "reasoning" stays last: templates leave it out, but do not refuse it.
+    text_options.insert(len(text_options) - 1 if "reasoning" in kinds else len(text_options), ALTERNATE)
+    # The lost messages of the best rendering so far, the rendering, and what it writes as text.
+    best: tuple[list[Message], Rendering, tuple[str, ...]] | None = None
+    refusal: InputError | None = None
+    for first_options in (tools_as_text, [*tools_as_text, PARTS]):
+        as_text = list(first_options)
+        while best is None or best[0]:
+            lost: list[Message] = []
+            try:
+                rendering = _render_as(model, conversation, frozenset(as_text))
+            except InputError as error:
+                refusal = refusal or error
+            else:
+                lost = [
+                    message
+                    for place, message in enumerate(conversation.messages)
+                    if message.part is None and place not in rendering.starts
+                ]
+                if best is None or len(lost) < len(best[0]):
+                    best = lost, rendering, tuple(as_text)
+            next_option = _next_step(lost, [step for step in text_options if step not in as_text])
+            if next_option is None:
+                break
+            as_text.append(next_option)
+        if best is not None and any(m.kind == "user" and m not in best[0] for m in conversation.messages):
+            break  # the template reads contents that are texts, so that lists of parts need not be tried
+    if best is None:
+        raise refusal or InputError("the chat template writes none of the messages")
+    kinds_as_text = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
+    notes = []
+    if kinds_as_text:
+        notes.append(f"the reader's chat template does not render {', '.join(kinds_as_text)}: rendered as plain text")
+    if conversation.tools and DEFINITIONS in best[2]:
+        notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
+    return replace(best[1], prompt=replace(best[1].prompt, notes=tuple(notes)))
+
+
+def _next_step(lost: Sequence[Message], steps: Sequence[str]) -> str | None:
+    """Return what to write as text next: a kind of the lost messages, else the first step; None if none is left."""
+    kinds = {AS_TEXT.get(message.kind) for message in lost}
+    return next((step for step in steps if step in kinds), next(iter(steps), None))
+
+
+def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[str]) -> Rendering:
+    """Render a conversation by the chat template, and find where each message begins in the result.
+
+    Args:
+        model: A language model with a chat template.
+        conversation: The conversation.
+        as_text: What is written as plain text: values of `AS_TEXT`, `ALTERNATE`, `DEFINITIONS` and `PARTS`.
+    """
+    messages = conversation.messages
+    rendered_messages = len(messages)
+    while (
+        rendered_messages > 1 and messages[rendered_messages - 1].kind == "reasoning"
+    ):  # the answer's own reasoning follows the rendered text
+        rendered_messages -= 1
+    chat = chat_messages(messages[:rendered_messages], as_text)
+    options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
+    rows = [chat_message.message for chat_message in chat]
+    if PARTS in as_text:
+        rows = [{**row, "content": as_parts(row["content"])} for row in rows]
+    prompt: dict[str, Any] = {"messages": rows}
+    if conversation.tools and DEFINITIONS not in as_text:
+        prompt["tools"] = conversation.tools
+    rendered = read_prompt(model.reader, prompt, options)
+    starts = _message_starts(rendered, chat, messages)
+    text, opens_reasoning = rendered.text, rendered.text.rstrip().endswith("<think>")
+    if rendered.media:  # read by the processor, from the messages
+        return Rendering(replace(rendered, notes=()), starts)
+    if rendered_messages < len(messages):
+        text = rendered.text if opens_reasoning else f"{rendered.text}<think>\n"
+        for message_index in range(rendered_messages, len(messages)):
+            starts[message_index] = len(text)
+            text += messages[message_index].text + "\n"
+        text += "</think>\n\n"
+    elif opens_reasoning:  # the template begins the answer with reasoning, and there is none
+        text += "\n</think>\n\n"
+    return Rendering(replace(rendered, text=text, notes=()), starts)
+
+
+def _message_starts(rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message]) -> dict[int, int]:
+    """Return the character at which each message begins in a rendered prompt, by the message's index.
+
+    A tool call is searched for between the contents before and after it. Messages that are not found are left out.
+
+    Args:
+        rendered: The prompt.
+        chat: The messages of the chat template; each holds the indices of the messages that it was made of.
+        messages: The messages of the conversation.
+    """
+    contents = rendered.contents or ()
+    starts: dict[int, int] = {}
+    position = 0
+    for chat_index, chat_message in enumerate(chat):
+        for message_index, offset in chat_message.places:
+            end_offset = offset + len(messages[message_index].text)
+            if (content := next((c for c in contents if c.holds(chat_index, offset, end_offset)), None)) is not None:
+                starts[message_index] = content.place_of(offset)
+        position = max([position, *(content.end for content in contents if content.message == chat_index)])
+        for message_index in chat_message.calls:
+            call_start = rendered.text.find(messages[message_index].text, position)
+            next_content_start = next(
+                (content.start for content in contents if content.message > chat_index), len(rendered.text)
+            )
+            if 0 <= call_start < next_content_start:
+                starts[message_index], position = call_start, call_start + len(messages[message_index].text)
+    return starts
+
+
+def _as_one_text(conversation: Conversation) -> Rendering:
+    """Write a conversation as one text, for models without a chat template."""
+    text, starts = "", {}
+    for place, message in enumerate(conversation.messages):
+        title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
+        before, after = wrapping(message, plain=True) if message.kind == "tool call" else ("", "")
+        text += f"{title}: {before}"
+        starts[place] = len(text)
+        text += f"{message.text}{after}\n\n"
+    return Rendering(ReadPrompt(text + "Assistant:", None), starts)

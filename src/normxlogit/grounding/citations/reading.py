@@ -1,0 +1,384 @@
+"""How the reader of documents takes a sentence: with them, without them, and with one of its words edited.
+
+D is the log-probability of a sentence's tokens with the documents, N without them. Where the documents say something
+else, the reader proposes it itself: among its likeliest next tokens inside the sentence are the beginnings of the words
+that it would rather have read. Each such word takes a word's place, or stands before it, or changes places with it, and
+each word is left out; the gain of an edit is D of the edited sentence less D of the sentence.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+from transformers import PreTrainedTokenizerBase
+
+from ...errors import InputError
+from ...inputs.alignment import append_tokens
+from ...inputs.encoder import private_tokenizer
+from ...inputs.encoding import Encoding
+from ...leave_out.outcomes import Outcomes, in_batches
+from ...model.task_model import TaskModel
+from ...pipeline.completions.ablations import Ablations
+from ...pipeline.completions.completed_prompts import Completed
+from ...pipeline.completions.sources import sources_and_parts
+from ...results.units.spans import NamedSpan
+from ...results.units.words import word_groups
+from ..verdicts import Reading, WordEdit, WordReading
+from .continuations import Continuation, continuation_log_probabilities, token_predictions
+
+Array = npt.NDArray[np.float64]
+
+LIKELIEST = 4
+"""How many of the likeliest next tokens at each place are proposed."""
+
+LESS_LIKELY = 1.0
+"""Most nats by which a proposed token may be less likely than the sentence's own."""
+
+COMPLETIONS = 2
+"""Most words of the prompt that a proposed token is completed to."""
+
+EDITS = 24
+"""Most edits of a sentence that are measured; leaving out each word comes first, then the likeliest proposals."""
+
+EDITS_OF_ANSWER = 600
+"""Most edits of all sentences of an answer, unless it has very many sentences."""
+
+LEAST_EDITS = 12
+"""Edits of each sentence that are measured in any answer."""
+
+KEPT_EDITS = 8
+"""How many edits of the largest gain are measured without the documents, too, and kept."""
+
+EDITS_UNCACHED = 8
+"""Most edits where each needs a pass over the whole prompt."""
+
+
+class Sentence(NamedTuple):
+    """A sentence that follows a prompt.
+
+    Attributes:
+        prefix: The token ids between the prompt and the sentence.
+        ids: Its own token ids.
+        start: Its first character in the prompt with the answer.
+        text: Its text, with white space before it.
+        offsets: The span of each token in the text.
+    """
+
+    prefix: tuple[int, ...]
+    ids: tuple[int, ...]
+    start: int
+    text: str
+    offsets: tuple[tuple[int, int], ...]
+
+
+class SentencesAfterPrompt:
+    """The sentences of an answer, or of several answers, read after one prompt with its documents and without them.
+
+    Args:
+        model: A language model.
+        prompt: All before the answer; of an encoder-decoder model what its decoder reads, with the source.
+        prompt_without: The same without the documents; None if nothing is left.
+        sentences: The sentences.
+    """
+
+    def __init__(
+        self, model: TaskModel, prompt: Encoding, prompt_without: Encoding | None, sentences: Sequence[Sentence]
+    ) -> None:
+        self.model, self.prompt, self.prompt_without, self.sentences = model, prompt, prompt_without, sentences
+        self._predicted = _predictions(model, prompt, sentences)
+        without = None if prompt_without is None else _predictions(model, prompt_without, sentences)
+        self.nats = [nats for nats, _ in self._predicted]
+        """Log-probabilities of each sentence's tokens with the documents, (n,) each."""
+        self.nats_without = [np.full(len(nats), np.nan) for nats in self.nats]
+        """The same without the documents; NaN if nothing of the prompt is left."""
+        if without is not None:
+            self.nats_without = [nats for nats, _ in without]
+
+    def gains(self, tokens: int) -> Array:
+        """Return what the documents gain each token of the answer, and 0 where they lose or that is unknown, (K, G).
+
+        Args:
+            tokens: The number G of the answer's tokens.
+        """
+        weights = np.zeros((len(self.sentences), tokens))
+        for row, sentence, nats, without in zip(weights, self.sentences, self.nats, self.nats_without, strict=True):
+            first = len(sentence.prefix)
+            row[first : first + len(nats)] = np.nan_to_num(np.maximum(nats - without, 0))
+        return weights
+
+    def readings(self, quoted: Collection[int] = ()) -> tuple[Reading, ...]:
+        """Measure the edits of each sentence, and return what the reader makes of it.
+
+        Args:
+            quoted: The sentences whose edits are not measured.
+        """
+        tokenizer = private_tokenizer(self.model.tokenizer)
+        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // max(1, len(self.sentences))))
+        if self.prompt.source is not None or self.prompt.media:
+            most = EDITS_UNCACHED
+        edits: list[tuple[int, WordEdit]] = []
+        for k, (sentence, (nats, likeliest)) in enumerate(zip(self.sentences, self._predicted, strict=True)):
+            if k not in quoted:
+                proposed = proposed_edits(tokenizer, self.prompt.text or "", sentence, *likeliest, nats, most)
+                edits += [(k, edit) for edit in proposed]
+        measured: list[list[WordEdit]] = [[] for _ in self.sentences]
+        gains = _gains(self.model, tokenizer, self.prompt, self.sentences, edits, self.nats)
+        for (k, edit), gain in zip(edits, gains, strict=True):
+            measured[k].append(edit._replace(gain=gain))
+        best = [sorted(of_sentence, key=lambda edit: -edit.gain)[:KEPT_EDITS] for of_sentence in measured]
+        if self.prompt_without is not None:
+            first = [(k, edit) for k, of_sentence in enumerate(best) for edit in of_sentence]
+            gains = _gains(self.model, tokenizer, self.prompt_without, self.sentences, first, self.nats_without)
+            known = dict(zip(first, gains, strict=True))
+            best = [[e._replace(gain_without=known[k, e]) for e in of_sentence] for k, of_sentence in enumerate(best)]
+        return tuple(
+            Reading(
+                words_of(sentence, nats, without),
+                tuple(e._replace(start=e.start + sentence.start, end=e.end + sentence.start) for e in of_sentence),
+            )
+            for sentence, nats, without, of_sentence in zip(
+                self.sentences, self.nats, self.nats_without, best, strict=True
+            )
+        )
+
+
+def words_of(sentence: Sentence, nats: Array, nats_without: Array) -> tuple[WordReading, ...]:
+    """Return the words of a sentence; each token is in one of them.
+
+    Args:
+        sentence: The sentence.
+        nats: Log-probabilities of its tokens with the documents, (n,).
+        nats_without: The same without the documents, (n,).
+    """
+    groups = word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)])
+    return tuple(
+        WordReading(
+            sentence.start + start,
+            sentence.start + end,
+            float(nats[list(tokens)].sum()),
+            float(nats_without[list(tokens)].sum()),
+        )
+        for start, end, tokens in groups
+    )
+
+
+class _Likeliest(NamedTuple):
+    ids: npt.NDArray[np.int64]  # (n, k)
+    log_probabilities: Array  # (n, k)
+
+
+def _predictions(model: TaskModel, prompt: Encoding, sentences: Sequence[Sentence]) -> list[tuple[Array, _Likeliest]]:
+    """Return the log-probabilities of each sentence's tokens, and the likeliest tokens at their places.
+
+    Sentences of one answer are read in one pass: each is the beginning of what the last one of them ends.
+    """
+    rows = [(*sentence.prefix, *sentence.ids) for sentence in sentences]
+    whole = [max((row for row in rows if row[: len(part)] == part), key=len) for part in rows]
+
+    def read(encodings: list[Encoding], keys: list[tuple[int, ...]]) -> Iterable[tuple[Array, _Likeliest]]:
+        for nats, ids, values in token_predictions(model, encodings, [len(key) for key in keys], LIKELIEST):
+            yield nats, _Likeliest(ids, values)
+
+    answers = Outcomes(in_batches(model, lambda ids: append_tokens(model.tokenizer, prompt, list(ids)), read))
+    results = []
+    for sentence, (nats, likeliest) in zip(sentences, answers(whole), strict=True):
+        place = slice(len(sentence.prefix), len(sentence.prefix) + len(sentence.ids))
+        results.append((nats[place], _Likeliest(likeliest.ids[place], likeliest.log_probabilities[place])))
+    return results
+
+
+def _gains(
+    model: TaskModel,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: Encoding,
+    sentences: Sequence[Sentence],
+    edits: Sequence[tuple[int, WordEdit]],
+    token_nats: Sequence[Array],
+) -> list[float]:
+    """Return what each edit of a sentence gains after a prompt.
+
+    Args:
+        model: A language model.
+        tokenizer: Its tokenizer, a private one.
+        prompt: The prompt.
+        sentences: The sentences.
+        edits: The edits, each with the index of its sentence.
+        token_nats: Log-probabilities of each sentence's tokens after that prompt, (n,) each.
+    """
+    own = [Continuation(sentence.prefix, sentence.ids) for sentence in sentences]
+    rewritten = [_ids(tokenizer, sentence.text) for sentence in sentences]
+    # An answer may be in other tokens than its text alone would be: then the text is the one to compare with.
+    bases = [Continuation(sentence.prefix, ids) for sentence, ids in zip(sentences, rewritten, strict=True)]
+    edited = [
+        Continuation(sentences[k].prefix, _ids(tokenizer, edited_text(sentences[k].text, edit))) for k, edit in edits
+    ]
+    if not edits:
+        return []
+    # Only the sentences that have edits; the first one is known, and tells whether the cache is right.
+    variants = list(dict.fromkeys([*own[:1], *(bases[k] for k, _ in edits), *edited]))
+    values = continuation_log_probabilities(model, prompt, variants, float(token_nats[0].sum()))
+    nats = dict(zip(variants, values, strict=True))
+    return [nats[variant] - nats[bases[k]] for (k, _), variant in zip(edits, edited, strict=True)]
+
+
+def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
+    return tuple(cast(list[int], tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]))
+
+
+def edited_text(text: str, edit: WordEdit) -> str:
+    """Return a sentence after an edit, without a space too many."""
+    before, after = text[: edit.start], text[edit.end :]
+    if not edit.text and after[:1].isspace():
+        after = after.lstrip() if not before or before[-1].isspace() else after
+    elif not edit.text:
+        before = before.rstrip()
+    if not before.strip() and edit.kind == "left out":  # the next word begins the sentence
+        after = after[:1].upper() + after[1:]
+    return before + edit.text + after
+
+
+def proposed_edits(
+    tokenizer: PreTrainedTokenizerBase,
+    prompt_text: str,
+    sentence: Sentence,
+    likeliest_ids: npt.NDArray[np.int64],
+    likeliest_nats: Array,
+    nats: Array,
+    most: int,
+) -> list[WordEdit]:
+    """Return one-word edits of a sentence: leaving out each word, then what the reader would rather have read.
+
+    Args:
+        tokenizer: The model's tokenizer, a private one.
+        prompt_text: The prompt, whose words complete proposed tokens that are the beginning of a word.
+        sentence: The sentence.
+        likeliest_ids: The likeliest tokens at each of its places, (n, k).
+        likeliest_nats: Their log-probabilities, (n, k).
+        nats: Log-probabilities of the sentence's own tokens, (n,).
+        most: Most edits.
+    """
+    text = sentence.text
+    groups = word_groups(text, [(i, *offset) for i, offset in enumerate(sentence.offsets)])
+    words = [(start, end, tokens) for start, end, tokens in groups if any(c.isalnum() for c in text[start:end])]
+    if not words:
+        return []
+    spans = [(start, end) for start, end, _ in words]
+    left_out = [WordEdit("left out", start, end, "") for start, end in spans] if len(words) > 1 else []
+    left_out += [WordEdit("left out", a, b, "") for (a, _), (_, b) in pairwise(spans)][1:]
+    vocabulary = Counter(match.group() for match in _WORD.finditer(prompt_text))
+    proposals: dict[WordEdit, float] = {}
+    for index, (start, end, tokens) in enumerate(words):
+        own_word = text[start:end]
+        for token in tokens:
+            for proposed, value in zip(likeliest_ids[token].tolist(), likeliest_nats[token].tolist(), strict=True):
+                gain = value - float(nats[token])
+                if proposed == sentence.ids[token] or gain < -LESS_LIKELY:
+                    continue
+                piece = _piece(tokenizer, sentence.ids[max(0, token - 2) : token], proposed)
+                stem = "" if token == tokens[0] else text[start : max(start, sentence.offsets[token][0])]
+                for word in _words_from(stem, piece, vocabulary, ends=token in (tokens[0], tokens[-1])):
+                    if word != own_word:
+                        for edit in _with_word(text, spans, index, word, whole=token == tokens[0]):
+                            proposals[edit] = max(gain, proposals.get(edit, -np.inf))
+    ranked = sorted(proposals, key=lambda edit: -proposals[edit])
+    room = max(most - len(left_out), most - most // 2)
+    return [*left_out[: most // 2], *ranked[:room]]
+
+
+def _with_word(
+    text: str, spans: Sequence[tuple[int, int]], index: int, word: str, *, whole: bool
+) -> Iterator[WordEdit]:
+    """Yield the edits that bring a word to a place: in place of what is there, before it, or the two exchanged."""
+    start, end = spans[index]
+    yield WordEdit("replaced", start, end, word)
+    if whole:
+        yield WordEdit("inserted", start, start, word + " ")
+    for other, (other_start, other_end) in enumerate(spans):
+        if other == index or text[other_start:other_end].casefold() != word.casefold():
+            continue
+        for length in (1, 2):  # words, or pairs of words such as a name with its title
+            first, second = sorted((index, other))
+            if first + length <= second and second + length <= len(spans):
+                a, b = spans[first][0], spans[first + length - 1][1]
+                c, d = spans[second][0], spans[second + length - 1][1]
+                yield WordEdit("exchanged", a, d, text[c:d] + text[b:c] + text[a:b])
+
+
+def _words_from(stem: str, piece: str, vocabulary: Counter[str], *, ends: bool) -> Iterator[str]:
+    """Yield the words that a proposed token begins or ends: as it is, and as words of the prompt complete it.
+
+    Args:
+        stem: What of the word stands before the token.
+        piece: The token's text; with white space before it where it begins a word.
+        vocabulary: The words of the prompt with their counts.
+        ends: Whether the word may end with the token.
+    """
+    if stem and not piece[:1].isalnum():  # the word ends before the token
+        yield stem
+        return
+    beginning = stem + piece.strip()
+    if not any(c.isalnum() for c in beginning):
+        return
+    if ends:
+        yield beginning
+    longer = [word for word in vocabulary if word.startswith(beginning) and word != beginning]
+    yield from sorted(longer, key=lambda word: -vocabulary[word])[:COMPLETIONS]
+    if not ends and beginning in vocabulary:
+        yield beginning
+
+
+def _piece(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], token: int) -> str:
+    """Return the text of a token after others, with the white space before it."""
+    earlier = str(tokenizer.decode(list(before)))
+    return str(tokenizer.decode([*before, token]))[len(earlier) :]
+
+
+def read_answer(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan]) -> SentencesAfterPrompt:
+    """Read the parts of an answer after its prompt, and after the prompt without its sources.
+
+    Args:
+        model: A language model.
+        completed: The prompt and the answer.
+        parts: The parts, such as sentences.
+    """
+    prompt = completed.encoding.take(range(completed.prompt_tokens))
+    return SentencesAfterPrompt(model, prompt, prompt_without_sources(model, completed), sentences_in(completed, parts))
+
+
+def prompt_without_sources(model: TaskModel, completed: Completed) -> Encoding | None:
+    """Return the prompt of an answer without its sources; None if nothing of it is left."""
+    sources, _ = sources_and_parts(completed, completed.named_sources, None)
+    try:
+        rest = Ablations(model, completed, sources).without((False,) * len(sources))
+    except InputError:  # the prompt has nothing beside its sources
+        return None
+    return rest.take(range(len(rest) - (len(completed.encoding) - completed.prompt_tokens)))
+
+
+def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sentence]:
+    """Return parts of an answer as sentences that follow its prompt."""
+    sequence, encoding, start = completed.sequenced(), completed.encoding, completed.prompt_tokens
+    shift = len(sequence.offsets) - len(encoding)  # of the source of an encoder-decoder model
+    sentences = []
+    for part in parts:
+        first, last = min(part.tokens), max(part.tokens) + 1
+        before = sequence.offsets[first - 1][1] if first else 0
+        offsets = sequence.offsets[first:last]
+        begin = min(before, offsets[0][0]) if sequence.text[before : offsets[0][0]].isspace() else offsets[0][0]
+        sentences.append(
+            Sentence(
+                tuple(encoding.ids[start : first - shift]),
+                tuple(encoding.ids[first - shift : last - shift]),
+                begin,
+                sequence.text[begin : offsets[-1][1]],
+                tuple((a - begin, b - begin) for a, b in offsets),
+            )
+        )
+    return sentences
+
+
+_WORD = re.compile(r"\w+(?:[^\w\s]\w+)*")

@@ -1,0 +1,100 @@
+"""Prompts beyond the model's length: sources are scored in windows, and the best ones are read together.
+
+A window is the prompt without the sources of the other windows, so what stands around the sources (the question, the
+words of a chat template) is in each. All sources are read once; those with the highest scores that fit stay.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from ...pipeline.completions.completed_prompts import Completed, TooLongError
+
+
+def read_in_windows(
+    completed: Completed, limit: int | None, score: Callable[[Completed], Mapping[str, float]]
+) -> Completed:
+    """Return a prompt and its answer unchanged if they fit, otherwise with only the best sources that fit.
+
+    Args:
+        completed: The prompt with named sources, and its answer.
+        limit: Most tokens that the model reads; None for any number.
+        score: Returns the score of each named source of a prompt that fits.
+
+    Returns:
+        The prompt without its other sources, if there are more than fit, and a note that says so.
+
+    Raises:
+        TooLongError: If the prompt does not fit without its sources, or no source fits beside the rest.
+    """
+    length = len(completed.encoding)
+    if limit is None or length <= limit:
+        return completed
+    tokens = _source_tokens(completed)
+    room = limit - (length - len(set().union(*tokens.values())))
+    fitting = {name: places for name, places in tokens.items() if len(places) <= room}
+    if not fitting:
+        raise TooLongError(
+            f"prompt and answer have {length} tokens, {limit - room} of them without the sources, and the model reads "
+            f"{limit}: no source fits beside the rest",
+            length,
+            limit,
+        )
+    windows = _windows(fitting, room)
+    scores: dict[str, float] = {}
+    for window in windows:
+        scores |= score(_only_sources(completed, tokens, window))
+    kept_sources = _best(fitting, scores, room)
+    note = (
+        f"prompt and answer have {length} tokens and the model reads {limit}: the sources were read in {len(windows)} "
+        f"windows, and the {len(kept_sources)} of {len(tokens)} that scored highest are read together"
+    )
+    shortened = _only_sources(completed, tokens, kept_sources)
+    encoding = replace(shortened.encoding, notes=(*shortened.encoding.notes, note))
+    return replace(shortened, encoding=encoding)
+
+
+def _source_tokens(completed: Completed) -> dict[str, set[int]]:
+    """Return the indices of the tokens of each named source."""
+    sequence = completed.sequenced()
+    return {
+        name: set(sequence.tokens_in(start, end, of_answer=False))
+        for name, (start, end) in completed.named_sources.items()
+    }
+
+
+def _only_sources(completed: Completed, tokens: Mapping[str, set[int]], names: Collection[str]) -> Completed:
+    """Return a prompt and its answer with some of the named sources, without the tokens of the others."""
+    out = set().union(*tokens.values()) - set().union(*(tokens[name] for name in names))
+    return replace(
+        completed,
+        encoding=completed.without(out),
+        prompt_tokens=completed.prompt_tokens - len(out),
+        named_sources={name: span for name, span in completed.named_sources.items() if name in names},
+    )
+
+
+def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
+    """Divide sources into windows of at most `room` tokens each, in their order and of similar lengths."""
+    total = len(set().union(*tokens.values()))
+    count = -(-total // room)
+    size = -(-total // count)
+    windows: list[list[str]] = [[]]
+    filled: set[int] = set()
+    for name, places in tokens.items():
+        if windows[-1] and (len(filled | places) > room or len(filled) >= size):
+            windows.append([])
+            filled = set()
+        windows[-1].append(name)
+        filled |= places
+    return windows
+
+
+def _best(tokens: Mapping[str, set[int]], scores: Mapping[str, float], room: int) -> list[str]:
+    """Return the sources with the highest scores that fit together."""
+    selected: list[str] = []
+    filled: set[int] = set()
+    for name in sorted(tokens, key=scores.__getitem__, reverse=True):
+        if len(filled | tokens[name]) <= room:
+            selected.append(name)
+            filled |= tokens[name]
+    return selected

@@ -1,0 +1,319 @@
+"""Conversations in steps: texts, reasoning, calls of tools and what they returned, pictures and sounds.
+
+What is read are messages as `normxlogit.inputs.messages` describes them; `examples/messages.py` converts others.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from ...errors import DataError, InputError
+from ...inputs.chat import messages_of
+from ...inputs.message_parts import UNREADABLE_TYPES, text_of_part
+from ...inputs.messages import is_message
+from ...inputs.text_files import decoded
+from ...inputs.texts import whole_number
+from ...media.inputs.items import json_value, medium_type
+from ...media.inputs.pictures import holds_picture
+
+MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
+"""The kind of a message."""
+
+KINDS: Mapping[str, MessageKind] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool result",
+}
+"""Kinds of messages by their roles."""
+
+REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
+"""Keys of a message for reasoning outside its content."""
+
+THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
+"""A text that begins with reasoning; its opening tag may be missing, as templates write that themselves."""
+
+UNREAD = "message {} holds a part of type {!r}, which is not read"
+"""The note of what no model reads, or the reader does not."""
+
+LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+EXPECTED = "a list of messages, each with a role (system, user, assistant, tool) and a content"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One step of a conversation; an original message with text and tool calls becomes several of them.
+
+    Attributes:
+        kind: What it is.
+        text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
+        name: Name of the tool; of other messages empty.
+        number: Which message of the conversation it is in, counted from 0.
+        call: Id of the tool call; empty if the format has none.
+        part: The part of the message that is a picture or a sound, which says no text; None for others.
+        author: The role of who showed that.
+    """
+
+    kind: MessageKind
+    text: str
+    name: str = ""
+    number: int = 0
+    call: str = ""
+    part: Any = field(default=None, compare=False)
+    author: str = ""
+
+    @property
+    def role(self) -> str:
+        """The role of its author: "system", "user", "assistant" or "tool"."""
+        roles = {"tool call": "assistant", "tool result": "tool", "reasoning": "assistant"}
+        return self.author or roles.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """The messages of a conversation.
+
+    Attributes:
+        messages: The messages, in their order.
+        tools: Definitions of the tools for a chat template; None if there are none.
+        notes: What of the conversation is not read.
+    """
+
+    messages: tuple[Message, ...]
+    tools: list[Any] | None = field(default=None, compare=False)
+    notes: tuple[str, ...] = ()
+
+    def with_readable_media(self, reads: Callable[[str], bool]) -> "Conversation":
+        """Return the conversation without the pictures and sounds that a model does not read, with a note of each.
+
+        Args:
+            reads: Whether it reads a "picture" or a "sound".
+        """
+        unread = [message for message in self.messages if message.part is not None and not reads(message.kind)]
+        notes = [UNREAD.format(message.number, message.part["type"]) for message in unread]
+        remaining = tuple(message for message in self.messages if message not in unread)
+        return Conversation(remaining, self.tools, (*self.notes, *dict.fromkeys(notes))) if unread else self
+
+    def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
+        """Return the conversation before an answer, and the answer.
+
+        Args:
+            turn: Which of the assistant's texts is the answer, counted from 0, negative from the end; None for the
+                last.
+
+        Returns:
+            The conversation before the answer, and the answer; None if the assistant has not said anything.
+
+        Raises:
+            InputError: If there is no such turn, or nothing before it.
+        """
+        answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
+        if turn is None and not answers:
+            return self, None
+        number = whole_number(-1 if turn is None else turn)
+        if number is None:
+            raise InputError(f"turn= is a number, not {turn!r}")
+        if not -len(answers) <= number < len(answers):
+            raise InputError(
+                f"no turn {number}: the assistant has {len(answers)} texts in this conversation, from 0 on"
+            )
+        place, notes = answers[number], self.notes
+        if not place:
+            raise InputError("the answer is the first message; a conversation has messages before the answer")
+        if after := sum(message.kind not in ("tool call", "reasoning") for message in self.messages[place + 1 :]):
+            notes = (*notes, f"messages after the answer are not read ({after})")
+        return Conversation(self.messages[:place], self.tools, notes), self.messages[place]
+
+
+def read_conversation(value: Any) -> Conversation:
+    """Return a conversation.
+
+    Args:
+        value: A list of messages; a mapping that has them under "messages", and "tools" and "images" beside them; or
+            the path of a file of JSON or JSON lines with either.
+
+    Raises:
+        InputError: If it is not one conversation.
+        DataError: If a file cannot be read.
+    """
+    if isinstance(value, PathLike):
+        try:
+            return read_conversation(_read_file(Path(value)))
+        except InputError as error:
+            raise InputError(f"{value}: {error}") from None
+    messages = messages_of(value)
+    if not isinstance(messages, list) or not messages:
+        raise InputError(f"expected {EXPECTED}; got {_described(value)}")
+    beside = value if isinstance(value, Mapping) and "messages" in value else {}
+    images, tools = beside.get("images"), beside.get("tools")
+    reader = _Reader(list(images) if isinstance(images, Sequence) else [])
+    for number, message in enumerate(messages):
+        if not is_message(message) or message["role"] not in KINDS:
+            raise InputError(f"expected {EXPECTED}; message {number} is {_described(message)}")
+        reader.read(message, number)
+    if reader.images:
+        raise InputError(f"the messages have no places for the last {len(reader.images)} pictures beside them")
+    if not reader.messages:
+        raise InputError(f"the conversation of {len(messages)} messages has no text")
+    for step in reader.messages:
+        if LONE_SURROGATE.search(step.text + step.name):
+            raise InputError(f"message {step.number} holds half a character (a lone surrogate)")
+    notes = tuple(dict.fromkeys(reader.notes))
+    return Conversation(tuple(reader.messages), list(tools) if isinstance(tools, Sequence) else None, notes)
+
+
+class _Reader:
+    """Collects the steps of a conversation.
+
+    Attributes:
+        messages: The steps that were read so far.
+        notes: What was not read.
+        images: Pictures beside the messages that no part {"type": "image"} stood for yet.
+    """
+
+    def __init__(self, images: list[Any]) -> None:
+        self.images = images
+        self.messages: list[Message] = []
+        self.notes: list[str] = []
+        self._number = 0
+        self._tools: dict[str, str] = {}  # names by the ids of calls
+
+    def read(self, message: Mapping[str, Any], number: int) -> None:
+        """Read a message: its reasoning, its content, and its calls of tools."""
+        self._number = number
+        kind, content = KINDS[message["role"]], message.get("content")
+        if reasoning := next((text for key in REASONING_KEYS if (text := _text_under(message, key))), ""):
+            self._add("reasoning", reasoning)
+        content = [content] if isinstance(content, str) or medium_type(content) else content
+        if isinstance(images := message.get("images"), list):  # they stand before the text
+            content = [*({"type": "image", "image": image} for image in images), *(content or ())]
+        if kind == "tool result":
+            self._read_result(content, _text_under(message, "name"), _text_under(message, "tool_call_id"))
+        elif isinstance(content, list | tuple):
+            for part in content:
+                self._read_part(part, kind)
+        elif content is not None:
+            self._add(kind, _as_text(content))
+        calls = message.get("tool_calls")
+        for call in calls if isinstance(calls, list | tuple) else ():
+            self._read_call(call)
+
+    def _read_part(self, part: Any, kind: MessageKind) -> None:
+        """Read a part of a content."""
+        if (text := text_of_part(part)) is not None:
+            if kind == "assistant" and (match := THINKING.fullmatch(text)):
+                self._add("reasoning", match[1])
+                text = match[2]
+            self._add(kind, text)
+        elif medium_type(part):
+            self._read_medium(part, kind)
+        elif isinstance(part, Mapping) and (reasoning := _text_under(part, "thinking")):
+            self._add("reasoning", reasoning)
+        else:
+            self.notes.append(UNREAD.format(self._number, part.get("type") if isinstance(part, Mapping) else part))
+
+    def _read_call(self, call: Any) -> None:
+        """Read a call of a tool."""
+        function = call.get("function", call) if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping):
+            raise InputError(f"message {self._number} holds a call of a tool that is {_described(call)}")
+        name, call_id = _text_under(function, "name") or "tool", _text_under(call, "id")
+        self._tools |= {call_id: name} if call_id else {}
+        arguments = _as_text(parsed_arguments(function.get("arguments") or {}))
+        self.messages.append(Message("tool call", arguments, name, self._number, call_id))
+
+    def _read_result(self, content: Any, name: str, call_id: str) -> None:
+        """Read what a tool returned: a text, parts, or data."""
+        parts = content if isinstance(content, list | tuple) and all(map(_is_part_of_result, content)) else ()
+        texts = [text for part in parts if (text := text_of_part(part)) is not None]
+        text = "\n".join(texts) if parts else _as_text(content)
+        self._add("tool result", text, self._tools.get(call_id, "") or name, call_id)
+        for part in parts:
+            if medium_type(part):
+                self._read_medium(part, "user")
+            elif text_of_part(part) is None:
+                self.notes.append(UNREAD.format(self._number, part["type"]))
+
+    def _read_medium(self, part: Any, author: str) -> None:
+        """Read a picture or a sound; what a tool returned is shown by the user, as few templates have it in results."""
+        medium = medium_type(part)
+        part = part if isinstance(part, Mapping) else {medium: part}
+        if medium == "image" and self.images and not holds_picture(part):
+            part = {"image": self.images.pop(0)}
+        kind: MessageKind = "picture" if medium == "image" else "sound"
+        self.messages.append(Message(kind, "", number=self._number, part={**part, "type": medium}, author=author))
+
+    def _add(self, kind: MessageKind, text: str, name: str = "", call: str = "") -> None:
+        """Append a text unless it is empty; texts of one kind in a row in one message are joined."""
+        text, last = text.strip(), self.messages[-1] if self.messages else None
+        if text and last is not None and (last.number, last.kind, last.call) == (self._number, kind, call):
+            self.messages[-1] = replace(last, text=f"{last.text}\n{text}")
+        elif text:
+            self.messages.append(Message(kind, text, name, self._number, call))
+
+
+def _is_part_of_result(part: Any) -> bool:
+    """Return whether a value is a text or a typed part, rather than data that a tool returned."""
+    if not isinstance(part, Mapping):
+        return isinstance(part, str) or medium_type(part) is not None
+    is_read = text_of_part(part) is not None or medium_type(part) is not None or part.get("type") in UNREADABLE_TYPES
+    return isinstance(part.get("type"), str) and is_read
+
+
+def parsed_arguments(arguments: Any) -> Any:
+    """Return the arguments of a call, which may be a text of JSON, as data; another text unchanged."""
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _read_file(path: Path) -> Any:
+    """Return what a file of JSON holds, of JSON lines a list.
+
+    Raises:
+        DataError: If it cannot be read, or is neither.
+    """
+    try:
+        text = decoded(path.read_bytes(), str(path))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    rows = []
+    for number, line in lines:
+        try:
+            rows.append(json.loads(line))
+        except (ValueError, RecursionError) as error:  # noqa: PERF203  # of this line alone
+            raise DataError(f"{path} is not JSON or JSON lines; line {number}: {error}") from None
+    return rows
+
+
+def _text_under(mapping: Any, key: str) -> str:
+    """Return the text under a key; empty if there is none."""
+    value = mapping.get(key) if isinstance(mapping, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
+def _as_text(value: Any) -> str:
+    """Return a text unchanged, and data as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=json_value)
+
+
+def _described(value: Any) -> str:
+    """Return a short description of a value, for errors."""
+    if isinstance(value, Mapping):
+        return f"a mapping with {', '.join(map(repr, list(value)[:6])) or 'nothing'}"
+    return (
+        "an empty list" if value == [] else f"{str(value)[:40]!r}" if isinstance(value, str) else type(value).__name__
+    )

@@ -1,0 +1,300 @@
+"""Documents with names: texts, mappings and objects with a text and metadata, and files."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError, InputError
+from ...inputs.text_files import decoded, encoding_of, is_file_name
+from ...inputs.texts import collected, is_missing, named_columns, plain_cell
+from ...media.inputs.items import PICTURE_SUFFIXES, is_opened_picture, medium_type
+from ...media.inputs.pictures import Picture, read_picture
+
+TEXT_KEYS = ("page_content", "text", "content")
+"""Names of a document's text, as a key of a mapping or an attribute of an object."""
+
+METADATA_KEYS = ("metadata", "meta")
+"""Names of its metadata."""
+
+NAME_KEYS = ("source", "file_name", "file_path", "url", "title", "name")
+"""Keys of metadata, or beside the text, for the name of what the text is of."""
+
+PAGE_KEYS = ("page_label", "page", "page_number")
+
+
+def documents_by_name(documents: Any) -> dict[str, str]:
+    """Return the text of each document by its name, without empty documents and leading white space.
+
+    Args:
+        documents: A text, a file (`pathlib.Path`, of a suffix of `READERS`) or a folder of them, texts by name, or an
+            iterable of texts, files, and mappings or objects with a text (`page_content`, `text` or `content`) and
+            `metadata` or `meta`; a frame or a table of such rows.
+
+    Returns:
+        Texts by name. A name is that of the mapping, of the metadata ("report.pdf, page 3") or of the file, with as
+        much of its path as tells files apart, or "document 2"; texts of one name are counted ("report.pdf (2)").
+
+    Raises:
+        InputError: If there is no document, one has no text, or two have one name in a mapping.
+        DataError: If a file cannot be read.
+    """
+    documents = _by_name_or_in_rows(documents)
+    if isinstance(documents, Mapping):
+        if len({str(name) for name in documents}) < len(documents):
+            raise InputError("two documents have the same name; give them different ones")
+        texts = {str(name): _text_of(document, repr(name)) for name, document in documents.items()}
+    else:
+        texts = {}
+        items = [item for document in documents for item in _files_of(document)]
+        names = iter(names_of_files([Path(document) for document in items if isinstance(document, PathLike)]))
+        for number, document in enumerate(items, start=1):
+            for name, text in _named_texts(document, number, names):
+                texts[_unique_name(name, texts)] = text
+    filled = {name: text.lstrip() for name, text in texts.items() if text.strip()}
+    if not filled:
+        raise InputError("there is no document with a text")
+    return filled
+
+
+def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
+    """Return the pictures among documents by name, and the other documents; None if there are no others.
+
+    Args:
+        documents: As for `documents_by_name`, in a list or by name also with pictures: of Pillow, arrays, or files.
+
+    Raises:
+        InputError: If a picture cannot be read.
+    """
+    if _is_picture(documents):
+        documents = [documents]
+    if isinstance(documents, Iterator):
+        documents = list(documents)
+    if isinstance(documents, Mapping) and not _is_document(documents):
+        pictures = {name: document for name, document in documents.items() if _is_picture(document)}
+        others: Any = {name: document for name, document in documents.items() if name not in pictures}
+        named = {str(name): replace(read_picture(picture), name=str(name)) for name, picture in pictures.items()}
+    elif isinstance(documents, list | tuple):
+        picture_items = [item for item in documents if _is_picture(item)]
+        others = [document for document in documents if not _is_picture(document)]
+        names = iter(names_of_files([Path(item) for item in picture_items if isinstance(item, PathLike)]))
+        named = {}
+        for number, item in enumerate(picture_items, start=1):
+            name = next(names) if isinstance(item, PathLike) else f"picture {number}"
+            named[_unique_name(name, named)] = replace(read_picture(item), name=name)
+    else:
+        return {}, documents
+    return (named, others or None) if named else ({}, documents)
+
+
+def _is_picture(document: Any) -> bool:
+    if isinstance(document, Mapping):  # a row, or a part of a message
+        return medium_type(document) == "image" and not any(isinstance(document.get(key), str) for key in TEXT_KEYS)
+    return isinstance(document, Picture) or is_opened_picture(document) or _is_picture_file(document)
+
+
+def _is_picture_file(document: Any) -> bool:
+    return isinstance(document, PathLike) and Path(document).suffix.casefold() in PICTURE_SUFFIXES
+
+
+def _by_name_or_in_rows(documents: Any) -> Any:
+    """Return documents as a mapping by name or as an iterable, the rows of a frame or a table; one in a list.
+
+    Raises:
+        InputError: If they are neither.
+    """
+    if isinstance(documents, str | PathLike) or _is_document(documents):
+        return [documents]
+    if isinstance(documents, Mapping):
+        return documents
+    documents = collected(documents)
+    if (columns := named_columns(documents)) is not None:
+        return [dict(zip(columns, map(plain_cell, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+    if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
+        raise InputError(
+            f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
+        )
+    return documents
+
+
+def _field(value: Any, key: str) -> Any:
+    """Return the value of a key or an attribute; None if there is none."""
+    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+
+
+def _is_document(value: Any) -> bool:
+    """Return whether a value is one document with metadata, not a collection of documents."""
+    has_text = any(isinstance(_field(value, key), str) for key in TEXT_KEYS)
+    return has_text and any(isinstance(_field(value, key), Mapping) for key in METADATA_KEYS)
+
+
+def _files_of(document: Any) -> list[Any]:
+    """Return the files of a folder; anything else unchanged."""
+    folder = isinstance(document, PathLike) and Path(document).is_dir()
+    return list(files_in(Path(document))) if folder else [document]
+
+
+def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple[str, str]]:
+    """Return the name and text of a document, or of each page of a PDF; `names` are the file names."""
+    if isinstance(document, PathLike):
+        return list(read_file(document, next(names)).items())
+    text = _text_of(document, f"{number}")
+    suffixes = *READERS, *PICTURE_SUFFIXES
+    if isinstance(document, str) and document.lower().endswith(suffixes) and is_file_name(document):
+        raise InputError(f"document {number} is the name of a file; pathlib.Path({document!r}) is read")
+    return [(_name_of(document) or f"document {number}", text)]
+
+
+def _text_of(document: Any, name: str) -> str:
+    """Return a document's text.
+
+    Raises:
+        InputError: If it has none.
+    """
+    if isinstance(document, str):
+        return document
+    if isinstance(document, PathLike):
+        return "\n\n".join(read_file(document).values())
+    texts = [_field(document, key) for key in TEXT_KEYS]
+    for text in texts:
+        if isinstance(text, str):
+            return text
+    is_there = document.__contains__ if isinstance(document, Mapping) else lambda key: hasattr(document, key)
+    if any(is_there(key) and is_missing(text) for key, text in zip(TEXT_KEYS, texts, strict=True)):
+        return ""
+    kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
+    raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
+
+
+def _name_of(document: Any) -> str:
+    """Return a document's source and page from its metadata; empty if it has none."""
+    metadata = (_field(document, key) for key in METADATA_KEYS)
+    columns = dict(document) if isinstance(document, Mapping) else {}
+    columns |= next((fields for fields in metadata if isinstance(fields, Mapping)), {})
+    name = next((str(columns[key]).strip() for key in NAME_KEYS if isinstance(columns.get(key), str | PathLike)), "")
+    page = next((columns[key] for key in PAGE_KEYS if isinstance(columns.get(key), str | int)), None)
+    return f"{name}, page {page}" if name and page is not None else name
+
+
+def _unique_name(name: str, names: Mapping[str, Any]) -> str:
+    """Return a name that is not among `names`: the name, or the name with a number."""
+    unique, count = name, 1
+    while unique in names:
+        count += 1
+        unique = f"{name} ({count})"
+    return unique
+
+
+def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, str]:
+    """Return a document's text by name.
+
+    Args:
+        path: The file; one of an unknown suffix is read as text.
+        name: The name of the document; its file name by default.
+
+    Returns:
+        One text, or one for each page of a PDF, called "report.pdf, page 3".
+
+    Raises:
+        DataError: If it cannot be read.
+    """
+    path = Path(path)
+    name = path.name if name is None else name
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    parts = READERS.get(path.suffix.lower(), _read_text)(content, str(path))
+    return {name + part: text for part, text in parts.items()}
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the documents in a folder and its subfolders, without hidden files and folders."""
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.suffix.lower() in READERS
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+    if not files:
+        raise DataError(f"{folder}: no {', '.join(READERS)} file in this folder")
+    return files
+
+
+def names_of_files(files: Sequence[Path]) -> list[str]:
+    """Return the name of each file; files of the same name get as much of their paths as makes them unique."""
+    names = []
+    for file in files:
+        parents = [str(namesake.absolute().parent) for namesake in files if namesake.name == file.name]
+        names.append(file.absolute().relative_to(os.path.commonpath(parents)).as_posix())
+    return names
+
+
+HIDDEN = ("head", "script", "style", "template", "noscript", "svg", "math", "select", "textarea")
+"""Elements whose content a browser does not show as text."""
+
+INLINE = frozenset(
+    {
+        *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label"),
+        *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
+    }
+)
+"""Elements that do not begin a new line."""
+
+
+def _read_text(content: bytes, path: str) -> dict[str, str]:
+    return {"": decoded(content, path)}
+
+
+def _read_html(content: bytes, path: str) -> dict[str, str]:
+    """Return the text of an HTML page that a browser shows, one line for each block element."""
+    try:
+        from bs4 import BeautifulSoup
+        from bs4.dammit import EncodingDetector
+    except ImportError:
+        raise DataError(f"reading {path} needs beautifulsoup4: pip install 'normxlogit[documents]'") from None
+    declared = EncodingDetector.find_declared_encoding(content, is_html=True)
+    try:
+        page = BeautifulSoup(content.decode(declared or encoding_of(content)).lstrip("\ufeff"), "html.parser")
+    except (LookupError, UnicodeError):
+        raise DataError(f"{path} is not text in the encoding that it names, or UTF-8") from None
+    for element in [*page(HIDDEN), *page(hidden=True)]:
+        element.extract()
+    for element in page(lambda tag: tag.name not in INLINE):
+        element.insert_before("\0")
+        element.insert_after("\0")
+    lines = (" ".join(line.split()) for line in page.get_text().split("\0"))
+    return {"": "\n".join(line for line in lines if line)}
+
+
+def _read_pdf(content: bytes, path: str) -> dict[str, str]:
+    """Return the text of each page of a PDF file."""
+    try:
+        from pypdf import PdfReader
+        from pypdf.errors import PyPdfError
+    except ImportError:
+        raise DataError(f"reading {path} needs pypdf: pip install 'normxlogit[documents]'") from None
+    try:
+        pages = PdfReader(BytesIO(content)).pages
+        texts = {f", page {number}": page.extract_text() for number, page in enumerate(pages, start=1)}
+    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise DataError(f"cannot read {path}: {error or type(error).__name__}") from None  # a damaged or locked file
+    if not any(text.strip() for text in texts.values()):
+        raise DataError(f"{path} has no text: its pages may be pictures, which need text recognition first")
+    return texts
+
+
+READERS: dict[str, Callable[[bytes, str], dict[str, str]]] = {
+    **dict.fromkeys((".txt", ".md", ".markdown"), _read_text),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), _read_html),
+    ".pdf": _read_pdf,
+}
+"""Readers of files by suffix; add one for another kind of file.
+
+A reader takes the content of a file and its path, for errors, and returns its text by the part of its name that tells
+several texts of it apart, {"": text} of a single one.
+"""

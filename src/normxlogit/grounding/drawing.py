@@ -1,0 +1,73 @@
+"""The blocks of an answer with citations: its text or conversation, the verdicts and the sources."""
+
+from ..render.blocks import Block, Column, Fold, Header, Paragraph, Piece, Table, cell
+from ..render.builders.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
+from ..render.charts import Legend
+from ..render.layout import answer_pieces
+from .chat_drawing import chat_of
+from .result import Citations
+
+
+def citation_blocks(cited: Citations) -> list[Block]:
+    """Return the blocks of an answer with citations: the text or conversation, verdicts and sources."""
+    s, name, evidence, support = cited.attribution, cited.origin, cited.evidence, cited.support
+    answer = _marked_answer(cited)
+    marked = any(piece.kind == "unsupported" for piece in answer)
+    of_sentence = [[word for word in cited.words if word.sentence == k and word.unsaid] for k in range(len(support))]
+    verdicts = [
+        [cell(sentence.text), cell(sentence.verdict), cell(", ".join(word.text for word in words))]
+        for sentence, words in zip(support, of_sentence, strict=True)
+    ]
+    columns = [Column("sentence"), Column("verdict"), Column("words not said there")]
+    tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
+    rows = [
+        (f"[{source.number}] {source.name}" if source.number else source.name, source.text, source.share, source.nats)
+        for source in (*cited.citations(), *tested)
+    ]
+    rendered = as_sentences([Piece(s.prompt or "")], small=True)
+    figures = Table(
+        [Column("sentence"), Column("figures")],
+        [[cell(sentence.text), cell(sentence.reason)] for sentence in support if sentence.reason],
+        stacked=True,
+    )
+    return [
+        Header("", [("question", cited.question), *facts_of(s)], s.notes),
+        chat_of(cited, answer) if cited.messages else as_sentences(answer),
+        links_of(evidence, [sentence.verdict for sentence in support]),
+        Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
+        source_table([(*row[:3], None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
+        Legend(
+            SHARE.format("a"),
+            styles=[f"underlined: a word that the {name} does not say".replace("documents does", "documents do")]
+            if marked
+            else [],
+        ),
+        *(
+            [Fold("Figures behind the verdicts", [figures, source_table(rows, "What the answer loses without each")])]
+            if rows
+            else []
+        ),
+        Fold("The prompt as the model reads it", [rendered]) if cited.messages else prompt_fold(evidence),
+    ]
+
+
+def _marked_answer(cited: Citations) -> list[Piece]:
+    """Return the answer in pieces, each sentence with the numbers of its citations, and each unsaid word by itself."""
+    answer, marks, text = [], cited.marks, cited.text
+    unsaid = [word for word in cited.words if word.unsaid]
+    position = len(text) - len(cited.answer)
+    for piece in answer_pieces(cited.attribution):
+        if (part := piece.part) is None:
+            answer.append(piece)
+            position += len(piece.text)
+            continue
+        start, end = position, position + len(piece.text)
+        for word in unsaid:
+            if word.sentence == part and start <= word.start and word.end <= end:
+                answer.append(piece._replace(text=text[start : word.start]))
+                rather = f"the sources rather say {word.rather}" if word.rather else "the sources do not say this"
+                answer.append(piece._replace(text=word.text, kind="unsupported", details=rather))
+                start = word.end
+        answer.append(piece._replace(text=text[start:end], cited=marks[part]))
+        position = end
+    return [piece for piece in answer if piece.text]

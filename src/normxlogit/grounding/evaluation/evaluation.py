@@ -1,0 +1,215 @@
+"""How well the verdicts on sentences about documents tell true sentences from false ones, by kind of falsehood."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import DataError
+from ...evaluation.report import markdown_table
+from ...evaluation.runs import OnProgress, ResultCache, with_progress
+from ...explainer import Explainer
+from ...results.storage.schema import Number
+from ...results.units.spans import answer_parts
+from ..citations.cite import ask
+from ..citations.reading import SentencesAfterPrompt, prompt_without_sources, sentences_in
+from ..verdicts import Judgement, Reading, Verdict
+from .questions import read_lines
+
+KEPT = 0.9
+"""Share of the true sentences that the threshold of the table keeps."""
+
+JUDGEMENTS: tuple[Judgement, ...] = ("rests", "cannot tell", "contradicts", "not in the sources")
+
+
+class Statement(NamedTuple):
+    """A sentence about documents.
+
+    Attributes:
+        split: "train" for the sentences that verdicts are fitted to; others are judged.
+        domain: What the documents are about.
+        origin: Where the sentence comes from: "written" by hand, or a data set.
+        kind: What is false; of a true sentence what is false in the other one of its pair.
+        true: Whether the documents say it.
+    """
+
+    split: str
+    domain: str
+    origin: str
+    question: str
+    kind: str
+    sentence: str
+    true: bool
+
+
+class Prompted(NamedTuple):
+    """Sentences about the same documents, as answers to the same question."""
+
+    question: str
+    documents: Mapping[str, str]
+    system: str | None
+    statements: tuple[Statement, ...]
+
+
+class MeasuredSentence(NamedTuple):
+    """A sentence with what the reader makes of it.
+
+    Attributes:
+        statement: The sentence.
+        features: The features of the verdict, by name.
+        verdict: What follows from them.
+        rather: What was done in the best edit, and the words that it brings; empty if there is none.
+    """
+
+    statement: Statement
+    features: Mapping[str, Number]
+    verdict: Verdict
+    rather: tuple[str, ...] = ()
+
+
+def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
+    """Read sentences about documents from JSON lines.
+
+    Args:
+        paths: Files whose lines have "documents", "question" and either "pairs" ([kind, true sentence, false sentence],
+            with another question as a fourth) or "sentences" ([kind, sentence], the kind "true" of true ones); and, if
+            known, "split", "domain", "origin" and "system".
+
+    Raises:
+        DataError: If a file cannot be read; names file and line.
+    """
+    prompted: list[Prompted] = []
+    for path in paths:
+        for rows in read_lines(path, partial(_from_line, Path(path).stem), "not sentences about documents"):
+            prompted += rows
+    if not prompted:
+        raise DataError("the files hold no sentences")
+    return prompted
+
+
+def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
+    split, domain = str(row.get("split", "test")), str(row.get("domain", name))
+    origin = str(row.get("origin", "written"))
+    by_question: dict[str, list[Statement]] = {}
+    for kind, true, false, *question in row.get("pairs", ()):
+        asked = str(question[0] if question else row["question"])
+        for sentence in (true, false):
+            statement = Statement(split, domain, origin, asked, str(kind), str(sentence), sentence is true)
+            by_question.setdefault(asked, []).append(statement)
+    for kind, sentence in row.get("sentences", ()):
+        asked = str(row["question"])
+        statement = Statement(split, domain, origin, asked, str(kind), str(sentence), kind == "true")
+        by_question.setdefault(asked, []).append(statement)
+    documents = {str(key): str(text) for key, text in row["documents"].items()}
+    return [
+        Prompted(question, documents, row.get("system"), tuple(statements))
+        for question, statements in by_question.items()
+    ]
+
+
+def measure_statements(
+    explainer: Explainer,
+    prompted: Sequence[Prompted],
+    folder: Path | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[MeasuredSentence]:
+    """Measure what the reader makes of each sentence.
+
+    Args:
+        explainer: The explainer of a causal language model.
+        prompted: The sentences.
+        folder: Keeps what was measured, so that a stopped run continues.
+        on_progress: Called with the name of the work, the finished prompts and all prompts.
+    """
+    cache = ResultCache[tuple[Reading, ...]](folder, explainer.language_model, [], tuple[Reading, ...])
+    measured: list[MeasuredSentence] = []
+    for _, prompt in with_progress("prompts", prompted, on_progress):
+        request = (prompt.question, dict(prompt.documents), prompt.system, [s.sentence for s in prompt.statements])
+        readings = cache.cached(partial(_read, explainer, prompt), "prompt", *request)
+        for statement, reading in zip(prompt.statements, readings, strict=True):
+            rather = reading.rather
+            edit = () if rather is None else (rather.kind, rather.text)
+            measured.append(MeasuredSentence(statement, reading.features, reading.verdict, edit))
+    return measured
+
+
+def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
+    """Read the sentences, each as an answer of its own; those after one prompt share its passes."""
+    model = explainer.language_model
+    answers = [
+        ask(model, prompt.question, prompt.documents, system=prompt.system, answer=statement.sentence)
+        for statement in prompt.statements
+    ]
+    sentences = [sentences_in(answer, answer_parts(answer.sequenced(), None))[0] for answer in answers]
+    first = answers[0]
+    context = first.encoding.take(range(first.prompt_tokens))
+    return SentencesAfterPrompt(model, context, prompt_without_sources(model, first), sentences).readings()
+
+
+def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
+    """Return a Markdown table of how well the judged sentences are told apart, by kind of falsehood.
+
+    The threshold of "pass" keeps nine in ten true sentences: of the training sentences, or, where there are none, of
+    those that are judged.
+
+    Args:
+        measured: The sentences; those of the split "train" are not judged.
+    """
+    judged = [m for m in measured if m.statement.split != "train"]
+    true = [m for m in judged if m.statement.true]
+    if not true or len(true) == len(judged):
+        raise DataError("needs true and false sentences that are not of the split train")
+    chosen_on = [m for m in measured if m.statement.split == "train" and m.statement.true] or true
+    threshold = float(np.quantile(_values(chosen_on), 1 - KEPT))
+    rows = [["true", *_row(true, true, threshold)]]
+    false = [m for m in judged if not m.statement.true]
+    for kind, of_kind in groupby(sorted(false, key=_kind), key=_kind):
+        rows += [[kind, *_row(list(of_kind), true, threshold)]]
+    rows.append(["all that are false", *_row(false, true, threshold)])
+    columns = ["sentences", "n", "AUROC against the true ones ↑", f"pass where {KEPT:.0%} of true ones are kept"]
+    return markdown_table([*columns, *JUDGEMENTS], rows)
+
+
+def _kind(measured: MeasuredSentence) -> str:
+    return measured.statement.kind
+
+
+def _row(of_kind: Sequence[MeasuredSentence], true: Sequence[MeasuredSentence], threshold: float) -> Iterator[str]:
+    """Yield the cells of a kind: count, AUROC, what passes the threshold, and the share of each verdict."""
+    yield str(len(of_kind))
+    yield "" if of_kind is true else f"{auroc(_values(true), _values(of_kind)):.2f}"
+    yield f"{(_values(of_kind) >= threshold).mean():.2f}"
+    for judgement in JUDGEMENTS:
+        yield f"{np.mean([m.verdict.judgement == judgement for m in of_kind]):.2f}"
+
+
+def _values(measured: Sequence[MeasuredSentence]) -> npt.NDArray[np.float64]:
+    """Return the logarithm of the probability that each sentence is covered and agreed."""
+    return np.array([math.log(max(m.verdict.covered * m.verdict.agreed, 1e-300)) for m in measured])
+
+
+def auroc(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) -> float:
+    """Return the probability that a positive value is higher than a negative one, counting ties half."""
+    difference = positive[:, None] - negative
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)
+
+
+def listed(measured: Sequence[MeasuredSentence]) -> str:
+    """Return the judged sentences with their verdicts, wrong ones too, as a Markdown table."""
+    rows = [
+        [
+            statement.sentence,
+            "true" if statement.true else statement.kind,
+            verdict.judgement,
+            f"{verdict.covered:.2f}",
+            f"{verdict.agreed:.2f}",
+        ]
+        for statement, _, verdict, _ in measured
+        if statement.split != "train"
+    ]
+    return markdown_table(["sentence", "kind", "verdict", "in the documents", "nothing else said"], rows)

@@ -1,0 +1,13 @@
+"""What the documents of an answer add."""
+
+from ..extending import Extension
+
+EXTENSION = Extension(
+    commands={
+        "cite": "normxlogit.grounding.command:cite",
+        "evaluate grounding": "normxlogit.grounding.evaluation.command:grounding",
+    },
+    results={
+        "citations": "normxlogit.grounding.result:Citations",
+    },
+)

@@ -1,0 +1,589 @@
+"""`Citations`: an answer with the sentences of documents, or of a conversation, that it rests on."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..results.attribution import Attribution
+from ..results.base import Record, require
+from ..results.storage.schema import FloatArray, plain
+from ..results.units.characters import markdown_escaped, one_line
+from ..results.units.spans import MessageSpan
+from ..results.units.units import APART
+from ..results.verification import LEAST_LOSS, Verification
+from .columns import DERIVED, STORED, citation_row, citation_state
+from .verdicts import Judgement, Reading, WordEdit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..render.blocks import Block
+
+LEAST = 0.2
+"""A further source is cited from this part of the strongest one's share or loss on."""
+
+MOST = 3
+"""Most sources that a sentence cites."""
+
+LEAST_QUOTED = 3
+"""Words of the shortest quotation."""
+
+Origin = Literal["documents", "conversation"]
+"""Where the sources of an answer come from."""
+
+
+class Source(NamedTuple):
+    """A source of an answer.
+
+    Attributes:
+        number: Its number in the answer, counted from 1; None if the answer does not cite it.
+        source: Its place among the sources.
+        document: The name of the document or message that it is of.
+        name: What it is called: its document and which sentence of it.
+        text: Its text.
+        share: Its share of all that the sources have in favour of the whole answer, or of the sentence asked for.
+        nats: The drop of the answer's log-probability without it; None if not measured.
+    """
+
+    number: int | None
+    source: int
+    document: str
+    name: str
+    text: str
+    share: float
+    nats: float | None
+
+
+class AnswerWord(NamedTuple):
+    """A word of an answer, and what its sources say of it.
+
+    Attributes:
+        sentence: The index of its sentence.
+        text: The word.
+        start: Its first character in the text of prompt and answer.
+        end: One past its last.
+        gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
+        rather: What the sources rather say there; empty if no edit of the word is clearly likelier.
+        rather_gain: What the sentence gains from that edit, in nats; 0 without one.
+        unsaid: Whether it is marked: the sources do not say it, and the sentence does not rest on them.
+    """
+
+    sentence: int
+    text: str
+    start: int
+    end: int
+    gain: float
+    rather: str
+    rather_gain: float
+    unsaid: bool
+
+
+class Support(NamedTuple):
+    """The support of a sentence of the answer.
+
+    The sum documents + prompt + answer + sink + bias is the explained quantity; all are 0 where scores do not add up.
+
+    It says what this model used, not what is true: a sentence can rest on a document that is wrong. Of a conversation
+    the documents are what was said before the answer, without the question.
+
+    Attributes:
+        text: The sentence.
+        judgement: The verdict as one word.
+        documents: Contribution of the documents.
+        prompt: Contribution of the rest of the prompt: question and template, and instructions where they are no
+            message of a conversation.
+        answer: Contribution of the answer's own earlier tokens.
+        sink: Contribution of attention sinks.
+        bias: Contribution of no token.
+        share: documents / (|documents| + |prompt| + |answer|).
+        citations: Numbers of the cited sources; none if the sentence is not in the sources.
+        loss: The drop of its log-probability without all documents, in nats; None if not measured.
+        covered: The probability that the sources say it, rather than that it is an invention; None if not measured.
+        agreed: The probability that they do not rather say something else; None if not measured.
+        rather: What the sources rather say, such as '"twelve" than "ten"'; empty if no edit of it is likelier.
+        quoted: Whether it stands in a source word for word.
+        messages: The messages that its citations are of, one for each; empty if they are of documents.
+        origin: "documents" or "conversation", for the verdict.
+        sources: The places of the cited sources among all.
+    """
+
+    text: str
+    judgement: Judgement
+    documents: float
+    prompt: float
+    answer: float
+    sink: float
+    bias: float
+    share: float
+    citations: tuple[int, ...]
+    loss: float | None = None
+    covered: float | None = None
+    agreed: float | None = None
+    rather: str = ""
+    quoted: bool = False
+    messages: tuple[str, ...] = ()
+    origin: Origin = "documents"
+    sources: tuple[int, ...] = ()
+
+    @property
+    def rests(self) -> bool:
+        """Whether the sentence rests on its sources."""
+        return self.judgement == "rests"
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a text."""
+        numbers_by_message: dict[str, str] = {}  # "user": "[1][3]"
+        for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
+            numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
+        cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
+        if self.judgement == "rests":
+            return f"rests on {cited or f'the {self.origin}'}" + (", word for word" if self.quoted else "")
+        if self.judgement == "contradicts":
+            says = "documents rather say" if self.origin == "documents" else "conversation rather says"
+            said = f": the {says} {self.rather}" if self.rather else ""
+            return f"contradicts {cited or f'the {self.origin}'}{said}"
+        if self.judgement == "not in the sources":
+            return f"not in the {self.origin}"
+        return self.judgement + (f"; compare {cited}" if cited else "")
+
+    @property
+    def reason(self) -> str:
+        """The figures behind the verdict, as a text."""
+        total = abs(self.documents) + abs(self.prompt) + abs(self.answer)
+        figures = []
+        if self.covered is not None and self.agreed is not None:
+            figures.append(f"in the {self.origin} {self.covered:.0%}, nothing else said {self.agreed:.0%}")
+        if total:
+            sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
+            figures.append(
+                f"shares: {self.origin} {sources:.0%}, question and template {prompt:.0%}, earlier words {answer:.0%}"
+            )
+        if self.loss is not None:
+            figures.append(f"{-self.loss:+.1f} nats without the {self.origin}")
+        return "; ".join(figures)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Citations(Record):
+    """An answer to a question with the sentences of the documents, or of the conversation, that it rests on.
+
+    Attributes:
+        question: The question.
+        attribution: What each sentence of the answer rests on: its units are the documents' sentences, the rest of the
+            prompt and the answer's earlier words, its targets the answer's sentences.
+        messages: The messages of the conversation before the answer, in its order; empty if the sources are of
+            documents.
+        weighted_scores: float32, (K, S): what each source contributes to the tokens of each sentence, each weighted by
+            what its log-probability gains from all sources. None if the method has no such scores.
+        readings: What the reader makes of each sentence; empty if that was not measured.
+    """
+
+    kind: ClassVar = "citations"
+    described: ClassVar = "an answer with citations"
+    stored: ClassVar = STORED
+    derived: ClassVar = DERIVED
+
+    question: str
+    attribution: Attribution
+    messages: tuple[MessageSpan, ...] = ()
+    weighted_scores: FloatArray | None = None
+    readings: tuple[Reading, ...] = ()
+
+    @property
+    def scored(self) -> Attribution:
+        """The attribution of the answer."""
+        return self.attribution
+
+    @property
+    def origin(self) -> Origin:
+        """Where the sources come from: "documents" or "conversation"."""
+        return "conversation" if self.messages else "documents"
+
+    @property
+    def text(self) -> str:
+        """The prompt with the answer."""
+        return self.attribution.text or ""
+
+    @property
+    def answer(self) -> str:
+        """The answer as it was generated."""
+        return self.attribution.completion or ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the result, such as a prompt that was cut."""
+        return self.attribution.notes
+
+    @property
+    def verified(self) -> Verification | None:
+        """The losses without each source and without all, and with other values; None if not measured."""
+        return self.attribution.verified
+
+    @property
+    def sources(self) -> list[int]:
+        """The indices of the attribution's units that are sources."""
+        return self.attribution.units.sources
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sources."""
+        names = self.attribution.units.name
+        return tuple(names[i] for i in self.sources)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The character spans of the sources in `text`."""
+        spans = self.attribution.units.spans or ()
+        return tuple(spans[i] for i in self.sources)
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The name of each source's document or message."""
+        if not self.messages:
+            kinds = [self.attribution.units.kind[i] for i in self.sources]
+            pairs = zip(self.names, kinds, strict=True)
+            return tuple(name if kind == "medium" else name.rpartition(":")[0] or name for name, kind in pairs)
+        return tuple(self.messages[i].name for i in self.message_indices)
+
+    @property
+    def message_indices(self) -> list[int]:
+        """The index of each source's message in the conversation."""
+        starts = [message.start for message in self.messages]
+        media = {m.name: i for i, m in enumerate(self.messages) if m.role in ("picture", "sound")}
+        pairs = zip(self.names, self.spans, strict=True)
+        return [media.get(name, bisect_right(starts, start) - 1) for name, (start, _) in pairs]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences of the answer."""
+        return tuple(target.name for target in self.attribution.targets)
+
+    @property
+    def evidence(self) -> Attribution:
+        """The scores that rank the sources: of a sentence's tokens by weight, if they were, else of its tokens alike.
+
+        A sentence none of whose tokens gains from the sources keeps its scores in `attribution`.
+        """
+        if self.weighted_scores is None:
+            return self.attribution
+        scores = self.attribution.scores.copy()  # (K, U)
+        for row, weighted in zip(scores, self.weighted_scores, strict=True):
+            if weighted.any():
+                row[self.sources] = weighted
+        return replace(self.attribution, scores=scores, bias=None, sink=None)
+
+    @property
+    def quotations(self) -> dict[int, int]:
+        """The sentences that stand in the sources word for word: the source of each."""
+        texts = {_quotable(self.text[start:end]): i for i, (start, end) in reversed(list(enumerate(self.spans)))}
+        texts.pop("", None)
+        quoted = {k: texts.get(_quotable(sentence)) for k, sentence in enumerate(self.sentences)}
+        return {k: source for k, source in quoted.items() if source is not None}
+
+    @property
+    def words(self) -> list[AnswerWord]:
+        """The words of the answer with what the sources say of each, a table of columns; empty if not measured."""
+        words, quoted = [], self.quotations
+        for k, reading in enumerate(self.readings):
+            for word in reading.words:
+                edit, text = reading.edit_of(word), self.text[word.start : word.end]
+                words.append(
+                    AnswerWord(
+                        k,
+                        text,
+                        word.start,
+                        word.end,
+                        word.nats - word.nats_without,
+                        "" if edit is None else self._after(edit),
+                        0.0 if edit is None else edit.gain,
+                        k not in quoted and any(map(str.isalnum, text)) and reading.unsaid(word),
+                    )
+                )
+        return words
+
+    def _after(self, edit: WordEdit) -> str:
+        """Return what the sources rather say, as a text."""
+        before, after = self.text[edit.start : edit.end].strip(), edit.text.strip()
+        if edit.kind == "left out":
+            return f'nothing in place of "{before}"'
+        if edit.kind == "inserted":
+            following = self.text[edit.end :].split(maxsplit=1)
+            return f'"{after} {following[0]}" than "{following[0]}"' if following else f'"{after}"'
+        return f'"{after}" than "{before}"'
+
+    @property
+    def shares(self) -> FloatArray:
+        """Each source's share of the `evidence` in favour of the whole answer, (S,)."""
+        return self.evidence.whole().shares[self.sources]
+
+    @property
+    def sentence_shares(self) -> FloatArray:
+        """The same for each sentence of the answer, (K, S)."""
+        return self.evidence.shares[:, self.sources]
+
+    @property
+    def losses(self) -> Mapping[str, float]:
+        """The drop of the answer's log-probability without each removed source, in nats, by the source's name."""
+        if self.verified is None:
+            return {}
+        whole = self.verified.original.value
+        return {removal.units[0]: whole - removal.value for removal in self.verified.single}
+
+    @property
+    def source_losses(self) -> FloatArray:
+        """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
+        losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
+        if self.verified is not None:
+            source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
+            nats_with_all = np.array(self.verified.original.values)  # (K,)
+            for removal in self.verified.single:
+                losses[:, source_of_unit[removal.tokens[0]]] = nats_with_all - removal.values
+        return losses
+
+    @property
+    def sentence_losses(self) -> FloatArray:
+        """The drop of each sentence's log-probability without any source, in nats, (K,); NaN if not measured."""
+        if self.verified is None:
+            return np.full(len(self.sentences), np.nan, np.float32)
+        return np.subtract(self.verified.original.values, self.verified.together.values).astype(np.float32)
+
+    def top(self, k: int = 5, *, sentence: int | None = None) -> list[Source]:
+        """Return the first `k` sources: removed ones by the answer's loss without them, then the others by score.
+
+        Args:
+            k: How many.
+            sentence: Index of a sentence of the answer, negative from the end; None for the whole answer.
+
+        Raises:
+            TargetError: If the answer has no such sentence.
+        """
+        scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
+        sources = self._sources(scores.shares[self.sources])
+        source_of_unit = dict(zip(self.sources, sources, strict=True))
+        ranked = [source_of_unit[unit.position] for unit in scores.top(len(sources))]
+        if sentence is None:  # stable: sources that were not removed follow by score
+            ranked.sort(key=lambda source: -math.inf if source.nats is None else source.nats, reverse=True)
+        return ranked[:k]
+
+    def citations(self) -> list[Source]:
+        """Return the cited sources, in the order of their numbers in the answer."""
+        numbered = {source.number: source for source in self._sources(self.shares) if source.number is not None}
+        return [numbered[number] for number in sorted(numbered)]
+
+    def _sources(self, shares: FloatArray) -> list[Source]:
+        """Return all sources in the order of the prompt, with shares, (S,)."""
+        support = self.support
+        numbers = {  # of the citations, by source
+            source: number
+            for sentence in support
+            for source, number in zip(sentence.sources, sentence.citations, strict=True)
+        }
+        texts = [self.attribution.units.text[unit] for unit in self.sources]  # pictures have none
+        described = zip(self.documents, self.names, texts, shares.tolist(), strict=True)
+        losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
+        return [
+            Source(numbers.get(i), i, document, name, text, share, losses[i])
+            for i, (document, name, text, share) in enumerate(described)
+        ]
+
+    @property
+    def cited(self) -> tuple[tuple[int, ...], ...]:
+        """The sources of each sentence: the strongest, and others with at min_loss a fifth of its loss or share.
+
+        Sources that were left out come first, by what the sentence loses without them; those without which it loses
+        nothing are not cited. A sentence that is not in the documents cites none.
+        """
+        return tuple(sentence.sources for sentence in self.support)
+
+    @property
+    def support(self) -> tuple[Support, ...]:
+        """The support of each sentence of the answer; see docs/grounding.md for the verdicts."""
+        a, documents_of, quotations = self.attribution, self.documents, self.quotations
+        bias, sink = (np.zeros(len(a.targets)) if values is None else values for values in (a.bias, a.sink))
+        kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
+        without_all, support = self.sentence_losses.tolist(), []
+        numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
+        for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
+            scores = a.scores[k].astype(np.float64) * (a.bias is not None)  # (U,)
+            documents, prompt, answer = (float(scores[kinds == kind].sum()) for kind in ("source", *APART))
+            loss = None if math.isnan(without_all[k]) else without_all[k]
+            reading = self.readings[k] if self.readings and k not in quotations else None
+            judgement = self._judgement(reading, loss, quoted=k in quotations)
+            cited = () if judgement == "not in the sources" else _cited_sources(shares, losses)
+            if k in quotations:
+                cited = (quotations[k],)
+            rather = None if reading is None else reading.rather
+            support.append(
+                Support(
+                    text=self.sentences[k],
+                    judgement=judgement,
+                    documents=documents,
+                    prompt=prompt,
+                    answer=answer,
+                    sink=float(sink[k]),
+                    bias=float(bias[k]),
+                    share=documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0),
+                    citations=tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited),
+                    loss=loss,
+                    covered=None if reading is None else reading.verdict.covered,
+                    agreed=None if reading is None else reading.verdict.agreed,
+                    rather="" if rather is None or rather.due_to_sources <= 0 else self._after(rather),
+                    quoted=k in quotations,
+                    messages=tuple(documents_of[i] for i in cited) if self.messages else (),
+                    origin=self.origin,
+                    sources=cited,
+                )
+            )
+        return tuple(support)
+
+    def _judgement(self, reading: Reading | None, loss: float | None, *, quoted: bool) -> Judgement:
+        """Return the verdict on a sentence: of pictures and sounds, which have no reading, by its loss without them."""
+        if quoted:
+            return "rests"
+        if reading is not None:
+            return reading.judgement
+        if loss is None:
+            return "not tested"
+        return "rests" if loss > LEAST_LOSS else "not in the sources"
+
+    def marked(self) -> str:
+        """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
+        return self._with_marks("[{}]")
+
+    def to_markdown(self) -> str:
+        """Return the answer in Markdown, with the cited sources as footnotes."""
+        notes = [f"[^{c.number}]: {markdown_escaped(one_line(f'{c.name}: {c.text}'))}" for c in self.citations()]
+        return "\n\n".join([self._with_marks("[^{}]", markdown_escaped).strip(), "\n".join(notes)]).strip() + "\n"
+
+    @property
+    def marks(self) -> list[tuple[int, ...]]:
+        """The numbers behind each sentence: of its citations if it rests on the documents, or was not tested."""
+        marked = ("rests", "not tested")
+        return [sentence.citations if sentence.judgement in marked else () for sentence in self.support]
+
+    def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
+        """Return the answer with marks after each sentence; `format_text` formats each piece of text."""
+        text, position = "", len(self.text) - len(self.answer)
+        for target, numbers in zip(self.attribution.targets, self.marks, strict=True):
+            start, end = target.span or (position, position)
+            end = start + len(self.text[start:end].rstrip())
+            text += format_text(self.text[position:end]) + "".join(map(mark.format, numbers))
+            position = end
+        return text + format_text(self.text[position:])
+
+    def _validate(self) -> None:
+        """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
+        a, tested, sources = self.attribution, self.verified, self.sources
+        a._validate()  # noqa: SLF001  # a result that holds another
+        require(a.completion is not None and a.text is not None, "attribution: not of an answer")
+        require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
+        require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
+        require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
+        fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(sources))
+        require(fits, "weighted_scores: not one for each sentence and source")
+        require(len(self.readings) in (0, len(a.targets)), "readings: not one for each sentence")
+        for reading in self.readings:
+            spans = [(word.start, word.end) for word in reading.words] + [(e.start, e.end) for e in reading.edits]
+            inside = all(start <= end <= len(self.text) for start, end in spans)
+            require(inside, "readings: a word outside the text")
+            require(bool(reading.words), "readings: a sentence without words")
+        if tested is not None:
+            for removal in (tested.original, *tested.single, tested.together):
+                require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
+            for removal in tested.single:
+                fits = len(removal.tokens) == 1 and removal.tokens[0] in sources
+                require(fits, "verified: a removal of no source")
+        place, limit = 0, len(self.text) - len(self.answer)
+        for message in self.messages:
+            is_shown = message.role in ("picture", "sound")  # its placeholder may have no characters that are known
+            in_order = place <= message.start < message.end + is_shown <= limit + is_shown
+            require(in_order, "messages: not one after the other in the prompt")
+            place = message.end
+        for index, (start, end) in zip(self.message_indices, self.spans, strict=True) if self.messages else ():
+            inside = index >= 0 and start <= end <= self.messages[index].end
+            require(inside, "messages: a source that is not in one of them")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python values, with derived values such as the verdicts first.
+
+        Before the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
+        citations and its "support" (verdict, probabilities, shares, what it loses without the documents); and
+        "citations", each with its number, document, span of characters
+        in "text", share and nats.
+        """
+        support = [_support_state(sentence) for sentence in self.support]
+        fields = super().to_dict()
+        read_first = {
+            "kind": fields["kind"],
+            "format_version": fields["format_version"],
+            "question": fields["question"],
+            "answer": self.answer.strip(),
+            "sentences": [
+                {"text": target.name, "span": list(target.span or ()), "citations": list(numbers), "support": state}
+                for target, numbers, state in zip(self.attribution.targets, self.marks, support, strict=True)
+            ],
+            "citations": [{**c._asdict(), "span": list(self.spans[c.source])} for c in self.citations()],
+            "text": self.text,
+        }
+        return read_first | fields
+
+    def plot(self, *, k: int | None = None) -> "Figure":
+        """Return a matplotlib heat map of the shares, a row for each source and a column for each sentence.
+
+        Args:
+            k: How many sources: the strongest for any sentence, in the order of the prompt, by default 12.
+
+        Raises:
+            DataError: If matplotlib is missing.
+        """
+        return self.evidence.plot(k=k)
+
+    def _row(self) -> dict[str, Any]:
+        return citation_row(self)
+
+    @classmethod
+    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
+        return citation_state(row, attribution)
+
+    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+        from .drawing import citation_blocks
+
+        return citation_blocks(self)
+
+    def _heading(self) -> str:
+        return self.question
+
+    def _shown(self) -> str:
+        return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
+
+
+def _cited_sources(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
+    """Return the sources that a sentence cites: removed ones by the sentence's loss, the others by their shares.
+
+    Args:
+        shares: The share of each source, (S,).
+        losses: The drop of the sentence's log-probability without each source, in nats, (S,); NaN if not removed.
+    """
+    measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
+    min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
+    cited = [i for i in measured if losses[i] > min_loss]
+    unmeasured = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(losses[i]) and shares[i] > 0]
+    cited += [i for rank, i in enumerate(unmeasured) if shares[i] >= LEAST or (not rank and not measured)]
+    return tuple(cited[:MOST])
+
+
+def _support_state(support: Support) -> dict[str, Any]:
+    apart = ("text", "citations", "sources", "origin")
+    state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
+    return {**state, "rests": support.rests, "verdict": support.verdict}
+
+
+def _quotable(text: str) -> str:
+    """Return a sentence without its case, its white space and the mark that ends it; empty if it is too short."""
+    words = text.casefold().split()
+    return " ".join(words).rstrip(".!?") if len(words) >= LEAST_QUOTED else ""

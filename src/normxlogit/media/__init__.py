@@ -1,0 +1,1 @@
+"""Wing: pictures, sounds and speech."""

@@ -1,0 +1,116 @@
+"""Pictures and sounds with their scores as matplotlib figures."""
+
+import base64
+import io
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...render.charts import Grid, number
+from ...render.describe import shortened
+from ...render.figures.figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from ...results.attribution import Attribution
+from ...results.storage.schema import FloatArray
+from ...results.units.characters import one_line
+from ..units import Medium
+from .blocks import MOST_PATCHES
+from .drawing import course_of, merge_neighbours
+
+ACROSS = 4
+"""Pictures in a row."""
+
+PICTURES, ROWS, MOMENTS = 11, 40, 240
+"""Most parts with a picture of their own, most rows below a sound, and most moments of a row."""
+
+DENSEST, GREY = 0.6, 0.85
+"""Opacity of the strongest patch, and how far a picture is desaturated, so that its own colours are not scores."""
+
+LABEL = 24
+"""Most characters of a part's name."""
+
+
+def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
+    """Draw pictures and sounds with the scores for an answer or each part of it, each on its own scale.
+
+    A picture is drawn for each part, and first for the whole answer if there are several, with the sum of its patches.
+    A sound is drawn once, above a row of its moments for each part.
+
+    Args:
+        g: The result, of one layer; its targets are the parts of the answer.
+        k: How many parts: those with the largest sums, in their order.
+    """
+    panels = []
+    parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
+    for medium in (*g.images, *g.audio):
+        picture = medium.kind == "picture"
+        rows = np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *medium.shape)
+        sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
+        largest = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
+        names, scores = [shortened(parts[i], LABEL) for i in largest], rows[largest]
+        if picture and len(parts) > 1:
+            names, scores = ["the whole answer", *names], np.concatenate([rows.sum(0)[None], scores])
+        height = 1.4 + ROW * len(names)
+        if picture:
+            height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
+        panels.append((replace(medium, scores=scores), names, height))
+    with plot_style():
+        figure = PlotFigure(PAGE, sum(height for *_, height in panels))
+        areas = figure.subfigures(len(panels), 1, height_ratios=[height for *_, height in panels], squeeze=False)[:, 0]
+        for area, (medium, names, _) in zip(areas, panels, strict=True):
+            if medium.kind == "picture":
+                _pictures(area, merge_neighbours(medium, MOST_PATCHES), names, len(parts), signed=g.signed)
+            else:
+                _sound(area, merge_neighbours(medium, MOMENTS), names, len(parts))
+        return plain_text(figure)
+
+
+def _pictures(area: Any, image: Medium, names: list[str], parts: int, *, signed: bool) -> None:
+    """Draw a picture once for each row of scores; with several parts, the first row is for the whole answer."""
+    all_axes = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
+    sums = image.total  # (rows,)
+    for axes, name, scores, total in zip(all_axes, names, image.scores, sums.tolist(), strict=False):
+        draw_picture(axes, image, scores)
+        axes.set_title(f"{name}  {number(total, float(np.abs(sums).max()), signed=signed)}", size=8)
+    for axes in all_axes[len(names) :]:
+        axes.remove()
+    listed = len(names) - (parts > 1)
+    say_more(all_axes[min(len(names), ACROSS) - 1], listed, parts - listed)
+    area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
+
+
+def draw_picture(axes: Any, image: Medium, scores: FloatArray) -> None:
+    """Draw a picture with its patches in the colours of some scores, (h, w)."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_rgba
+
+    if image.preview:
+        from PIL import Image
+
+        data = base64.b64decode(image.preview.split(",", 1)[1])
+        picture = Image.open(io.BytesIO(data)).convert("RGB")
+        grey = Image.blend(picture, picture.convert("L").convert("RGB"), GREY)
+        axes.imshow(grey, extent=(0, image.width, image.height, 0))
+    left, top, right, bottom = image.boxes.reshape(-1, 4).T  # (patches,) each
+    corners: Any = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]]).transpose(2, 0, 1)
+    strengths = (scores / (np.abs(scores).max() or 1.0)).ravel().tolist()
+    colors = [to_rgba(SIGNS[strength >= 0], DENSEST * abs(strength)) for strength in strengths]
+    axes.add_collection(PolyCollection(corners, facecolors=colors, linewidths=0))
+    axes.set(xlim=(0, image.width), ylim=(image.height, 0), aspect="equal", xticks=[], yticks=[])
+    axes.spines[["left", "bottom"]].set_visible(False)
+
+
+def _sound(area: Any, audio: Medium, names: list[str], parts: int) -> None:
+    """Draw the loudness of a sound above a heat map of parts and moments."""
+    above, below = area.subplots(2, 1, sharex=True, height_ratios=[1, 0.3 * len(names)])
+    course = course_of(audio)
+    above.fill_between(np.linspace(0, audio.seconds, len(course)), -course, course, color="0.5", linewidth=0)
+    above.set(yticks=[], title=one_line(audio.name))
+    above.spines["left"].set_visible(False)
+    table = Grid(names, [""] * audio.scores.shape[1], audio.scores, relative=True).strengths
+    edges = np.append(audio.times[:, 0], audio.times[-1, 1])  # (n + 1,)
+    colors = below.pcolormesh(edges, np.arange(len(names) + 1), table, cmap="RdBu_r", vmin=-1, vmax=1)
+    below.set_yticks(np.arange(len(names)) + 0.5, names)
+    below.set(xlabel="seconds", ylim=(len(names), 0), xlim=(0, audio.seconds))
+    area.colorbar(colors, ax=[above, below], aspect=30, label="of its own largest")
+    say_more(above, len(names), parts - len(names))

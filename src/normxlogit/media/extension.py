@@ -1,0 +1,18 @@
+"""What pictures, sounds and speech add."""
+
+from ..extending import Extension
+
+EXTENSION = Extension(
+    tasks=(
+        "normxlogit.media.tasks.multimodal:ImageText",
+        "normxlogit.media.tasks.two_towers:TwoTowers",
+        "normxlogit.media.tasks.image:ImageClassification",
+        "normxlogit.media.tasks.audio:AudioClassification",
+        "normxlogit.media.tasks.speech:SpeechSeq2Seq",
+        "normxlogit.media.tasks.speech:CTC",
+        "normxlogit.media.tasks.multimodal:AudioText",
+    ),
+    commands={
+        "transcribe": "normxlogit.media.command:transcribe",
+    },
+)

@@ -1,0 +1,204 @@
+"""Containers of pictures and sounds: one, or several in any container."""
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from numbers import Number
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal
+
+import numpy as np
+
+from ...errors import InputError
+from ...inputs.texts import arrow_value, collected, named_columns
+
+PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+"""Suffixes of files of pictures."""
+
+SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"}
+"""Suffixes of files of pictures and sounds."""
+
+PICTURE_TYPES = ("image", "image_url", "input_image", "computer_screenshot")
+"""Types of parts of messages that are pictures."""
+
+SOUND_TYPES = ("audio", "input_audio", "audio_url")
+"""Types of parts of messages that are sounds, which are also the keys of the sound in such a part."""
+
+MEDIA_TYPES = (*PICTURE_TYPES, *SOUND_TYPES)
+"""Types of parts of messages that are pictures or sounds."""
+
+INLINE_KEYS = ("inlineData", "inline_data")
+"""Keys of a picture or a sound with its type of file in Gemini's messages."""
+
+EXPECTED = {
+    "picture": "a path, a Pillow picture or an array of (height, width, 3)",
+    "sound": "a path or one channel of samples",
+}
+"""Descriptions of a picture and a sound, for errors."""
+
+RATE_KEYS = ("sampling_rate", "sample_rate")
+"""Keys of the sampling rate in a row, or in a mapping with samples."""
+
+
+def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple[list[Any], bool]:
+    """Return one or several pictures or sounds as a list, and whether it was a single one.
+
+    Args:
+        inputs: One of them; a list, generator, array, tensor, column, or Arrow array of them; or a frame, a table, a
+            data set or a mapping with one column of them.
+        is_item: Whether something is one of them.
+        kind: "picture" or "sound", for errors.
+
+    Raises:
+        InputError: If it is something else.
+    """
+    inputs = as_array(_column(inputs, is_item, kind))
+    if is_item(inputs):
+        return [inputs], True
+    if isinstance(inputs, Set | Mapping) or not isinstance(inputs, Iterable):
+        raise InputError(f"a {kind} or a list of them is expected, not {type(inputs).__name__}")
+    items = list(map(arrow_value, inputs))
+    for place, item in enumerate(items):
+        if not is_item(as_array(item)):
+            shape = f" of shape {tuple(item.shape)}" if hasattr(item, "shape") else ""
+            raise InputError(
+                f"input {place} is a {type(item).__name__}{shape}; expected one list of {kind}s, each {EXPECTED[kind]}"
+            )
+    return items, False
+
+
+def medium_type(part: Any) -> Literal["image", "audio"] | None:
+    """Return which type of medium a part of a message is, by its type, its type of file or its key; None for others."""
+    if not isinstance(part, Mapping):
+        return "image" if is_opened_picture(part) else None
+    inline = next((part[key] for key in INLINE_KEYS if isinstance(part.get(key), Mapping)), part)
+    file_type = str(inline.get("mimeType") or inline.get("mime_type")).partition("/")[0]
+    type_ = part.get("type") or part.get("block_type")
+    if type_ is None and inline is part:
+        type_ = next((key for key in MEDIA_TYPES if part.get(key) is not None), None)
+    elif type_ in (None, "media"):
+        type_ = file_type
+    return "image" if type_ in PICTURE_TYPES else "audio" if type_ in SOUND_TYPES else None
+
+
+def is_opened_picture(item: Any) -> bool:
+    """Return whether a value is a Pillow picture, or an array of one."""
+    return hasattr(item, "getbands") or number_axes(item) in (2, 3)
+
+
+def json_value(value: Any) -> str:
+    """Return what JSON has no type for as a text: bytes of a picture or a sound as a data URI."""
+    is_bytes = isinstance(value, bytes | bytearray | memoryview)
+    return f"data:;base64,{base64.b64encode(value).decode()}" if is_bytes else str(value)
+
+
+@contextmanager
+def rewound(file: Any) -> Iterator[Any]:
+    """Restore the position of an open file after the block, so that it can be read again."""
+    place = file.tell() if hasattr(file, "seek") else None
+    try:
+        yield file
+    finally:
+        if place is not None and not getattr(file, "closed", False):
+            file.seek(place)
+
+
+def decoded_base64(text: str) -> bytes:
+    """Return the bytes of base64 or of a data URI.
+
+    Raises:
+        InputError: If it is neither.
+    """
+    try:
+        return base64.b64decode(text.rpartition(",")[2], validate=True)
+    except ValueError:
+        raise InputError(f"{text[:60]}: not base64") from None
+
+
+def number_axes(value: Any) -> int:
+    """Return how many axes an array, a tensor or a column of numbers has; 0 for anything else."""
+    dtype, shape = str(getattr(value, "dtype", "")).casefold().removeprefix("torch."), getattr(value, "shape", None)
+    is_numeric = dtype.startswith(("int", "uint", "float", "bfloat", "bool"))
+    return len(shape) if shape is not None and is_numeric else 0
+
+
+def detached(value: Any) -> Any:
+    """Return a tensor without its graph, on the host and not in half precision; anything else unchanged."""
+    if not hasattr(value, "detach"):
+        return value
+    value = value.detach().cpu()
+    return value.float() if value.is_floating_point() else value
+
+
+def as_array(value: Any) -> Any:
+    """Return lists in lists of numbers, or an Arrow array of them, as an array; anything else unchanged."""
+    if hasattr(value, "to_numpy") and str(getattr(value, "type", "")).startswith(("int", "uint", "float", "double")):
+        return value.to_numpy()
+    depth, inner = 0, value
+    while isinstance(inner, list | tuple) and inner:
+        depth, inner = depth + 1, inner[0]
+    if depth < 2 or not isinstance(inner, Number):
+        return value
+    try:
+        return np.asarray(value)
+    except ValueError:  # of several lengths: a list of sounds
+        return value
+
+
+def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
+    """Return the only column of pictures or sounds of a frame, a table or a data set; anything else unchanged."""
+    inputs = collected(inputs)
+    columns = None if isinstance(inputs, Mapping) and is_item(inputs) else named_columns(inputs)
+    if columns is None:
+        return inputs
+    names = columns_of_media(inputs, columns, is_item)
+    if len(names) != 1:
+        amount = "several columns" if names else "no column"
+        example = str((names or list(columns) or ["name"])[0])
+        raise InputError(
+            f"a {type(inputs).__name__} with {amount} of {kind}s was given "
+            f"({', '.join(map(repr, names or columns))}); pass the column: data[{example!r}]"
+        )
+    column = columns[names[0]]
+    rates = next((columns[key] for key in RATE_KEYS if key in columns), None)
+    if rates is None:
+        return column
+    if isinstance(rates, Number) and is_item(as_array(column)):
+        return _with_rate(column, rates)
+    rates = [rates] * len(column) if isinstance(rates, Number) else rates
+    return [_with_rate(item, rate) for item, rate in zip(column, rates, strict=True)]
+
+
+def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[[Any], bool]) -> list[Any]:
+    """Return the names of the columns, or of a single row's values, that hold pictures or sounds.
+
+    A text counts where it ends as the path of such a file does, and any text where nothing else could be one.
+    """
+    firsts = {name: _first(column) for name, column in columns.items()}
+    candidates = [firsts, *([columns] if isinstance(inputs, Mapping) else [])]
+    for any_text in (False, True):
+        for values in candidates:
+            names = [
+                name
+                for name, value in values.items()
+                if not isinstance(value, Number | NoneType)
+                and (any_text or not isinstance(value, str) or Path(value).suffix.casefold() in SUFFIXES)
+                and is_item(as_array(value))
+            ]
+            if names:
+                return names
+    return []
+
+
+def _first(column: Any) -> Any:
+    """Return the first value of a column; None if it is not a column."""
+    if isinstance(column, str | bytes | Mapping) or not isinstance(column, Iterable):
+        return None
+    return arrow_value(next(iter(column), None))
+
+
+def _with_rate(item: Any, rate: Any) -> Any:
+    """Return samples paired with their rate; a file, or a sound with a rate, unchanged."""
+    is_samples = number_axes(item) or (isinstance(item, list | tuple) and number_axes(np.asarray(item)))
+    return {"array": item, "sampling_rate": rate} if is_samples else item

@@ -1,0 +1,165 @@
+"""The places of a model's patches in a picture, measured with the model's own processor.
+
+A processor resizes, crops, pads and cuts a picture into tiles in its own way. What it does is measured: pictures of the
+same size that are black, white, and grey by the column or the row, tell from which pixel of the picture each number
+comes that the processor returns.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...inputs.encoding import ScoreSpread
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+Floats = npt.NDArray[np.float64]
+
+SIZE_TOLERANCE = 0.25
+"""Two patches count as of one size, or as in one row, within this share of a patch's side."""
+
+CELL_QUANTILE = 0.4
+"""Quantile of the sides of parts that a cell has: above the few that are partly padding, below those of the whole."""
+
+MIN_CONTRAST = 1e-3
+"""A value that differs less between black and white pictures comes from no pixel."""
+
+
+class Sources(NamedTuple):
+    """The pixels from which each value of a processor's output comes, in the output's shape.
+
+    Attributes:
+        x: Column of the pixel, from 0 to the width; any number for padding.
+        inside: Whether it comes from a pixel, 1 or 0.
+    """
+
+    x: Floats
+    y: Floats
+    inside: Floats
+
+
+def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> Sources:
+    """Measure with test pictures from which pixels a processor computes each value, for pictures of one size.
+
+    Args:
+        process: Returns what the processor makes of a picture.
+        size: Width and height.
+    """
+    from PIL import Image
+
+    width, height = size
+
+    def process_grey(levels: npt.ArrayLike) -> Floats:
+        values = np.broadcast_to(np.round(np.asarray(levels, np.float64)), (height, width)).astype(np.uint8)
+        return process(Image.fromarray(np.repeat(values[..., None], 3, -1)))
+
+    black, white = process_grey(0), process_grey(255)
+    inside = np.abs(white - black) > MIN_CONTRAST
+    scale = np.where(inside, white - black, 1.0)
+    columns = 255 * (np.arange(width) + 0.5) / width
+    rows = 255 * (np.arange(height)[:, None] + 0.5) / height
+    x, y = ((process_grey(levels) - black) / scale for levels in (columns, rows))
+    return Sources(x * width, y * height, inside.astype(np.float64))
+
+
+def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:
+    """Return the boxes of blocks of patches.
+
+    Args:
+        boxes: Of the patches of tiles, (tiles * h * w, 4), row by row.
+        grid: h and w.
+        side: Patches along a side of a block.
+    """
+    height, width = grid
+    blocks = boxes.reshape(-1, height // side, side, width // side, side, 4)
+    low, high = np.nanmin(blocks[..., :2], (2, 4)), np.nanmax(blocks[..., 2:], (2, 4))
+    return np.concatenate([low, high], -1).reshape(-1, 4)
+
+
+def grid_layout(boxes: Floats, size: tuple[int, int]) -> ScoreSpread | None:
+    """Return a grid of places in a picture, and how the score of each patch is spread over it.
+
+    Patches that form one grid are its places. Where a picture is read as a whole and in tiles, the smallest patches
+    are, and the score of a larger one is spread over those that it covers, by their areas. Where these form no grid,
+    as in tiles whose margins are padding, the places are a grid of cells as large as most of the smaller patches, over
+    which every score is spread by area.
+
+    Args:
+        boxes: Left, top, right and bottom of each part in pixels, (N, 4); NaN for parts of no pixel.
+        size: Width and height of the picture.
+
+    Returns:
+        None if no part is in the picture.
+    """
+    boxes = np.clip(boxes, 0, [*size, *size])
+    sides = boxes[:, 2:] - boxes[:, :2]  # (N, 2)
+    with_area = np.flatnonzero((sides > 0).all(1))
+    if not len(with_area):
+        return None
+    small = with_area[(sides[with_area] < (1 + SIZE_TOLERANCE) * sides[with_area].min(0) + SIZE_TOLERANCE).all(1)]
+    edges = [_shared_edges(boxes[small][:, [axis, axis + 2]]) for axis in (0, 1)]
+    if (len(edges[0]) - 1) * (len(edges[1]) - 1) <= len(small):
+        spread = _spread(boxes, with_area, frozenset(small.tolist()), *edges)
+        if spread is not None:
+            return spread
+    return _spread(
+        boxes, with_area, frozenset(), *(_equal_cells(boxes[with_area][:, [axis, axis + 2]]) for axis in (0, 1))
+    )
+
+
+def _spread(
+    boxes: Floats, with_area: npt.NDArray[np.intp], single_places: frozenset[int], columns: Floats, rows: Floats
+) -> ScoreSpread | None:
+    """Return how the scores of patches are spread over a grid; None if a patch lies outside it.
+
+    Args:
+        boxes: The boxes of all parts, (N, 4).
+        with_area: The parts that are spread.
+        single_places: Those that are one place of the grid each, whatever rounding makes of their edges.
+        columns: The edges of the grid's columns.
+        rows: The edges of its rows.
+    """
+    left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
+    where = np.stack(np.broadcast_arrays(left[None], top[:, None], right[None], bottom[:, None]), -1)  # (h, w, 4)
+    parts, place_lists, shares = [], [], []
+    for part in with_area:
+        x0, y0, x1, y1 = boxes[part]
+        widths = np.clip(np.minimum(right, x1) - np.maximum(left, x0), 0, None)  # (w,)
+        heights = np.clip(np.minimum(bottom, y1) - np.maximum(top, y0), 0, None)  # (h,)
+        area = heights[:, None] * widths  # (h, w)
+        if part in single_places:
+            area = area * (area == area.max())
+        places = np.flatnonzero(area)
+        if not len(places):
+            return None
+        parts.append(np.full(len(places), part))
+        place_lists.append(places)
+        shares.append(area.ravel()[places] / area.sum())
+    return ScoreSpread(
+        where.astype(np.float32), np.concatenate(parts), np.concatenate(place_lists), np.concatenate(shares)
+    )
+
+
+def _equal_cells(spans: Floats) -> Floats:
+    """Return the edges of equal cells that cover the spans of patches, (N, 2), as wide as most smaller patches."""
+    start, end = spans[:, 0].min(), spans[:, 1].max()
+    side = np.quantile(spans[:, 1] - spans[:, 0], CELL_QUANTILE)
+    return np.linspace(start, end, max(1, round((end - start) / side)) + 1)
+
+
+def _shared_edges(spans: Floats) -> Floats:
+    """Return the edges of the rows (or columns) of a grid, from the spans of its patches along one axis, (N, 2).
+
+    Spans with nearly the same middle are of one row; the edge between two rows is half way between their spans.
+    """
+    middles = spans.mean(1)
+    side = float(np.median(spans[:, 1] - spans[:, 0]))
+    order = np.argsort(middles)
+    groups = np.split(order, np.flatnonzero(np.diff(middles[order]) > SIZE_TOLERANCE * side) + 1)
+    starts, ends = (np.array([np.median(spans[group, end]) for group in groups]) for end in (0, 1))
+    between = (ends[:-1] + starts[1:]) / 2
+    return np.concatenate([starts[:1], between, ends[-1:]])

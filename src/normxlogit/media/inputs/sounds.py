@@ -1,0 +1,260 @@
+"""Sounds as samples, rows of data sets, and files."""
+
+import io
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from numbers import Integral, Number, Real
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import InputError
+from ...inputs.encoding import EncodedMedium, ScoreSpread
+from ...inputs.texts import positive_integer
+from .items import INLINE_KEYS, RATE_KEYS, SOUND_TYPES, decoded_base64, detached, number_axes, rewound
+
+LOUDNESS_POINTS = 400
+"""Points of the loudness that drawings show."""
+
+MAX_CHANNELS = 8
+"""Most channels of one sound."""
+
+FILE_TYPES = (str, Path)
+
+ARRAY_KEYS = ("raw", "array", "waveform")
+"""Keys of samples in mappings of pipelines, data sets and torchaudio."""
+
+SOUND_KEYS = (*SOUND_TYPES, *INLINE_KEYS, "bytes", "path", "url", "data", "base64")
+"""Keys of a sound in a part of a message, a row, or a file of a data set."""
+
+BASE64_KEYS = ("data", "base64")
+"""Keys of a file in base64."""
+
+
+Recording = Path | Mapping[str, Any] | npt.NDArray[Any]
+"""A sound as a caller has it: a file, a mapping with "array" and "sampling_rate", or samples."""
+
+
+@dataclass(frozen=True)
+class Sound:
+    """One channel of a sound.
+
+    Attributes:
+        samples: float32, (N,).
+        rate: Samples a second; None if neither the caller nor the model names it.
+        notes: Notes on changes, such as averaged channels.
+    """
+
+    kind: ClassVar[Literal["sound"]] = "sound"
+
+    samples: npt.NDArray[np.float32]
+    rate: int | None
+    name: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """Its duration in seconds."""
+        return None if self.rate is None else len(self.samples) / self.rate
+
+    @property
+    def loudness(self) -> npt.NDArray[np.float32]:
+        """The root mean square of its parts, from 0 to 1, for drawings."""
+        parts = np.array_split(self.samples, min(LOUDNESS_POINTS, len(self.samples)))
+        root_mean_squares = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
+        relative: npt.NDArray[np.float32] = (root_mean_squares / max(root_mean_squares.max(), 1e-12)).astype(np.float32)
+        return relative
+
+
+def feature_extractor_of(reader: Any) -> Any:
+    """Return the feature extractor of a processor, or the reader itself."""
+    return getattr(reader, "feature_extractor", getattr(reader, "audio_processor", reader))
+
+
+def sampling_rate_of(reader: Any) -> int | None:
+    """Return the samples a second that a model reads, by its processor; None if it names none, or reads no sounds."""
+    return getattr(feature_extractor_of(reader), "sampling_rate", None)
+
+
+def is_sound(item: Any) -> bool:
+    """Return whether a value is one sound."""
+    if isinstance(item, Mapping):
+        return any(item.get(key) is not None for key in ARRAY_KEYS) or any(
+            item.get(key) is not None and is_sound(item[key]) for key in SOUND_KEYS
+        )
+    if isinstance(item, str | Path | bytes | bytearray | memoryview):
+        return True
+    if hasattr(item, "read") or hasattr(item, "get_all_samples") or _with_rate(item) is not None:
+        return True
+    if isinstance(item, list | tuple):
+        return bool(item) and isinstance(item[0], Number)
+    axes = number_axes(item)
+    return axes == 1 or (axes == 2 and _has_channels(item))
+
+
+def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
+    """Return one channel of a sound, at the model's rate.
+
+    Args:
+        item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; these with their rate, as a
+            mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
+            soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
+        rate: Samples a second that the model reads; None if that is not known.
+        place: Which input it is, for its name.
+
+    Raises:
+        InputError: If it is none of these, or the file cannot be read.
+    """
+    item, name = _unpack_row(item, f"sound {place + 1}")
+    item, own_rate, notes = _samples_and_rate(item, rate)
+    samples = np.asarray(detached(item))
+    if _has_channels(samples):
+        notes = (f"the mean of {samples.shape[1]} channels is read",) if samples.shape[1] > 1 else ()
+        samples = _scaled(samples).mean(1)
+    if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
+        raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
+    if not np.isfinite(samples).all():
+        raise InputError("the sound holds samples that are NaN or infinite")
+    samples = _scaled(samples)
+    if rate is not None and own_rate is not None and own_rate != rate:
+        samples = _resampled(samples, own_rate, rate)
+        notes = (*notes, f"resampled from {own_rate} samples a second to {rate}, which the model reads")
+        own_rate = rate
+    return Sound(samples.astype(np.float32), own_rate, name, notes)
+
+
+def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
+    """Return the sound of a row, or of a file of a data set; anything else unchanged; and its name."""
+    key = None
+    while isinstance(item, Mapping):
+        name = Path(str(item.get("path") or name)).name
+        if any(item.get(key) is not None for key in ARRAY_KEYS):
+            return item, name
+        key = next((key for key in SOUND_KEYS if item.get(key) is not None), None)
+        if key is None:
+            raise InputError("a sound as a mapping has an array and a sampling_rate, or bytes or the path of a file")
+        item = item[key]
+    if isinstance(item, str) and (key in BASE64_KEYS or item.startswith("data:")):
+        return decoded_base64(item), name
+    return item, Path(item).name if isinstance(item, FILE_TYPES) else name
+
+
+def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
+    """Return samples, their rate and notes; samples without a rate have the model's, `rate`."""
+    if isinstance(item, bytes | bytearray | memoryview):
+        item = io.BytesIO(item)
+    if isinstance(item, str) and item.startswith(("http:", "https:")):
+        raise InputError("sounds are not fetched; give the path of a file, or samples")
+    if isinstance(item, FILE_TYPES) or hasattr(item, "read"):
+        with rewound(item):
+            return _from_file(item)
+    if hasattr(item, "get_all_samples"):  # of torchcodec, as data sets decode a file
+        decoded = item.get_all_samples()
+        return decoded.data.T, int(decoded.sample_rate), ()
+    if isinstance(item, Mapping):
+        own_rate = next((item[key] for key in RATE_KEYS if item.get(key) is not None), None)
+        if own_rate is None:
+            raise InputError("a sound as a mapping has an array and a sampling_rate")
+        samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
+        own_rate = int(float(own_rate)) if isinstance(own_rate, Real) and float(own_rate).is_integer() else own_rate
+        return _channels_last(np.asarray(detached(samples))), positive_integer(own_rate, "sampling_rate"), ()
+    samples, own_rate = _with_rate(item) or (item, rate)
+    return samples, own_rate, ()
+
+
+def _with_rate(item: Any) -> tuple[Any, int] | None:
+    """Return the samples and the rate of a tuple, as soundfile, scipy and torchaudio read files; None for others."""
+    if not isinstance(item, tuple) or len(item) != 2 or not any(isinstance(part, Integral) for part in item):
+        return None
+    samples, rate = item if isinstance(item[1], Integral) else item[::-1]
+    if not hasattr(samples, "ndim") or samples.ndim not in (1, 2):
+        return None
+    return _channels_last(samples), positive_integer(rate, "sampling_rate")
+
+
+def _channels_last(samples: Any) -> Any:
+    """Return samples of torchaudio's shape (C, N) as (N, C); others unchanged."""
+    channels_first = samples.ndim == 2 and samples.shape[0] <= MAX_CHANNELS < samples.shape[1]
+    return samples.T if channels_first else samples
+
+
+def _has_channels(samples: Any) -> bool:
+    """Return whether an array is one sound of several channels in soundfile's shape, (N, C)."""
+    return bool(len(samples.shape) == 2 and samples.shape[1] <= MAX_CHANNELS < samples.shape[0])
+
+
+def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return samples scaled to -1 to 1; integers of 64 bits, as of a list, are of the fewest bits that files have."""
+    if samples.dtype.kind == "f":
+        return samples
+    if samples.dtype == np.uint8:
+        return (samples.astype(np.float64) - 128) / 128
+    bits = 8 * samples.dtype.itemsize
+    if bits > 32:
+        largest = int(np.abs(samples).max(initial=0))
+        bits = next((width for width in (16, 24, 32) if largest <= 1 << (width - 1)), bits)
+    return samples / float(1 << (bits - 1 if samples.dtype.kind == "i" else bits))
+
+
+def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArray[Any]:
+    """Return samples at another rate, by a polyphase filter that removes what the new rate cannot hold."""
+    try:
+        from scipy.signal import resample_poly
+    except ImportError:
+        raise InputError(
+            f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
+            "pip install 'normxlogit[speech]'"
+        ) from None
+    resampled: npt.NDArray[Any] = resample_poly(samples.astype(np.float64), new_rate, rate)
+    return resampled
+
+
+def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
+    """Return a sound inside a prompt, with the moments of an encoder's frames.
+
+    Args:
+        sound: The sound.
+        frames: How many frames of one length the model reads.
+        end: The seconds at which the last one ends.
+    """
+    details = {"seconds": sound.seconds or end, "loudness": sound.loudness}
+    return EncodedMedium(sound.name, (), None, moments(sound, frames, end), details)
+
+
+def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
+    """Return the moments of a sound, one for each frame that begins in it.
+
+    Frames after its end, which fill it up to the length that a model reads, belong to none.
+
+    Args:
+        sound: The sound.
+        frames: How many frames of one length the model reads.
+        end: The seconds at which the last one ends.
+    """
+    seconds = sound.seconds or end
+    edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)
+    moment_count = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
+    starts, ends = edges[:moment_count], np.minimum(edges[1 : moment_count + 1], seconds)  # (n,) each
+    spans = np.stack([starts, ends], -1).astype(np.float32)  # (n, 2)
+    indices = np.arange(moment_count)
+    return ScoreSpread(spans, indices, indices, np.ones(moment_count))
+
+
+def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
+    """Return the samples of a file, their rate, and notes."""
+    try:
+        import soundfile
+    except ImportError:
+        raise InputError("reading files of sounds needs soundfile: pip install 'normxlogit[speech]'") from None
+    try:
+        with Path(file).open("rb") if isinstance(file, FILE_TYPES) else nullcontext(file) as opened:
+            samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
+        raise InputError(f"the file cannot be read as a sound: {reason}") from None
+    has_channels = samples.shape[1] > 1
+    notes = (f"the mean of {samples.shape[1]} channels is read",) if has_channels else ()
+    return samples.mean(1), int(rate), notes

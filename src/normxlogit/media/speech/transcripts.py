@@ -1,0 +1,211 @@
+"""Transcripts of sounds, with each token explained by moments."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from ...copies.memory import enough_memory
+from ...copies.pool import private_clone
+from ...copies.run import Site, run
+from ...copies.trace import path_of
+from ...errors import InputError, MethodError, TargetError
+from ...inputs.alignment import append_tokens
+from ...inputs.encoding import EncodedSignal, Encoding, readable_tokens
+from ...methods import FrozenGradient, Request, check_finite, run_method
+from ...model.model_copy import input_errors
+from ...model.task_model import TaskModel
+from ...parts.embeddings import table_of
+from ...pipeline.completions.completed_prompts import Completed, generation_config, most_new_tokens
+from ...pipeline.completions.completion import explain_completion
+from ...pipeline.completions.verification import with_speech_verification
+from ...pipeline.media_scores import appended, split_media_scores
+from ...pipeline.options import Options, provenance
+from ...results.attribution import Attribution
+from ...results.collection import Attributions
+from ...results.targets import Prediction, Target
+from ...results.units.units import Units
+from ..inputs.items import media_items
+from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
+from ..tasks.signals import naming_input
+from ..tasks.speech import Emitted
+from .long_sounds import joined, windows_of
+
+NOT_VERIFIED = "not verified: it was read in several windows"
+
+DECODER_PROMPT = 4
+"""Most prompt tokens of Whisper's decoder: start, language, task, no timestamps."""
+
+
+def explain_speech(
+    model: TaskModel, sounds: Any, options: Options, settings: Mapping[str, Any]
+) -> Attribution | Attributions[Attribution]:
+    """Transcribe sounds, and explain every token by moments of the sound.
+
+    Args:
+        model: The model.
+        sounds: One, or several.
+        options: The options of the explanation.
+        settings: Passed to the model's `generate`.
+
+    Returns:
+        One result, or a list in the order of the sounds.
+
+    Raises:
+        InputError: If a sound cannot be read.
+        MethodError: If the method does not score sounds.
+    """
+    options = options.for_media(())
+    if not isinstance(options.method, FrozenGradient) or options.layers is not None:
+        raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
+    if isinstance(sounds, Mapping) and model.module.main_input_name in sounds:
+        raise InputError("a processor's output is not transcribed: pass the sound itself, its samples or a path")
+    items, single = media_items(sounds, is_sound, "sound")
+    if not items:
+        raise InputError("there is no sound to transcribe")
+    model.refresh()
+    task: Any = model.task
+    rate = task.rate
+    every = []
+    for place, item in enumerate(items):
+        with naming_input(place, item):
+            every.append(read_sound(item, rate, place))
+    unused = sorted(name for name, value in settings.items() if value is not None and name != "max_new_tokens")
+    if task.per_frame and unused:  # nothing is generated token by token
+        raise InputError(
+            f"{model.name} answers at every frame of a sound, and has no use for {unused[0]}=; leave it out"
+        )
+    if settings.get("num_return_sequences", 1) != 1:
+        raise InputError("a sound is transcribed once: num_return_sequences must be 1")
+    results = [_explain_sound(model, sound, options, settings) for sound in every]
+    return results[0] if single else Attributions(results)
+
+
+def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
+    """Transcribe, explain and verify a sound, in windows if it exceeds the model's length."""
+    if cast(Any, model.task).per_frame:
+        return with_speech_verification(model, sound, _explain_frames(model, sound, options), options.verify)
+    chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
+    windows = windows_of(sound, None if chunk is None else float(chunk))
+    if len(windows) == 1:
+        result = _explain_decoder(model, sound, options, settings)
+        return with_speech_verification(model, sound, result, options.verify)
+    results: list[tuple[float, Attribution]] = []
+    silent: InputError | None = None
+    for start, window in windows:
+        try:
+            results.append((start, _explain_decoder(model, window, options, settings)))
+        except NothingHeardError as error:  # noqa: PERF203  # of this window alone
+            silent = error
+    if silent is not None and not results:
+        raise silent
+    ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
+    transcript = joined(sound, results, ends if isinstance(ends, int) else None)
+    return transcript if options.verify is None else replace(transcript, notes=(*transcript.notes, NOT_VERIFIED))
+
+
+class NothingHeardError(InputError):
+    """The transcript of a sound is empty."""
+
+
+@enough_memory("transcribe this sound")
+@torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
+def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
+    """Transcribe a sound by an encoder-decoder model, and explain the transcript."""
+    signal: EncodedSignal = cast(Any, model.task).read_signal(model, sound)
+    prompt, ids = _generated(model, signal, settings)
+    count = len(prompt)
+    blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
+    tokens = readable_tokens(model.tokenizer, prompt)
+    decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
+    sequence = replace(append_tokens(model.tokenizer, decoder_prompt, ids), signal=signal)
+    return explain_completion(model, Completed(sequence, count, 0), options)
+
+
+def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """Return the prompt tokens of the decoder, and the generated tokens."""
+    copy: Any = private_clone(model.unmodified)
+    path = str(path_of(copy, table_of(copy.get_decoder())))
+    limit = model.encoder.limit
+    requested = most_new_tokens(settings, DECODER_PROMPT)
+    room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
+    config, generate_options = generation_config(model, settings, room)
+    first = Site(path, is_input=True)
+    values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
+    with torch.no_grad(), input_errors(copy, values, doing="transcribe"):
+        call = partial(copy.generate, generation_config=config, **generate_options)
+        recorded = run(copy, values, record=[first], call=call)
+    output = recorded.output
+    sequence = (output if isinstance(output, torch.Tensor) else output["sequences"])[0].tolist()
+    prompt: list[int] = recorded.last(first)[0].tolist()
+    ids = sequence[len(prompt) :] if sequence[: len(prompt)] == prompt else sequence
+    if not ids:
+        raise NothingHeardError(f"{model.name} generates nothing of this sound")
+    return prompt, ids
+
+
+@enough_memory("transcribe this sound")
+@torch.inference_mode(False)
+def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribution:
+    """Explain the tokens that a CTC model emits."""
+    if options.target is not None or options.targets is not None or options.contrast is not None:
+        raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
+    method, task = options.method, cast(Any, model.task)
+    inputs = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
+    (encoding,), _ = task.encode(model, [inputs])
+    batch = model.batch([encoding], [0])
+    forward = method.forward(model, batch)
+    emitted = task.emitted(forward.logits[0].detach(), model)
+    if not emitted:
+        raise InputError(f"{model.name} emits no token for this sound: it answers with the blank at every frame")
+    ids = torch.tensor([[token.index for token in emitted]], device=forward.logits.device)  # (1, G)
+    frames = torch.tensor([[token.frame for token in emitted]], device=forward.logits.device)  # (1, G)
+    request = Request(model, forward, Emitted(ids, None, None, True, task, frames))
+    scores = run_method(method, request).map(lambda values: values[0].detach().float().cpu())  # (G, 1, T)
+    check_finite(method, request, scores.values.numpy())
+    signal = replace(encoding.signal, sound=sound)
+    # Without tokens the encoding has the frames of the sound alone: all scores are theirs.
+    scores, placed = split_media_scores(replace(encoding.take(()), signal=signal), scores)
+    blank = task.blank_id(model)  # stands before the first token, as the prompt of a completion does
+    first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
+    pieces = [_spelled(model.tokenizer, name) for name in names]
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    predictions = tuple(
+        Prediction(name, token.index, token.logit, token.probability)
+        for name, token in zip(names, emitted, strict=True)
+    )
+    special = set(model.tokenizer.all_special_ids)
+    spans = [(0, 0), *((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True))]
+    units = Units.of_tokens(
+        (first, *names),
+        special=(True, *(token.index in special for token in emitted)),
+        spans=spans,
+        ids=(blank, *ids[0].tolist()),
+    )
+    units, values, media = appended(units, np.zeros((len(emitted), len(emitted) + 1), np.float32), placed, layers=False)
+    return Attribution(
+        scores=values,
+        units=units,
+        media=media,
+        text="".join(pieces),
+        completion="".join(pieces),
+        prompt_tokens=1,
+        predictions=predictions,
+        generated=predictions,
+        targets=tuple(
+            Target("token", name, token.index, span=None if token.index in special else span)
+            for name, token, span in zip(names, emitted, spans[1:], strict=True)
+        ),
+        **provenance(model, method),
+        notes=(*sound.notes, *encoding.notes),
+        bias=np.asarray(scores.bias)[:, 0].copy(),
+        merge=method.word_merge,
+    )
+
+
+def _spelled(tokenizer: Any, name: str) -> str:
+    """Return the text of a token, with a space for the word delimiter."""
+    return " " if name == getattr(tokenizer, "word_delimiter_token", None) else name

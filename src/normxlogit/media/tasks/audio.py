@@ -1,0 +1,92 @@
+"""Classification of sounds: scores of frames on a time axis."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor
+from transformers import AutoFeatureExtractor
+
+from ...inputs.encoding import Encoding
+from ...results.units.units import Units
+from ...tasks.base import TaskName
+from ...tasks.interfaces import ModelInterface
+from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
+from ..units import Medium, sound_of_times
+from .signals import PatchGrid, SignalTask, units_of_parts
+
+EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
+"""The frequency of the example input, and its sampling rate if the model names none."""
+
+
+FRAME_SECONDS = 0.01
+"""Duration of a spectrogram frame, for feature extractors that limit the number of frames."""
+
+
+class AudioClassification(SignalTask):
+    """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
+
+    name: ClassVar[TaskName] = "audio-classification"
+    mapping = "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES"
+    ending = "ForAudioClassification"
+    auto_class = "AutoModelForAudioClassification"
+    processor_class: ClassVar[Any] = AutoFeatureExtractor
+
+    result_kind = "audio"
+    medium = "sound"
+    is_item = staticmethod(is_sound)
+
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return the frames, with their seconds where these are known."""
+        medium = sound_of_times(() if encoding.signal is None else encoding.signal.times)
+        return units_of_parts(encoding, "moment"), () if medium is None else (medium,)
+
+    @property
+    def _extractor(self) -> Any:
+        """The model's feature extractor."""
+        return feature_extractor_of(self.processor)
+
+    @property
+    def rate(self) -> int | None:
+        """Samples a second that the model reads."""
+        return sampling_rate_of(self.processor)
+
+    def example_input(self, model: ModelInterface) -> Any:
+        """Return a tone that lasts one second."""
+        rate = self.rate or EXAMPLE_RATE
+        return np.sin(2 * np.pi * EXAMPLE_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
+
+    def _prepare_item(
+        self, model: ModelInterface, item: Any
+    ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+        """Return samples at the model's rate, the extractor's options, the seconds that are read, and notes."""
+        sound = read_sound(item, self.rate)
+        chunk = getattr(self._extractor, "chunk_length", None)
+        seconds = None if self.rate is None else float(chunk) if chunk else sound.seconds
+        frames = getattr(self._extractor, "max_length", None)
+        limit = float(chunk) if chunk else frames * FRAME_SECONDS if isinstance(frames, int) else None
+        notes = sound.notes
+        if limit is not None and sound.seconds is not None and sound.seconds > limit + FRAME_SECONDS:
+            notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")
+        return sound.samples, {"sampling_rate": self.rate}, seconds, notes
+
+    def _times(
+        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
+    ) -> tuple[tuple[float, float], ...]:
+        """Return the seconds of each frame or patch, start and end; () if they are not known."""
+        config: Any = model.config
+        rows, columns, first_frame = grid
+        if rows:  # a spectrogram of ten milliseconds a frame, cut into patches
+            step, width = 0.01 * config.time_stride, 0.01 * config.patch_size
+            spans = [
+                ((index % columns) * step, (index % columns) * step + width) for index in range(count - first_frame)
+            ]
+            return (*((0.0, 0.0) for _ in range(first_frame)), *spans)
+        waveform, rate = inputs.get("input_values"), self.rate
+        if seconds is None and waveform is not None and rate is not None:
+            seconds = len(waveform) / rate
+        if seconds is None:
+            return ()
+        ratio = getattr(config, "inputs_to_logits_ratio", None)
+        step = ratio / rate if ratio and rate and waveform is not None else seconds / count
+        return tuple((index * step, min(seconds, (index + 1) * step)) for index in range(count))

@@ -1,0 +1,93 @@
+"""Classification of pictures: scores of patches as a grid."""
+
+from typing import Any
+
+import numpy as np
+from transformers import AutoImageProcessor
+
+from ...errors import InputError
+from ...inputs.encoding import Encoding
+from ...results.units.units import Units
+from ...tasks.interfaces import ModelInterface
+from ..inputs.items import as_array, number_axes
+from ..inputs.pictures import converted, is_picture, opened_picture
+from ..units import Medium, grid_medium
+from .signals import SignalTask, units_of_parts
+
+MODES = {1: "L", 3: "RGB"}
+"""The mode of a Pillow picture by the number of its channels."""
+
+EXAMPLE_SIDE = 32
+"""Side of the example picture, in pixels."""
+
+
+class ImageClassification(SignalTask):
+    """Classification of pictures: Pillow pictures, paths of files, or arrays as the processor takes them."""
+
+    name = "image-classification"
+    mapping = "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES"
+    ending = "ForImageClassification"
+    auto_class = "AutoModelForImageClassification"
+    processor_class = AutoImageProcessor
+    result_kind = "image"
+    reads_pictures = True
+    medium = "picture"
+    is_item = staticmethod(is_picture)
+
+    def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
+        """Return the patches, behind class and register tokens."""
+        rows, columns, first_patch = (0, 1, 0) if encoding.signal is None else encoding.signal.grid
+        media = (grid_medium(rows, columns, first_patch),) if rows else ()
+        return units_of_parts(encoding, "patch"), media
+
+    def example_input(self, model: ModelInterface) -> Any:
+        """Return a picture with a gradient from dark to light."""
+        return np.linspace(0, 255, EXAMPLE_SIDE**2 * 3, dtype=np.uint8).reshape(EXAMPLE_SIDE, EXAMPLE_SIDE, 3)
+
+    def _prepare_item(self, model: ModelInterface, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
+        """Return a picture with as many channels as the model reads; it needs no options and has no duration."""
+        config = getattr(model.config, "vision_config", model.config)
+        picture, _ = opened_picture(as_array(item))
+        self._check_levels(picture)
+        return with_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
+
+    def _check_levels(self, picture: Any) -> None:
+        """Refuse an array whose values are outside the range that the processor expects.
+
+        Raises:
+            InputError: If its numbers are rescaled already.
+        """
+        rescales = getattr(self.processor, "do_rescale", False)
+        if not rescales or number_axes(picture) == 0 or "float" not in str(picture.dtype):
+            return
+        lowest, highest = float(picture.min()), float(picture.max())
+        if lowest < 0 or 0 < highest <= 1:
+            raise InputError(
+                f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
+                "levels from 0 to 255; pass those, as in (255 * picture).round(), or {'pixel_values': batch} as the "
+                "processor returns it"
+            )
+
+
+def with_channels(picture: Any, channels: int | None) -> Any:
+    """Return a grey, palette or RGB(A) picture with the channels that a model reads; others unchanged.
+
+    Grey pictures are repeated for each colour, palettes looked up, and transparency is dropped, as the pipelines of
+    transformers do.
+
+    Args:
+        picture: A Pillow picture, or an array of (height, width) or (height, width, channels).
+        channels: How many the model reads, None if that is not known.
+
+    Raises:
+        InputError: If a Pillow picture has more than 8 bits for a level, which its conversion would cut off.
+    """
+    if channels not in MODES:
+        return picture
+    if hasattr(picture, "mode") and hasattr(picture, "convert"):
+        return converted(picture, MODES[channels])
+    if not isinstance(picture, np.ndarray) or channels != 3:
+        return picture
+    if picture.ndim == 2:
+        return np.repeat(picture[..., None], 3, -1)
+    return picture[..., :3] if picture.shape[-1] == 4 else picture

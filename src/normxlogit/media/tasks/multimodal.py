@@ -1,0 +1,437 @@
+"""Language models whose prompt may hold pictures and sounds."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from itertools import chain, count
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoProcessor
+from transformers.utils.generic import ModelOutput
+
+from ...copies.pool import private_clone
+from ...errors import InputError, UnsupportedModelError
+from ...inputs.batching import Batch, collate
+from ...inputs.chat import ReadPrompt
+from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
+from ...inputs.message_parts import with_other_media
+from ...parts.signal_entry import SignalEntry, find_signal_entry
+from ...tasks.base import TaskName, of_prompt
+from ...tasks.interfaces import ModelInterface
+from ...tasks.language import CausalLM
+from ..inputs.picture_places import Floats, grid_layout, merged_boxes
+from ..inputs.pictures import Picture
+from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
+from .picture_boxes import PIXELS, PictureBoxes
+from .spectra import Spectrum, spectrum_of
+
+NOT_EXTRA_INPUTS = ("input_ids", "attention_mask", "labels")
+"""Outputs of a processor that are not passed on to the model unchanged."""
+
+
+class MultimodalLM(CausalLM):
+    """Language models that read pictures or sounds; the caller passes their processor as the tokenizer.
+
+    A prompt with pictures or sounds is read by itself, not in a batch. The tokens that stand for one have no score of
+    their own: a result has the scores of its patches or moments.
+    """
+
+    multimodal = True
+    processor_class = AutoProcessor
+    peft_type = ""  # CAUSAL_LM is for text alone
+    plain = False
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
+        super().__init__(labels, tokenizer)
+        self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
+        self._boxes = PictureBoxes(self._picture_alone)
+        self._spectra: dict[int, Spectrum] = {}
+
+    def check_generates(self, model: ModelInterface) -> None:
+        """Refuse encoder-decoder models: only their encoder reads the picture.
+
+        Raises:
+            UnsupportedModelError: If this is one.
+        """
+        if getattr(model.config, "is_encoder_decoder", False):
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__} reads pictures with the encoder of an encoder-decoder model; pictures "
+                "are explained for models that read them among the words of one sequence"
+            )
+
+    def reads_medium(self, kind: str) -> bool:
+        """Return whether the processor reads pictures, or sounds."""
+        if kind == "picture":
+            return hasattr(self.processor, "image_processor")
+        return sampling_rate_of(self.processor) is not None
+
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
+        """Encode a prompt with its pictures and sounds by the processor.
+
+        Raises:
+            InputError: If there is no processor, or it cannot read the pictures or sounds.
+            UnsupportedModelError: If no token stands for a picture or a sound.
+        """
+        if not prompt.media:
+            return super().read_prompt(model, prompt)
+        for medium in prompt.media:
+            if not self.reads_medium(medium.kind):
+                raise InputError(
+                    f"{type(self.processor).__name__} reads no {medium.kind}s: pass the model's processor, "
+                    "Explainer(model, AutoProcessor.from_pretrained(...))"
+                )
+        try:
+            processed = self._apply_template(prompt.messages, **prompt.template_options)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the processor cannot read these messages: {error}") from None
+        ids: list[int] = processed["input_ids"][0].tolist()
+        tensors = {
+            name: value
+            for name, value in processed.items()
+            if name not in NOT_EXTRA_INPUTS and isinstance(value, Tensor)
+        }
+        by_token = {name: value[0].tolist() for name, value in tensors.items() if value.shape == (1, len(ids))}
+        model_inputs = {name: value for name, value in tensors.items() if name not in by_token}
+        encoding = self._with_text(prompt, {"input_ids": ids, **by_token})
+        encoding = replace(encoding, extra_inputs=model_inputs)
+        sounds = [medium for medium in prompt.media if isinstance(medium, Sound)]
+        pictures = [medium for medium in prompt.media if isinstance(medium, Picture)]
+        media = self._encoded_pictures(model, pictures, encoding) if pictures else []
+        if sounds:
+            spectra = [self._spectrum(model, sound) for sound in sounds]
+            media += self._encoded_sounds(model, sounds, spectra, encoding)
+            pairs = zip(sounds, spectra, strict=True)
+            notes = [note for sound, spectrum in pairs for note in (*sound.notes, *spectrum.notes(sound))]
+            encoding = replace(encoding, notes=(*prompt.notes, *notes))
+        if pictures and sounds:  # which enter at two places, and a pass reads at one
+            media = [replace(medium, by_part=None) for medium in media]
+        media = [replace(medium, name=name) for medium, name in zip(media, _unique_names(media), strict=True)]
+        for modality, shown in (("image", media[: len(pictures)]), ("audio", media[len(pictures) :])):
+            if shown and encoding.offsets is not None:
+                encoding = _with_placeholders(encoding, self._placeholder(model, modality), shown)
+        return replace(encoding, media=tuple(media))
+
+    def with_media(self, encoding: Encoding, prompt: ReadPrompt, media: Sequence[Picture | Sound]) -> Encoding:
+        """Return an encoding of a prompt, or of some of its tokens, with other pictures and sounds of the same size.
+
+        Args:
+            encoding: The encoding of the prompt.
+            prompt: The prompt.
+            media: What stands in the places of its pictures, and of its sounds.
+
+        Raises:
+            UnsupportedModelError: If the processor reads other numbers of tokens or patches of them.
+        """
+        processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
+        inputs = {name: processed[name] for name in encoding.extra_inputs}
+        for name, value in encoding.extra_inputs.items():
+            if inputs[name].shape != value.shape:
+                raise UnsupportedModelError(
+                    f"{type(self.processor).__name__} makes {name} of another shape of a picture or a sound without "
+                    "some of its parts, so what the model answers without them cannot be compared"
+                )
+        return replace(encoding, extra_inputs=inputs)
+
+    def read_completion(
+        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
+    ) -> tuple[Encoding, int]:
+        """Encode a completion and append it to the encoded prompt with pictures or sounds."""
+        if not before.media:
+            return super().read_completion(model, prompt, before, completion)
+        prompt_ids, both_ids = (
+            self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            for text in (prompt.text, prompt.text + completion)
+        )
+        if both_ids[: len(prompt_ids)] == prompt_ids:
+            ids = both_ids[len(prompt_ids) :]
+        else:  # a token that would hold the end of the one and the beginning of the other
+            ids = self.tokenizer(completion, add_special_tokens=False)["input_ids"]
+        return self.appended(model, before, ids), len(before)
+
+    def appended(self, model: ModelInterface, before: Encoding, ids: list[int]) -> Encoding:
+        """Return a prompt with tokens appended, and the inputs that the model's `generate` adds for each.
+
+        PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
+        """
+        appended = super().appended(model, before, ids)
+        generation_inputs = {
+            name: torch.tensor([values]) for name, values in before.inputs.items() if name != "input_ids"
+        }
+        for _ in ids if before.media and generation_inputs else ():
+            generation_inputs = cast(Any, model.unmodified)._update_model_kwargs_for_generation(
+                ModelOutput(), generation_inputs
+            )
+        updated = {name: values[0].tolist() for name, values in generation_inputs.items() if isinstance(values, Tensor)}
+        of_tokens = {
+            name: values for name, values in updated.items() if name in appended.inputs and len(values) == len(appended)
+        }
+        return replace(appended, inputs={**appended.inputs, **of_tokens})
+
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+        """Return a batch of one text with its pictures and sounds.
+
+        Raises:
+            InputError: If there are several texts, one of them with a picture or a sound.
+        """
+        encodings = batch.encodings
+        if len(encodings) > 1 and any(encoding.media for encoding in encodings):
+            raise InputError("a prompt with pictures or sounds is read by itself")
+        values = getattr(encodings[0], "extra_inputs", {})  # in the precision of the processor
+        media_inputs = {name: _as_floats(value, model).to(model.device) for name, value in values.items()}
+        return replace(batch, inputs=batch.inputs | media_inputs) if media_inputs else batch
+
+    def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
+        """Return the encoding of token ids with the text of the prompt, in which one token stands for each medium."""
+        ids, tokenizer = inputs["input_ids"], self.tokenizer
+        tokens = readable_tokens(tokenizer, ids)
+        offsets, special = None, tuple(token_id in tokenizer.all_special_ids for token_id in ids)
+        if tokenizer.is_fast:
+            text_encoding = tokenizer(prompt.text, add_special_tokens=False, return_offsets_mapping=True)
+            offsets = _align_offsets(text_encoding["input_ids"], text_encoding["offset_mapping"], ids)
+        sequences = tuple(None if is_special else 0 for is_special in special)
+        encoding = Encoding(inputs, tokens, offsets, None, sequences, special, prompt.text)
+        return of_prompt(tokenizer, encoding, prompt)
+
+    def _apply_template(self, messages: Any, **options: Any) -> Any:
+        """Return the model's inputs for messages, as tensors."""
+        return self.processor.apply_chat_template(
+            messages, tokenize=True, return_dict=True, return_tensors="pt", **options
+        )
+
+    def _placeholder(self, model: ModelInterface, modality: str) -> str:
+        """Return what the chat template writes for a picture ("image") or a sound ("audio"), its own token if it can.
+
+        Templates may write a token that the processor replaces.
+        """
+        asked = {"type": "text", "text": "?"}
+        contents = [{"type": modality}, asked], [asked]
+        with_medium, without = (
+            str(self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False))
+            for content in contents
+        )
+        pairs = enumerate(zip(with_medium, without, strict=False))
+        start = next((place for place, (a, b) in pairs if a != b), len(without))
+        inserted = with_medium[start : start + len(with_medium) - len(without)].strip()
+        token = self.tokenizer.convert_ids_to_tokens(placeholder_token(self.processor, model.config, modality))
+        return token if token in inserted else inserted
+
+    def _picture_alone(self, image: Any) -> Any:
+        """Return the model's inputs for a message with one picture; an image processor alone has other defaults."""
+        content = [{"type": "image", "image": image}, {"type": "text", "text": "?"}]
+        return self._apply_template([{"role": "user", "content": content}])
+
+    def _sound_alone(self, samples: Any) -> Any:
+        """Return the model's inputs for a message with one sound."""
+        content = [{"type": "audio", "audio": samples}, {"type": "text", "text": "?"}]
+        return self._apply_template([{"role": "user", "content": content}])
+
+    def _spectrum(self, model: ModelInterface, sound: Sound) -> Spectrum:
+        """Return the layout of a sound's spectrum, measured once for each length of sounds."""
+        length, reader = len(sound.samples), feature_extractor_of(self.processor)
+        if length not in self._spectra:
+            token, hop = placeholder_token(self.processor, model.config, "audio"), getattr(reader, "hop_length", None)
+            self._spectra[length] = spectrum_of(self._sound_alone, length, reader.sampling_rate, token, hop)
+        return self._spectra[length]
+
+    def _encoded_sounds(
+        self, model: ModelInterface, sounds: Sequence[Sound], spectra: Sequence[Spectrum], encoding: Encoding
+    ) -> list[EncodedMedium]:
+        """Return the sounds of a prompt, with the times of their tokens and of the parts that reach the model."""
+        sound_token = placeholder_token(self.processor, model.config, "audio")
+        token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == sound_token]
+        if not token_positions or sum(spectrum.tokens for spectrum in spectra) != len(token_positions):
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__}: no tokens of the prompt stand for each of its sounds, so where they "
+                "are read cannot be told"
+            )
+        entry = self._sound_entry(model, encoding, spectra)
+        media, first_token, parts_before = [], 0, 0
+        for sound, spectrum in zip(sounds, spectra, strict=True):
+            own_tokens = tuple(token_positions[first_token : first_token + spectrum.tokens])
+            by_part = by_token = None
+            if spectrum.seconds_of_tokens is not None:
+                by_token = moments(sound, spectrum.tokens, spectrum.seconds_of_tokens)
+            if entry is not None:
+                by_part = spectrum.moments_of_parts(sound, entry)
+                by_part = by_part and by_part._replace(parts=by_part.parts + parts_before)
+                parts_before += spectrum.rows * entry.places
+            details = {"seconds": sound.seconds, "loudness": sound.loudness}
+            media.append(EncodedMedium(sound.name, own_tokens, by_token, by_part, details))
+            first_token += spectrum.tokens
+        return media
+
+    def _sound_entry(
+        self, model: ModelInterface, encoding: Encoding, spectra: Sequence[Spectrum]
+    ) -> SignalEntry | None:
+        """Return where sounds enter the model; None unless all of them do, in the order of the prompt."""
+        name = spectra[0].name
+        values = encoding.extra_inputs.get(name)
+        if values is None or len(values) != sum(spectrum.rows for spectrum in spectra):
+            return None
+        entry = self._entry(model, encoding, name)
+        return entry if entry is not None and entry.output_shape[0] == len(values) else None
+
+    def _encoded_pictures(
+        self, model: ModelInterface, pictures: Sequence[Picture], encoding: Encoding
+    ) -> list[EncodedMedium]:
+        """Return the pictures of a prompt, with the places of their tokens and patches."""
+        picture_token = placeholder_token(self.processor, model.config, "image")
+        token_positions = [place for place, token_id in enumerate(encoding.ids) if token_id == picture_token]
+        if not token_positions:
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__}: no token of the prompt stands for its picture, so where it is read "
+                "cannot be told"
+            )
+        pixels_by_picture = [self._boxes.pixels(picture.image) for picture in pictures]
+        has_pixels = PIXELS in encoding.extra_inputs
+        all_pixels = encoding.extra_inputs[PIXELS].float().numpy().ravel() if has_pixels else np.zeros(0)
+        pixels_match = has_pixels and all_pixels.size == sum(pixels.size for pixels in pixels_by_picture)
+        pixels_match = pixels_match and np.allclose(
+            all_pixels, np.concatenate([pixels.ravel() for pixels in pixels_by_picture]), atol=1e-5
+        )
+        counts = _token_counts(len(token_positions), pixels_by_picture)
+        media, first_token, patches_before = [], 0, 0
+        for index, picture in enumerate(pictures):
+            own_pixels, count, size = pixels_by_picture[index], counts[index], picture.image.size
+            by_part = by_token = None
+            entry = self._entry(model, encoding, PIXELS) if pixels_match else None
+            if entry is not None and int(np.prod(entry.input_shape)) == all_pixels.size:
+                boxes, grid = self._boxes(entry, picture.image, own_pixels.size / all_pixels.size)
+                by_part = grid_layout(boxes, size)
+                if by_part is not None:
+                    by_part = by_part._replace(parts=by_part.parts + patches_before)
+                by_token = _layout_of_tokens(boxes, grid, count, size)
+                patches_before += len(boxes)
+            name = picture.name or f"picture {index + 1}"
+            own_tokens = tuple(token_positions[first_token : first_token + count])
+            media.append(EncodedMedium(name, own_tokens, by_token, by_part, picture.details))
+            first_token += count
+        return media
+
+    def _entry(self, model: ModelInterface, encoding: Encoding, name: str) -> SignalEntry | None:
+        """Return where an input of a processor enters the model, found once for each shape."""
+        shape = tuple(encoding.extra_inputs[name].shape)
+        if shape not in self._entries:
+            tokens = collate([encoding], [0], pad_id=model.pad_id, left=model.pad_left, device=model.device)
+            inputs = self.add_inputs(tokens, model).inputs
+            self._entries[shape] = find_signal_entry(private_clone(model.unmodified), inputs)
+        return self._entries[shape]
+
+
+class ImageText(MultimodalLM):
+    """Vision-language models; some read sounds, too."""
+
+    reads_pictures = True
+    name: ClassVar[TaskName] = "image-text-to-text"
+    mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
+    ending = "ForImageTextToText"
+    auto_class = "AutoModelForImageTextToText"
+
+
+class AudioText(MultimodalLM):
+    """Language models that read sounds."""
+
+    name: ClassVar[TaskName] = "audio-text-to-text"
+    mapping = "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES"
+    ending = "ForMultimodalLM"
+    auto_class = "AutoModelForMultimodalLM"
+
+
+def _as_floats(value: Tensor, model: ModelInterface) -> Tensor:
+    """Return a processor's output in the precision of the model."""
+    return value.to(model.module.dtype) if value.is_floating_point() else value
+
+
+def _token_counts(total: int, pixels_by_picture: Sequence[Floats]) -> list[int]:
+    """Return each picture's number of tokens: in proportion to its pixels, or equal if that gives fractions."""
+    total_pixels = max(sum(pixels.size for pixels in pixels_by_picture), 1)
+    shares = [total * pixels.size / total_pixels for pixels in pixels_by_picture]
+    if np.allclose(shares, np.round(shares)):
+        return [round(share) for share in shares]
+    return [total // len(pixels_by_picture)] * len(pixels_by_picture)
+
+
+def placeholder_token(processor: Any, config: Any, modality: str) -> int | None:
+    """Return the token id that stands for a picture ("image") or a sound ("audio") in a prompt.
+
+    It is what configuration or processor name it.
+    """
+    names = ((config, f"{modality}_token_id"), (config, f"{modality}_token_index"), (processor, f"{modality}_token_id"))
+    return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
+
+
+def _align_offsets(
+    text_ids: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Return the offsets of tokens, empty for those that a processor inserted among a text's tokens.
+
+    Args:
+        text_ids: The token ids of the text alone.
+        offsets: Their characters.
+        ids: The token ids with what the processor has put among them.
+    """
+    spans: list[tuple[int, int]] = []
+    for change, start, end, first_id, last_id in SequenceMatcher(None, text_ids, ids, autojunk=False).get_opcodes():
+        if change == "equal":
+            spans += [(offsets[index][0], offsets[index][1]) for index in range(start, end)]
+        else:
+            place = spans[-1][1] if spans else 0
+            spans += [(place, place)] * (last_id - first_id)
+    return tuple(spans)
+
+
+def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[EncodedMedium]) -> Encoding:
+    """Return a prompt whose tokens for pictures or sounds have the characters of their own placeholders in the text.
+
+    Tokens are aligned with the text by what they read like. Placeholders of adjacent pictures all read alike, so the
+    tokens of one may have got the characters of the next.
+
+    Args:
+        encoding: The prompt.
+        placeholder: What stands in the text for a picture or a sound.
+        media: The pictures or sounds, with their tokens.
+    """
+    spans = [match.span() for match in re.finditer(re.escape(placeholder), encoding.text or "")]
+    if len(spans) != len(media):
+        return encoding
+    offsets = list(encoding.offsets or ())
+    for (start, end), medium in zip(spans, media, strict=True):
+        for index_in_medium, token in enumerate(medium.tokens):
+            offsets[token] = (end if index_in_medium else start, end)
+    return replace(encoding, offsets=tuple(offsets))
+
+
+def _unique_names(media: Sequence[EncodedMedium]) -> list[str]:
+    """Return the names of pictures and sounds, with a number if the name stood before: "page.png (2)"."""
+    names: list[str] = []
+    for medium in media:
+        numbered = (f"{medium.name} ({number})" for number in count(2))
+        names.append(next(name for name in chain([medium.name], numbered) if name not in names))
+    return names
+
+
+def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
+    """Return the layout of a picture's tokens in it, if each token is a square block of patches.
+
+    Returns:
+        None if the patches do not form one square block for each token.
+    """
+    if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
+        return None
+    height, width = grid or (count * side, side)  # without a grid, patches in the order of blocks
+    if height % side or width % side:
+        return None
+    merged = merged_boxes(boxes, (height, width), side)
+    if grid is None and np.nanmax(_areas(merged)) > 1.5 * side**2 * np.nanmedian(_areas(boxes)):
+        return None  # the patches of a token do not follow each other: their boxes span more than a block
+    return grid_layout(merged, size)
+
+
+def _areas(boxes: Floats) -> Floats:
+    """Return the areas of boxes, (N,), from their edges, (N, 4)."""
+    areas: Floats = np.prod(boxes[:, 2:] - boxes[:, :2], -1)
+    return areas

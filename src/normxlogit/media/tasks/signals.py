@@ -1,0 +1,381 @@
+"""Classification of pictures and sounds, with patches and frames as tokens."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ...copies.clone import override_forward
+from ...copies.memory import reraise_out_of_memory
+from ...copies.pool import Pool, private_clone
+from ...copies.run import Site, run, tensor_of
+from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
+from ...inputs.batching import Batch
+from ...inputs.encoder import LongText
+from ...inputs.encoding import EncodedSignal, Encoding
+from ...inputs.texts import collected, is_table, named_columns
+from ...parts.headpiece import Head
+from ...parts.layer_outputs import LayerOutput
+from ...parts.parts import Parts
+from ...parts.signal_entry import patch_embedding
+from ...results.units.characters import safe
+from ...results.units.units import UnitKind, Units
+from ...tasks.classification import Classification, Problem
+from ...tasks.interfaces import ModelInterface
+from ..inputs.items import media_items
+
+MASK_INPUT = "signal_mask"
+"""The name of a feature extractor's mask in a batch; `_call_without_tokens` passes it on as `attention_mask`."""
+
+MAX_REPEATS = 16
+"""Most tokens before the patches that a head may leave out: the class token and the registers."""
+
+LONGEST_PATH = 1000
+"""Strings from this length on are data, not the path of a file."""
+
+NAMED = 60
+"""An error that begins with this many characters of an input names that input already."""
+
+TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
+
+PatchGrid = tuple[int, int, int]
+"""Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
+
+NO_GRID: PatchGrid = (0, 1, 0)
+
+
+@contextmanager
+def naming_input(place: int, item: Any) -> Iterator[None]:
+    """Add the place of an input to errors on it, and its path unless the error has it already."""
+    try:
+        yield
+    except InputError as error:
+        is_path = isinstance(item, Path) or (isinstance(item, str) and len(item) < LONGEST_PATH)  # not a data URI
+        path = f", {safe(str(item))}" if is_path and not str(error).startswith(str(item)[:NAMED]) else ""
+        raise InputError(f"input {place}{path}: {error}") from None
+
+
+class SignalTask(Classification):
+    """Classification of pictures or sounds.
+
+    The caller passes a processor as the tokenizer, and every patch or frame is a token without text. Inputs are never
+    padded: a batch holds inputs of one shape.
+    """
+
+    plain = False
+    peft_type = ""
+    reads_tokens = False
+    use = "signals"
+    medium: ClassVar[str]
+    """The kind of input: "picture" or "sound"."""
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
+        super().__init__(labels, self.processor_of(tokenizer), problem)
+        self._templates: dict[tuple[tuple[int, ...], ...], Encoding] = {}
+        self._patches: LayerOutput | None = None
+
+    @classmethod
+    def processor_of(cls, reader: Any) -> Any:
+        """Return the image processor or feature extractor: that part of a processor, or the reader itself."""
+        parts = (getattr(reader, name, None) for name in ("image_processor", "feature_extractor"))
+        return next((part for part in parts if part is not None), reader)
+
+    @classmethod
+    def check_reader(cls, reader: Any, name: str) -> None:
+        """Refuse a tokenizer."""
+        if hasattr(reader, "pad_token_id"):
+            part = "image processor" if cls.medium == "picture" else "feature extractor"
+            raise InputError(f"{name} reads {cls.medium}s, and was given a {type(reader).__name__}; pass its {part}")
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Make a copy callable with token ids, which it ignores."""
+        override_forward(module, _call_without_tokens)
+        return False
+
+    def limit(self, model: nn.Module, positions: int | None) -> int | None:
+        """Return None: a processor already crops or resizes its inputs."""
+        return None
+
+    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: ModelInterface) -> Parts:
+        """Return the parts with a headpiece that accepts single tokens.
+
+        The headpiece is called on one token as a sequence of length one. A head that pools the patches without the
+        class token would then pool nothing, so the token is repeated until the head returns a finite value. A model
+        without a hidden state for each patch has no headpiece: only its patch embedding is returned.
+
+        Raises:
+            HeadMismatchError: If the head gives no number for a single token.
+        """
+        if self._patches is not None:
+            return Parts(head_error=_no_states(model), embedding_output=self._patches, unverified=parts.unverified)
+        width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
+        if width is None or parts.headpiece is None:
+            return parts
+        head = Head(pool, parts.headpiece)
+        probe = torch.ones(1, width, dtype=model.module.dtype, device=model.device)  # (1, H)
+        with torch.inference_mode():
+            while not head.tokens(probe).isfinite().all():
+                head = Head(pool, replace(head.piece, repeats=head.piece.repeats + 1))
+                if head.piece.repeats > MAX_REPEATS:
+                    raise HeadMismatchError(
+                        f"the head of {type(model.module).__name__} gives no number for a single token"
+                    )
+        return replace(parts, headpiece=head.piece)
+
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+        """Return a batch with the signals, which have one shape, and token ids of zero."""
+        signals = [encoding.signal.inputs for encoding in batch.encodings if encoding.signal is not None]
+        inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
+        no_tokens = torch.zeros_like(batch.inputs["input_ids"])  # (B, T)
+        return replace(batch, inputs=batch.inputs | {"input_ids": no_tokens} | inputs)
+
+    def encode(
+        self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
+    ) -> tuple[list[Encoding], bool]:
+        """Return the encodings of pictures or sounds, and whether there was a single one.
+
+        Args:
+            model: The model.
+            inputs: One as its processor takes it, several in any container, or the processor's output.
+            long_text: Not for signals, and refused.
+
+        Raises:
+            InputError: If an input cannot be read.
+        """
+        if long_text is not None:
+            raise InputError(TEXTS_ONLY)
+        inputs = collected(inputs)
+        if (processed := _processed(inputs, model)) is not None:
+            signals, single = processed
+            return [self._encoding_of(model, signal, None) for signal in signals], single
+        items, single = media_items(inputs, self.is_item, self.medium)
+        encodings = []
+        for place, item in enumerate(items):
+            with naming_input(place, item):
+                encodings.append(self._encode_item(model, item))
+        return encodings, single
+
+    @staticmethod
+    def is_item(item: Any) -> bool:
+        """Return whether something is one picture or sound."""
+        raise NotImplementedError
+
+    def encode_rows(
+        self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
+    ) -> tuple[Sequence[Encoding], dict[int, str]]:
+        """Encode the pictures or sounds of a corpus, one after the other."""
+        encodings: list[Encoding] = []
+        problems: dict[int, str] = {}
+        for place, item in enumerate(rows):
+            try:
+                encodings.append(self._encode_item(model, item))
+            except InputError as error:  # noqa: PERF203  # of this row alone
+                problems[place] = str(error)
+        return encodings, problems
+
+    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
+        """Refuse a position.
+
+        Raises:
+            InputError: If there is one.
+        """
+        if position is not None:
+            raise InputError(TEXTS_ONLY)
+        return encodings
+
+    def _prepare_item(
+        self, model: ModelInterface, item: Any
+    ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+        """Return an input for the processor, the processor's options, the duration in seconds, and notes.
+
+        The duration is that of the part that the model reads; None for pictures.
+
+        Raises:
+            InputError: If it is not an input of this kind.
+        """
+        raise NotImplementedError
+
+    def _encode_item(self, model: ModelInterface, item: Any) -> Encoding:
+        """Return the encoding of a picture or a sound."""
+        item, options, seconds, notes = self._prepare_item(model, item)
+        with _naming_reader("the model's processor"):
+            processed = self.processor(item, return_tensors="pt", **options)
+        name = model.module.main_input_name
+        if name not in processed:
+            raise InputError(
+                f"the processor gives no {name}; pass the model's own image processor or feature extractor"
+            )
+        if "spatial_shapes" in processed:
+            raise UnsupportedModelError(
+                "the model reads patches of any number with a mask and their places besides "
+                f"({', '.join(other for other in processed if other != name)}); pictures are explained for models that "
+                f"read {name} alone"
+            )
+        inputs = {name: processed[name][0].to(model.module.dtype)}
+        mask = processed.get("attention_mask")
+        if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
+            inputs[MASK_INPUT] = mask[0]
+        return replace(self._encoding_of(model, inputs, seconds), notes=notes)
+
+    def _times(
+        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
+    ) -> tuple[tuple[float, float], ...]:
+        """Return the seconds of each token, () if it has none."""
+        return ()
+
+    def _encoding_of(self, model: ModelInterface, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
+        """Return the encoding of one signal, with names for its patches or frames.
+
+        Names and special tokens depend on the shapes of the inputs alone, and are kept for the next signals.
+        """
+        shapes = tuple(tuple(value.shape) for value in inputs.values())
+        if shapes not in self._templates:
+            count, grid = self._count_and_grid(model, inputs)
+            rows, columns, first_token = grid
+            names = [
+                f"{index // columns},{index % columns}" if rows else str(index) for index in range(count - first_token)
+            ]
+            tokens = (*(f"[{index}]" for index in range(first_token)), *names)
+            special = tuple(index < first_token for index in range(count))
+            sequences = tuple(None if is_special else 0 for is_special in special)
+            template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
+            self._templates[shapes] = replace(template, signal=EncodedSignal(shapes, {}, grid))
+        template = self._templates[shapes]
+        grid = template.signal.grid if template.signal is not None else NO_GRID
+        times = self._times(model, inputs, grid, len(template), seconds)
+        return replace(template, signal=EncodedSignal(shapes, inputs, grid, times))
+
+    def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
+        """Return T, the number of tokens of a signal in the model, and their grid.
+
+        Models with convolutions over a waveform have a method for T; any other is run once for each shape. The tokens
+        are the hidden states of the trunk, or the patch embeddings if the trunk has no hidden state for each patch.
+
+        Raises:
+            UnsupportedModelError: If the signal does not reach the answer through one patch embedding.
+        """
+        waveform = inputs.get("input_values")
+        count = getattr(model.module, "_get_feat_extract_output_lengths", None)
+        if count is not None and waveform is not None and waveform.ndim == 1:
+            length = int(count(torch.tensor(len(waveform))))
+            return length, _patch_grid(model, inputs, length)
+        batch = {name: value[None].to(model.device) for name, value in inputs.items()}
+        if self._patches is None:
+            with torch.inference_mode(), _naming_reader(type(model.module).__name__):
+                states = private_clone(model.module)(**batch, output_hidden_states=True).get("hidden_states")
+            if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
+                return states[-1].shape[1], _patch_grid(model, inputs, states[-1].shape[1])
+            self._patches = patch_embedding(private_clone(model.module), batch, model.module.main_input_name)
+        site = Site(self._patches.path, self._patches.call)
+        with torch.inference_mode(), _naming_reader(type(model.module).__name__):
+            state = tensor_of(run(private_clone(model.module), batch, record=[site], stop=site).last(site))
+        if state is None:
+            raise UnsupportedModelError(f"{type(model.module).__name__} does not read every picture in the same way")
+        shape = [state.shape[axis] for axis in self._patches.axes[1:-1]]
+        if len(shape) == 1:
+            return shape[0], _patch_grid(model, inputs, shape[0])
+        return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
+
+
+@contextmanager
+def _naming_reader(reader: str) -> Iterator[None]:
+    """Turn any error of a processor or a model, which `reader` names, into an `InputError`."""
+    try:
+        yield
+    except NormXLogitError:
+        raise
+    except Exception as error:
+        reraise_out_of_memory(error)
+        reason = reason_of(error)
+        raise InputError(f"{reader} cannot read it: {reason}") from error
+
+
+def _no_states(model: ModelInterface) -> str:
+    """Return the error for the head of a model without a hidden state for each patch."""
+    return (
+        f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its last, which "
+        "its head could read"
+    )
+
+
+def _processed(inputs: Any, model: ModelInterface) -> tuple[list[dict[str, Tensor]], bool] | None:
+    """Return the signals in a processor's output, and whether it is the output for a single input.
+
+    Frames that its attention mask hides, such as padding, are cut off.
+
+    Args:
+        inputs: A processor's output, a data set of such rows or a list of them, or anything else.
+        model: The model.
+
+    Returns:
+        None for anything else.
+    """
+    name = model.module.main_input_name
+    if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) and name in row for row in inputs):
+        processed_rows = [_processed(row, model) for row in inputs]
+        return [signal for signals, _ in filter(None, processed_rows) for signal in signals], False
+    columns = inputs if isinstance(inputs, Mapping) else named_columns(inputs) if is_table(inputs) else None
+    if columns is None or name not in columns:
+        return None
+    values, masks = columns[name], columns.get("attention_mask")
+    axes_of_one = {"pixel_values": 3, "input_features": 2}.get(name, 2 if hasattr(model.config, "num_mel_bins") else 1)
+    single = np.ndim(next(iter(values), np.zeros([1] * axes_of_one))) < axes_of_one
+    if single:
+        values, masks = [values], None if masks is None else [masks]
+    rows = [_as_tensor(row) for row in values]
+    dtype, signals = model.module.dtype, []
+    for index, row in enumerate(rows):
+        mask = None if masks is None else _as_tensor(masks[index]).bool()
+        is_cut = mask is not None and len(mask) == len(row) and not mask.all()
+        signals.append({name: (row[mask] if is_cut else row).to(dtype)})
+    return signals, single
+
+
+def _as_tensor(values: Any) -> Tensor:
+    """Return a row of a processor's output as a tensor."""
+    return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
+
+
+def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> PatchGrid:
+    """Return the grid of the patches of a signal of `count` tokens."""
+    config: Any = getattr(model.config, "vision_config", model.config)
+    patch: Any = getattr(config, "patch_size", None)
+    values: Tensor = next(iter(inputs.values()))
+    if hasattr(config, "frequency_stride") and values.ndim == 2:  # a spectrogram of (time, mel bins)
+        height = (values.shape[1] - patch) // config.frequency_stride + 1
+        width = (values.shape[0] - patch) // config.time_stride + 1
+    elif patch is not None and values.ndim == 3:
+        patch_height, patch_width = (patch, patch) if isinstance(patch, int) else patch
+        height, width = values.shape[1] // patch_height, values.shape[2] // patch_width
+    else:
+        return NO_GRID
+    tokens_before = count - height * width
+    return (height, width, tokens_before) if tokens_before >= 0 else NO_GRID
+
+
+def units_of_parts(encoding: Encoding, kind: UnitKind) -> Units:
+    """Return the patches or frames of a signal as units; class and register tokens among them are special tokens."""
+    kinds: tuple[UnitKind, ...] = tuple("token" if special else kind for special in encoding.special)
+    return Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
+
+
+def _call_without_tokens(
+    original: Callable[..., Any],
+    *,
+    input_ids: Any = None,
+    attention_mask: Any = None,
+    signal_mask: Any = None,
+    **inputs: Any,
+) -> Any:
+    """Call a model of signals with token ids and their mask too, which are ignored."""
+    del input_ids, attention_mask
+    if signal_mask is not None:
+        inputs["attention_mask"] = signal_mask
+    return original(**{str(original.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]

@@ -1,0 +1,204 @@
+"""Speech to text: encoder-decoder models such as Whisper, and CTC models such as Wav2Vec2."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import AutoProcessor
+
+from ...copies.non_finite import mean_logit
+from ...errors import InputError, UnsupportedModelError
+from ...inputs.batching import Batch
+from ...inputs.encoding import EncodedSignal, Encoding
+from ...tasks.base import Task, TaskName
+from ...tasks.interfaces import ModelInterface
+from ...tasks.seq2seq import Seq2Seq, encoder_output
+from ...tasks.targets import BatchTargets
+from ..inputs.sounds import Sound, feature_extractor_of, sampling_rate_of
+from .audio import AudioClassification
+
+MASK = "attention_mask"
+"""What processors and encoders call the mask of a sound's frames."""
+
+
+class SpeechTask(Task):
+    """The base of models that answer a sound with a text; the caller passes their processor as the tokenizer."""
+
+    processor_class: ClassVar[Any] = AutoProcessor
+    is_speech = True
+    generates = True
+
+    @property
+    def rate(self) -> int | None:
+        """Samples a second that the model reads."""
+        return sampling_rate_of(self.processor)
+
+    @classmethod
+    def check_reader(cls, reader: Any, name: str) -> None:
+        """Refuse a processor without a feature extractor or a tokenizer."""
+        if not hasattr(getattr(reader, "tokenizer", None), "pad_token_id") or not hasattr(reader, "feature_extractor"):
+            raise InputError(
+                f"{name} reads sounds and writes texts, and was given a {type(reader).__name__}; pass its processor, "
+                "as AutoProcessor.from_pretrained(...) loads it"
+            )
+
+    def check_explains_inputs(self, model: ModelInterface) -> None:
+        """Refuse to explain a sound by itself."""
+        raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+
+
+class SpeechSeq2Seq(SpeechTask, Seq2Seq):
+    """An encoder-decoder model whose source is a sound."""
+
+    name: ClassVar[TaskName] = "speech-seq2seq"
+    mapping = "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"
+    ending = "ForSpeechSeq2Seq"
+    auto_class = "AutoModelForSpeechSeq2Seq"
+    peft_type = ""
+
+    def read_signal(self, model: ModelInterface, sound: Sound) -> EncodedSignal:
+        """Return the features of a sound, with the seconds of each frame of the encoder."""
+        inputs = _extract_features(self.processor, model, sound)
+        source, masks = _encoder_inputs(model, inputs)
+        output = encoder_output(model, source, **masks)
+        count, states_mask = output[0].shape[1], getattr(output, MASK, None)
+        padding = 0 if states_mask is None else count - int(states_mask.sum())
+        chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
+        seconds = float(chunk) if chunk else sound.seconds
+        if seconds is not None and masks:  # behind the sound frames are padding
+            seconds *= masks[MASK].numel() / int(masks[MASK].sum())
+        step = 0.0 if seconds is None else seconds / count
+        times = tuple((index * step, (index + 1) * step) for index in range(count))
+        shapes = tuple(tuple(value.shape) for value in inputs.values())
+        return EncodedSignal(shapes, inputs, (0, 1, 0), times, sound, padding=padding)
+
+    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+        """Return the inputs of encoder and decoder."""
+        return {name: value[None].to(device) for name, value in _signal_of(batch.encodings[0]).inputs.items()} | {
+            "decoder_input_ids": inputs["input_ids"]
+        }
+
+    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+        """Return a batch with the encoder's states of the sound, or with the sound itself."""
+        signal = _signal_of(batch.encodings[0])
+        source, masks = _encoder_inputs(model, signal.inputs)
+        mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
+        mask[:, len(signal.times) - signal.padding :] = 0
+        source_inputs = {"source_mask": mask, **({"frames_mask": masks[MASK][..., None]} if masks else {})}
+        if encode_sources:
+            source_inputs["encoder_states"] = encoder_output(model, source, **masks)[0]  # (1, S, H)
+        else:
+            source_inputs["source"] = source
+        return replace(batch, inputs=batch.inputs | source_inputs)
+
+
+class CTC(SpeechTask, AudioClassification):
+    """A model that answers with a token or nothing (the blank) at every frame of a sound."""
+
+    name: ClassVar[TaskName] = "ctc"
+    mapping = "MODEL_FOR_CTC_MAPPING_NAMES"
+    ending = "ForCTC"
+    auto_class = "AutoModelForCTC"
+    outputs = "the tokens of the vocabulary"
+    per_token = True
+    labelled = False
+    per_frame = True
+
+    @classmethod
+    def processor_of(cls, reader: Any) -> Any:
+        """Return the whole processor, as its tokenizer is needed too."""
+        return reader
+
+    def blank_id(self, model: ModelInterface) -> int:
+        """Return the vocabulary index of the blank."""
+        return int(model.config.pad_token_id or 0)
+
+    def emitted(self, logits: Tensor, model: ModelInterface) -> list["EmittedToken"]:
+        """Return the emitted tokens: one for each run of frames with the same most likely token, without blanks.
+
+        Args:
+            logits: (T, V).
+            model: The model.
+        """
+        blank_id = self.blank_id(model)
+        best = logits.argmax(-1).tolist()  # (T,)
+        probabilities = logits.float().softmax(-1)  # (T, V)
+        tokens, start = [], 0
+        for index, run in groupby(best):
+            end = start + len(list(run))
+            if index != blank_id:
+                frame = start + int(probabilities[start:end, index].argmax())
+                tokens.append(
+                    EmittedToken(index, frame, float(logits[frame, index]), float(probabilities[frame, index]))
+                )
+            start = end
+        return tokens
+
+
+@dataclass(frozen=True)
+class EmittedToken:
+    """A token that a CTC model emits.
+
+    Attributes:
+        index: Its entry of the vocabulary.
+        frame: The frame of its run at which it is most likely.
+    """
+
+    index: int
+    frame: int
+    logit: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Emitted(BatchTargets):
+    """The logits of emitted tokens at their frames, each minus its mean over the vocabulary or minus the contrast's.
+
+    Attributes:
+        frames: The frame of each, (B, K).
+    """
+
+    frames: Tensor
+
+    def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return the quantities, (B, K), of logits at every frame, (B, T, V)."""
+        rows = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
+        frames = self.frames.to(logits.device)
+        frame_logits = logits[rows, frames]  # (B, K, V)
+        target_logits = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
+        if self.contrast is not None:
+            return target_logits - frame_logits[..., self.contrast.to(logits.device)][..., 0]
+        return target_logits - mean_logit(frame_logits)[..., 0]
+
+
+def _signal_of(encoding: Encoding) -> EncodedSignal:
+    """Return the sound of an encoding."""
+    if encoding.signal is None:
+        raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")
+    return encoding.signal
+
+
+def _encoder_inputs(model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the features of a sound, (1, ...), and by its name the mask of its frames, (1, F), if some are padding."""
+    batched = {name: value[None].to(model.device) for name, value in inputs.items()}
+    return next(iter(batched.values())), {name: value for name, value in batched.items() if name == MASK}
+
+
+def _extract_features(processor: Any, model: ModelInterface, sound: Sound) -> dict[str, Tensor]:
+    """Return the features of a sound, without the batch axis, and behind them their mask where some are padding.
+
+    Raises:
+        InputError: If it cannot read it.
+    """
+    name = model.module.main_input_name
+    try:
+        processed = feature_extractor_of(processor)(sound.samples, sampling_rate=sound.rate, return_tensors="pt")
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{sound.name} cannot be read: {error}") from None
+    if name not in processed:
+        raise InputError(f"the processor gives no {name}; pass the model's own, AutoProcessor's")
+    features, mask = processed[name][0].to(model.module.dtype), processed.get(MASK)
+    return {name: features} if mask is None or mask.all() else {name: features, MASK: mask[0]}

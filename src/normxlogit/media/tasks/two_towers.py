@@ -1,0 +1,184 @@
+"""Two towers: models that embed texts and pictures in one space, such as CLIP and SigLIP."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any, ClassVar, Literal, cast
+
+from torch import nn
+from transformers import AutoProcessor, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from ...copies.pool import private_clone
+from ...errors import InputError, UnsupportedModelError
+from ...inputs.encoding import EncodedMedium, Encoding
+from ...inputs.texts import collected, named_columns, text_column
+from ...parts.signal_entry import SignalEntry, find_signal_entry
+from ...tasks.base import Task
+from ...tasks.interfaces import ModelInterface
+from ..inputs.items import columns_of_media
+from ..inputs.picture_places import grid_layout
+from ..inputs.pictures import is_picture, names_picture, read_picture
+from .image import ImageClassification
+from .picture_boxes import PictureBoxes
+
+
+class Tower(PreTrainedModel):
+    """One of two towers as a task model: its answer is the vector of a text or a picture, in the space of both.
+
+    Args:
+        towers: The model with both; it stays the caller's own.
+        side: Which one.
+    """
+
+    base_model_prefix = "towers"
+
+    def __init__(self, towers: PreTrainedModel, side: Literal["text", "vision"]) -> None:
+        nn.Module.__init__(self)  # that of a pretrained model would write on the configuration
+        self.config = getattr(towers.config, f"{side}_config")
+        self.towers = towers
+        self.side = side
+        self.training = towers.training
+
+    @property
+    def main_input_name(self) -> str:  # type: ignore[override]
+        """The name of the tower's main input."""
+        return "input_ids" if self.side == "text" else "pixel_values"
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the text tower's table of word embeddings."""
+        if self.side == "vision":
+            raise NotImplementedError
+        return cast(Any, self.towers).text_model.get_input_embeddings()  # type: ignore[no-any-return]
+
+    def forward(self, **inputs: Any) -> SequenceClassifierOutput:
+        """Embed texts or pictures, without normalising the vectors.
+
+        Args:
+            inputs: The inputs of the tower.
+        """
+        towers = cast(Any, self.towers)
+        embed = towers.get_text_features if self.side == "text" else towers.get_image_features
+        output = embed(**inputs)
+        return SequenceClassifierOutput(logits=output.pooler_output, hidden_states=output.get("hidden_states"))
+
+
+class TextTower(Task):
+    """The side of two towers that reads texts."""
+
+    name = "embedding"
+
+    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
+        """Encode texts; those of SigLIP are padded to a fixed length, as the model attends to its padding."""
+        encodings = self.encoder(list(items))
+        if "siglip" not in str(model.config.model_type):
+            return encodings
+        length, padding = int(model.config.max_position_embeddings), int(self.tokenizer.pad_token_id)
+        return [
+            encoding.with_special_tokens(
+                after=[padding] * (length - len(encoding)), token=str(self.tokenizer.pad_token)
+            )
+            for encoding in encodings
+        ]
+
+
+class PictureTower(ImageClassification):
+    """The side of two towers that reads pictures."""
+
+    labelled = False
+    outputs = "vectors"
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
+        super().__init__(labels, tokenizer)
+        self._boxes = PictureBoxes(lambda image: tokenizer(images=[image], return_tensors="np"))
+        self._entries: dict[tuple[tuple[int, ...], ...], SignalEntry | None] = {}
+
+    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
+        """Encode pictures, with the places of their patches."""
+        items = list(items)
+        encodings = self.encode(model, items)[0]
+        return [self._with_places(model, *pair) for pair in zip(encodings, items, strict=True)]
+
+    def _with_places(self, model: ModelInterface, encoding: Encoding, item: Any) -> Encoding:
+        """Return a picture's encoding with the layout of its patches; unchanged if they form no grid.
+
+        Args:
+            model: The model of the picture tower.
+            encoding: The encoding of the picture.
+            item: The picture as the caller gave it.
+        """
+        signal = encoding.signal
+        try:
+            picture = read_picture(item)
+        except InputError:  # an array of floats that the processor reads, but not a picture
+            return encoding
+        if signal is None:
+            return encoding
+        if signal.shapes not in self._entries:
+            inputs = {name: values[None].to(model.device) for name, values in signal.inputs.items()}
+            self._entries[signal.shapes] = find_signal_entry(private_clone(model.unmodified), inputs)
+        entry, (rows, columns, first) = self._entries[signal.shapes], signal.grid
+        if entry is not None and prod(entry.input_shape) != next(iter(signal.inputs.values())).numel():
+            return encoding  # the model pads or crops the picture before its patches
+        places = None if entry is None else grid_layout(self._boxes(entry, picture.image)[0], picture.image.size)
+        if places is None or places.where.shape[:2] != (rows, columns):
+            return encoding
+        tokens = tuple(range(first, first + rows * columns))
+        medium = EncodedMedium(picture.name or "picture", tokens, places, None, picture.details)
+        return replace(encoding, signal=replace(signal, picture=medium))
+
+
+class TwoTowers(Task):
+    """A model with a tower for texts and one for pictures, whose vectors are compared."""
+
+    name = "zero-shot-image-classification"
+    mapping = "MODEL_FOR_ZERO_SHOT_IMAGE_CLASSIFICATION_MAPPING_NAMES"
+    auto_class = "AutoModelForZeroShotImageClassification"
+    processor_class = AutoProcessor
+    outputs = "vectors"
+    reads_tokens = False
+    reads_pictures = True
+    sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
+
+    def check_explains_inputs(self, model: ModelInterface) -> None:
+        """Refuse to explain a vector by itself."""
+        raise UnsupportedModelError(
+            f"{model.name} answers a text or a picture with a vector, of which nothing is to be explained by itself; "
+            "similarity(picture, ['a photo of a cat', 'a photo of a dog']) explains how it is compared with texts"
+        )
+
+    def check_embeds(self, model: ModelInterface) -> None:
+        """Refuse models without a method for the vector of each side."""
+        for side in ("text", "image"):
+            if not hasattr(model.module, f"get_{side}_features"):
+                raise UnsupportedModelError(f"{type(model.module).__name__} has no method get_{side}_features")
+
+    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
+        """Return texts and pictures, and whether there was a single one."""
+        items = _column_compared(collected(items))
+        is_collection = isinstance(items, Iterable) and not isinstance(items, str | tuple) and not is_picture(items)
+        return (list(items), False) if is_collection else ([items], True)
+
+    def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any]:
+        """Return the tower that reads an item, and what reads its inputs.
+
+        Raises:
+            InputError: If the item is neither a text nor a picture, or the processor lacks that side.
+        """
+        if not is_picture(item):  # a text may be the path of one
+            raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
+        is_text = isinstance(item, str) and not names_picture(item)
+        side: Literal["text", "vision"] = "text" if is_text else "vision"
+        reader = getattr(self.processor, self.sides[side], None)
+        if reader is None:
+            raise InputError(f"the processor has no {self.sides[side]}: pass the model's own, AutoProcessor's")
+        return Tower(cast(PreTrainedModel, model), side), reader
+
+
+def _column_compared(items: Any) -> Any:
+    """Return the column of pictures, or else of texts, of a table or a mapping; anything else unchanged."""
+    columns = None if is_picture(items) else named_columns(items)
+    if columns is None:
+        return items
+    names = columns_of_media(items, columns, lambda value: not isinstance(value, str) and is_picture(value))
+    return columns[names[0]] if len(names) == 1 else text_column(items)

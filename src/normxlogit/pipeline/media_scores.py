@@ -1,0 +1,155 @@
+"""Scores of pictures and sounds, from those of their placeholder tokens, or of their patches and frames."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import MethodError, UnsupportedModelError
+from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
+from ..media.inputs.sounds import moments_of
+from ..media.units import Medium
+from ..methods import FrozenGradient, Method, Scores
+from ..results.storage.schema import FloatArray
+from ..results.units.units import Units
+
+
+class Placed(NamedTuple):
+    """A picture or a sound of a prompt with its scores.
+
+    Attributes:
+        medium: Where its parts are; its `first` is that of the units once they are appended.
+        scores: float32, (G, L, parts).
+        sequence: Which of two inputs it is.
+    """
+
+    medium: Medium
+    scores: FloatArray
+    sequence: int = 0
+
+
+def check_reads_media(method: Method) -> None:
+    """Refuse a method that cannot score pictures and sounds in a prompt.
+
+    Raises:
+        MethodError: If this is one.
+    """
+    if not (isinstance(method, FrozenGradient) or method.info.tokenwise):
+        raise MethodError(
+            f"{method.info.name} scores words alone, and the prompt holds a picture or a sound: frozen-gradient scores "
+            "both, and so do normxlogit, logat and input-norm by the tokens that stand for it"
+        )
+
+
+def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[Placed]]:
+    """Separate the scores of a prompt's text from those of its pictures and sounds.
+
+    The padding of a picture has no place in it: what it contributes is added to the bias, so that the sum stays. So is
+    what attention sinks contribute where all of them are frames of a sound.
+
+    Args:
+        context: The encoding that was read.
+        scores: Of one text on the host, (G, L, T); where an encoder reads a sound, its frames come before the tokens.
+
+    Returns:
+        The scores with 0 at the tokens that stand for pictures and sounds, and the scores of these by their places.
+
+    Raises:
+        UnsupportedModelError: If the places of a picture are not known.
+    """
+    media, scores = _media_of(context, scores)
+    if not media:
+        return scores, []
+    if scores.parts is None:
+        media_scores = [scores.values[..., list(medium.tokens)] for medium in media]  # (G, L, tokens) each
+        total = torch.cat(media_scores, -1).double().sum(-1)  # (G, L)
+        placed_media = [
+            _placed(medium, medium.by_token, token_scores, "; read_at=0 reads its patches")
+            for medium, token_scores in zip(media, media_scores, strict=True)
+        ]
+    else:
+        total = scores.parts.double().sum(-1)  # (G, L)
+        placed_media = [
+            _placed(
+                medium, medium.by_part, scores.parts, "" if medium.by_token is None else "; read_at=1 reads its tokens"
+            )
+            for medium in media
+        ]
+    values = scores.values.clone()
+    for medium in media:
+        values[..., list(medium.tokens)] = 0
+    bias = scores.bias
+    if bias is not None:
+        with_place = sum(placed.scores.sum(-1, dtype=np.float64) for placed in placed_media)  # (G, L)
+        bias = bias + (total - torch.as_tensor(with_place)).to(bias)
+    return replace(scores, values=values, bias=bias, parts=None), placed_media
+
+
+def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium], Scores]:
+    """Return the pictures and sounds of an encoding, and the scores.
+
+    The frames of an encoder that reads a sound, which are the last units of the scores, become the parts of the sound.
+    """
+    signal = context.signal
+    if signal is not None and signal.sound is not None:
+        frames = scores.values.shape[-1] - len(context)  # of the encoder, after the tokens
+        scores = _frames_as_parts(scores, len(context))
+        end = signal.times[-1][1] if signal.times else 0.0  # the model's rate may not be known
+        return (moments_of(signal.sound, frames, end or signal.sound.seconds or float(frames)),), scores
+    if signal is not None and signal.picture is not None:
+        return (signal.picture,), scores
+    return context.media, scores
+
+
+def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str = "") -> Placed:
+    """Map scores, (G, L, N), to the places of a picture or sound.
+
+    Args:
+        medium: The picture or sound.
+        spread: Where each of the N is; None if that is not known.
+        scores: Of the tokens that stand for it, or of the parts by which it enters the model.
+        hint: What the error adds where it is not known.
+    """
+    if spread is None:
+        raise UnsupportedModelError(
+            f"cannot tell which part of {medium.name} a score belongs to: its processor returns other numbers for it "
+            f"in a prompt than alone, or parts that form no grid{hint}"
+        )
+    at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
+    kind: Literal["picture", "sound"] = "picture" if at_places.ndim == 4 else "sound"
+    details = {"places": spread.where, "tokens": medium.tokens, **medium.details}
+    result_medium = Medium(kind=kind, name=medium.name, first=0, **details)
+    return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
+
+
+def appended(
+    units: Units, scores: FloatArray, placed: Sequence[Placed], *, layers: bool
+) -> tuple[Units, FloatArray, tuple[Medium, ...]]:
+    """Append the parts of pictures and sounds to the units and scores of the text.
+
+    Args:
+        units: The T units of the text.
+        scores: Theirs, (G, T), with layers (G, L, T).
+        placed: The pictures and sounds.
+        layers: Whether there is an axis of layers.
+    """
+    media = []
+    for medium, part_scores, sequence in placed:
+        first = len(units)
+        media.append(replace(medium, first=first))
+        units += medium.as_units(sequence)
+        scores = np.concatenate([scores, part_scores if layers else part_scores[:, 0]], -1)
+    return units, scores, tuple(media)
+
+
+def _frames_as_parts(scores: Scores, tokens: int) -> Scores:
+    """Return scores, (G, L, S + T), whose first S are those of parts and the last T of tokens."""
+    frames = scores.values.shape[-1] - tokens  # S
+    sinks = None if scores.sinks is None else scores.sinks[frames:]
+    scores = replace(scores, values=scores.values[..., frames:], parts=scores.values[..., :frames], sinks=sinks)
+    if scores.bias is None or scores.sink is None or (sinks is not None and bool(sinks.any())):
+        return scores
+    return replace(scores, bias=scores.bias + scores.sink, sink=None, sinks=None)

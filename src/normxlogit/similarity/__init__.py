@@ -1,0 +1,1 @@
+"""Wing: the similarity of two texts, or of a text and a picture."""

@@ -1,0 +1,85 @@
+"""The blocks of the similarity of two texts, and of a ranking."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..media.drawing.blocks import MediumBlock
+from ..render.blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
+from ..render.builders.text import attribution_blocks
+from ..render.charts import Grid, Legend
+from ..render.verification import removals_table
+from ..results.attribution import Attribution
+from ..results.storage.schema import FloatArray
+
+STRONGEST, NAMED = 8, 3
+"""Pairs of words that are listed, and words that a row of a ranking names."""
+
+STATES = "The cosine of the words' own states"
+
+
+def similarity_blocks(s: Attribution) -> list[Block]:
+    """Return the blocks of a similarity: both texts and, if they were computed, pairs of words."""
+    blocks = attribution_blocks(s)
+    if not s.has_text:  # two pictures: no sentence, and no word with a bar
+        blocks = [block for block in blocks if block.kind in (Header.kind, MediumBlock.kind, Legend.kind)]
+    if s.media:  # whose regions have no bars
+        blocks += removals_table(s.verified)
+    if s.pairs is None:
+        return blocks
+    grid = pairs_grid(s)
+    blocks += [_strongest(grid)] if s.has_words else []
+    blocks.append(Fold("Every pair", [grid], opened=True))
+    if s.state_cosines is not None:  # of words of several tokens the largest
+        blocks.append(Fold(STATES, [_grid(s, s.state_cosines, np.max, STATES)]))
+    return blocks
+
+
+def ranking_blocks(results: Sequence[Attribution]) -> list[Block]:
+    """Return a table of several results for one text, the most similar first, with their strongest words."""
+    rows = []
+    for s in sorted(results, key=lambda result: -result.prediction.value):
+        words = sorted(s.words(sequence=1), key=lambda word: -word.score) if s.has_words else []
+        strongest = tuple(Piece(word.text, number=f"{word.score:+.2f}") for word in words[:NAMED])
+        cosine = s.prediction.value
+        rows.append([cell(f"{cosine:.3f}", cosine), cell(s.text_pair or ""), Cell(strongest)])
+    columns = [Column("cosine", numbers=True), Column("text"), Column("rests on")]
+    return [Header("", [("compared with", s.text or "") for s in results[:1]]), Table(columns, rows)]
+
+
+def pairs_grid(s: Attribution) -> Grid:
+    """Return the contribution of each pair of words to the cosine, or of pairs of tokens or patches.
+
+    Args:
+        s: A similarity with `pairs`, whose biases are left out.
+    """
+    pairs: Any = s.pairs  # (T1 + 1, T2 + 1)
+    return _grid(s, pairs, np.sum, f"What each pair adds to the cosine {s.prediction.value:.3f}")
+
+
+def _grid(s: Attribution, values: FloatArray, merge: Callable[..., Any], caption: str) -> Grid:
+    """Merge values of pairs of tokens, (T1, T2), to pairs of words, (W1, W2)."""
+    first, second = (_words(s, sequence) for sequence in (0, 1))
+    rows = np.stack([merge(values[tokens], 0) for _, tokens in first])  # (W1, T2)
+    scores = np.stack([merge(rows[:, tokens], 1) for _, tokens in second], 1)  # (W1, W2)
+    return Grid([name for name, _ in first], [name for name, _ in second], scores, caption, caption)
+
+
+def _words(s: Attribution, sequence: int) -> list[tuple[str, list[int]]]:
+    """Return the words of a text, or its tokens or patches, each with its indices in `pairs`."""
+    units = [i for i, of in enumerate(s.units.sequence) if of == sequence]
+    places = {unit: place for place, unit in enumerate(units)}
+    words = s.words(sequence=sequence) if s.has_words else []
+    named_words = [(word.text, [places[token] for token in word.tokens]) for word in words]
+    return named_words or [(s.units.text[unit], [place]) for unit, place in places.items()]
+
+
+def _strongest(grid: Grid) -> Table:
+    """Return the pairs of words with the largest contributions to the cosine."""
+    rows = []
+    for index in map(int, np.argsort(-grid.scores, axis=None, kind="stable")[:STRONGEST]):
+        i, j = divmod(index, len(grid.columns))
+        score, strength = float(grid.scores[i, j]), float(grid.strengths[i, j])
+        rows.append([cell(grid.rows[i]), cell(grid.columns[j]), cell(f"{score:+.3f}", score, strength=strength)])
+    return Table([Column(""), Column(""), Column("", numbers=True)], rows, "The strongest pairs")

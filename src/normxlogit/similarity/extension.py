@@ -1,0 +1,10 @@
+"""What the similarity of two texts adds."""
+
+from ..extending import Extension
+
+EXTENSION = Extension(
+    tasks=("normxlogit.similarity.tasks.embedding:Embedding",),
+    commands={
+        "similarity": "normxlogit.similarity.command:similarity",
+    },
+)

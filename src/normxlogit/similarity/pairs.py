@@ -1,0 +1,294 @@
+"""Explain the cosine of two texts by their tokens."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError, MethodError
+from ..inputs.encoding import Encoding
+from ..leave_out.answers import Answer
+from ..leave_out.outcomes import Outcomes, in_batches
+from ..leave_out.removal import TextRemoval, tokens_removed
+from ..leave_out.search import run_searches
+from ..leave_out.units import Verify, picked, removable
+from ..media.tasks.signals import units_of_parts
+from ..methods import Method, Request, Scores, check_finite, run_method
+from ..methods.frozen import FrozenGradient
+from ..model.batch_attempts import batch_attempts
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..pipeline.media_scores import Placed, appended, split_media_scores
+from ..pipeline.options import provenance
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.storage.schema import FloatArray
+from ..results.targets import Prediction, Target
+from ..results.units.units import Units
+from ..tasks.base import units_of_tokens
+from .tasks.embedding import Direction
+
+
+class Side(NamedTuple):
+    """One text or picture with its vector and states.
+
+    Attributes:
+        vector: Its vector at length 1, (C,).
+        states: The head's logits at each of its tokens, at length 1, (T, C).
+    """
+
+    encoding: Encoding
+    vector: Tensor
+    states: Tensor
+
+
+def explain_similarity(
+    model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool, verify: Verify
+) -> Attribution | Attributions[Attribution]:
+    """Explain the cosine of a text with another, or with each of several.
+
+    The cosine is <p, q> / (|p| |q|), with p and q the two vectors. With the frozen network p is a sum over tokens of
+    its text and a bias, p = sum_i u_i + u_0, and q = sum_j v_j + v_0; with the lengths held constant, the contributions
+    of one text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs of tokens are
+    <u_i, v_j> / (|p| |q|). Computing all u_i takes one backward pass for each of the C dimensions of the vector. The
+    pairs then take one backward pass through each second text for every token of the first text.
+
+    Args:
+        model: The model.
+        first: One text or picture, such as a query.
+        second: What it is compared with, one or several.
+        method: How tokens are scored.
+        matrix: Whether pairs of tokens are scored too.
+        verify: How many words are removed to test the explanation; None for none.
+
+    Raises:
+        InputError: If a text is empty, a pair, or none is given.
+        MethodError: If `matrix` is set and the method is not linear.
+        UnsupportedModelError: If the model does not embed texts.
+    """
+    model.task.check_embeds(model)
+    second_items, single = model.task.items_compared(second)
+    if not second_items:
+        raise InputError("there is no text or picture to compare with")
+    (item,), _ = model.task.items_compared([first])
+    if matrix and not isinstance(method, FrozenGradient):
+        raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
+    model.refresh()
+    tower, *other_towers = (model.tower_for(item) for item in (item, *second_items))
+    other_tower = other_towers[0]
+    if any(candidate is not other_tower for candidate in other_towers):
+        raise InputError("compare with texts or with pictures, one kind at a time")
+    (query,) = _embed(tower, tower.task.encode_each(tower, [item]))
+    encodings = other_tower.task.encode_each(other_tower, second_items)
+    documents = _embed(other_tower, encodings)
+    vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
+    (query_scores,) = _score(tower, [query], method, vectors)
+    directions = query.vector[None]  # (1, C)
+    rows: Tensor | None = None
+    if matrix:
+        eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
+        rows = _with_bias(*_score(tower, [query], method, eye[None])).T  # (T1 + 1, C), over the vector's length
+        directions = torch.cat([directions, rows.to(directions)])  # (1 + T1 + 1, C)
+    document_scores: dict[int, Scores] = {}
+    for attempt in batch_attempts(other_tower, [d.encoding for d in documents], method.memory):
+        with attempt as places:
+            expanded = directions.expand(len(places), -1, -1)
+            scored = _score(other_tower, [documents[i] for i in places], method, expanded)
+            document_scores.update(zip(places, scored, strict=True))
+    results = []
+    for k, document in enumerate(documents):
+        halves = _half_result(query, query_scores, k, 0), _half_result(document, document_scores[k], 0, 1)
+        result = _result(model, (query, document), halves, method)
+        if matrix:  # the first row of the document is for the cosine, the others for each token of the query
+            pairs = _to_numpy(_with_bias(document_scores[k])[1:])
+            result = replace(result, pairs=pairs, state_cosines=_to_numpy(query.states @ document.states.T))
+        results.append(result)
+    if verify is not None:
+        results = _verified((tower, other_tower), query, documents, results, verify)
+    return results[0] if single else Attributions(results)
+
+
+def _verified(
+    models: tuple[TaskModel, TaskModel],
+    query: Side,
+    documents: Sequence[Side],
+    results: Sequence[Attribution],
+    verify: Verify,
+) -> list[Attribution]:
+    """Return the results verified: the cosine is measured without the words or regions of the highest scores."""
+    origins = [_origin_of_units(query, document) for document in documents]
+    vectors = [_vectors_without(models[0], [query]), _vectors_without(models[1], documents)]
+
+    def cosines_without(removals: list[TextRemoval]) -> list[Answer]:
+        """Return the cosines of documents with the query, without some units of either."""
+        tokens = [
+            [tuple(token for side, token in map(origins[place].__getitem__, units) if side == of) for of in (0, 1)]
+            for place, units in removals
+        ]
+        queries = vectors[0]((0, removed) for removed, _ in tokens)
+        others = vectors[1]((place, removed) for (place, _), (_, removed) in zip(removals, tokens, strict=True))
+        return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, others, strict=True)]
+
+    removables = [picked(a, removable(a)._replace(target="the cosine", quantity="cosine"), verify) for a in results]
+    return run_searches(results, removables, cosines_without)
+
+
+def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRemoval, Tensor]:
+    """Return the table of the vectors of texts or pictures, (C,), without some of their tokens."""
+
+    def measure(encodings: list[Encoding], _: object) -> Iterable[Tensor]:
+        return [side.vector for side in _embed_batch(model, encodings)]
+
+    without = tokens_removed(model, [side.encoding for side in sides], masked=False)
+    return Outcomes(
+        in_batches(model, without, measure), known={(place, ()): side.vector for place, side in enumerate(sides)}
+    )
+
+
+def _embed(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:
+    """Compute the vectors and states of texts, in batches."""
+    sides: dict[int, Side] = {}
+    for attempt in batch_attempts(model, encodings):
+        with attempt as places:
+            sides.update(zip(places, _embed_batch(model, [encodings[i] for i in places]), strict=True))
+    return [sides[i] for i in range(len(encodings))]
+
+
+def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
+    """Compute the vectors and states of texts in one batch."""
+    batch = model.batch(encodings, list(range(len(encodings))))
+    with torch.inference_mode():
+        run = model.run(batch)
+        vectors = _normalised(run.logits)  # (B, C)
+        if isinstance(run.final, Tensor):
+            states = _normalised(model.head_logits(run.hidden, batch))  # (N, C)
+        else:  # no head reads a single token
+            states = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
+    # Cloned outside inference mode, as later code backpropagates through the model.
+    text_states = states.clone().split([len(e) for e in encodings])
+    model.check_finite(vectors.cpu().numpy(), batch)
+    return [Side(*side) for side in zip(encodings, vectors.clone(), text_states, strict=True)]
+
+
+def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Scores]:
+    """Score the tokens of B texts for K vectors each.
+
+    Args:
+        model: The model.
+        sides: The texts.
+        method: The method.
+        vectors: (B, K, C).
+
+    Returns:
+        The scores of each text, (K, 1, T); what attention sinks contribute is in the bias.
+    """
+    encodings = [side.encoding for side in sides]
+    batch = model.batch(encodings, list(range(len(encodings))))
+    with torch.inference_mode(not method.needs_grad):
+        run: ForwardPass = method.forward(model, batch)
+    request = Request(model, run, Direction.of(model.task, vectors), ())
+    scores = run_method(method, request)
+    text_scores = []
+    for row, mask in enumerate(batch.mask):
+        values = scores.values[row].detach()[..., mask].float()  # (K, 1, T)
+        check_finite(method, request, values.cpu().numpy())
+        bias = None if scores.bias is None else scores.bias[row].detach().to(values)  # (K, 1)
+        if bias is not None and scores.sink is not None:
+            bias = bias + scores.sink[row].detach().to(values)  # (K, 1)
+        text_scores.append(Scores(values, bias=bias, sinks=None if scores.sinks is None else scores.sinks[row][mask]))
+    return text_scores
+
+
+def _with_bias(scores: Scores) -> Tensor:
+    """Return the scores of a text with the bias as a last column, (K, T + 1)."""
+    return torch.cat([scores.values[:, 0], cast(Tensor, scores.bias)], 1)
+
+
+def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "Half"], method: Method) -> Attribution:
+    (query, document), (left, right) = sides, halves
+    cosine = float(query.vector.double() @ document.vector.double())
+    units = left.units + right.units
+    scores = np.concatenate([left.scores, right.scores])[None]  # (1, U)
+    units, scores, media = appended(units, scores, [*left.placed, *right.placed], layers=False)
+    states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
+    of_texts = query.encoding.signal is None and document.encoding.signal is None and not bool(states.isnan().all())
+    alone = tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
+    sinks = [*left.sinks, *right.sinks]
+    note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
+    biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
+    origin: dict[str, Any] = provenance(model, method) | {"quantity": "cosine"}
+    return Attribution(
+        scores=scores[0],
+        units=units,
+        media=tuple(replace(medium, tokens=()) for medium in media),
+        text="" if query.encoding.signal else query.encoding.text,
+        text_pair=document.encoding.text,
+        predictions=(Prediction("cosine", 0, cosine, None),),
+        targets=(Target("cosine", "the cosine", 0),),
+        token_predictions=alone if of_texts else None,
+        **origin,
+        notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note))),
+        merge=method.word_merge,
+        bias=None if biases is None else _to_numpy(biases),
+    )
+
+
+class Half(NamedTuple):
+    """One of two texts or pictures with its contributions to the cosine.
+
+    Attributes:
+        units: Its units, without the patches of a picture.
+        scores: float32, (U,).
+        placed: Its picture with scores, if it has one.
+        bias: The bias, (); None if the method reports none.
+        sinks: Its tokens that are attention sinks.
+    """
+
+    units: Units
+    scores: FloatArray
+    placed: list[Placed]
+    bias: Tensor | None
+    sinks: list[str]
+
+
+def _half_result(side: Side, scores: Scores, k: int, sequence: int) -> Half:
+    """Return the scores of a text's tokens, or of a picture's patches, for the k-th of the vectors."""
+    encoding = side.encoding
+    scores, placed = split_media_scores(encoding, scores.map(lambda values: values[k : k + 1].cpu()))  # (1, 1, T)
+    # Patches have no characters, and no vocabulary.
+    units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
+    units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine
+    units_kept = _tokens_outside_picture(encoding)
+    return Half(
+        units.take(units_kept),
+        _to_numpy(scores.values[0, 0])[units_kept],
+        [picture._replace(sequence=sequence) for picture in placed],
+        None if scores.bias is None else scores.bias[0, 0],
+        [] if scores.sinks is None else [encoding.tokens[i] for i in scores.sinks.nonzero()[:, 0].tolist()],
+    )
+
+
+def _tokens_outside_picture(encoding: Encoding) -> list[int]:
+    """Return the indices of the tokens that are not patches of a picture."""
+    picture = None if encoding.signal is None else encoding.signal.picture
+    return [i for i in range(len(encoding)) if picture is None or i not in picture.tokens]
+
+
+def _origin_of_units(query: Side, document: Side) -> list[tuple[int, int]]:
+    """Return each unit's side, 0 for the query and 1 for the document, and its index among that side's tokens."""
+    encodings = list(enumerate((query.encoding, document.encoding)))
+    pictures = [(side, e.signal.picture) for side, e in encodings if e.signal is not None]
+    plain = [(side, i) for side, encoding in encodings for i in _tokens_outside_picture(encoding)]
+    return plain + [(side, i) for side, picture in pictures if picture is not None for i in picture.tokens]
+
+
+def _normalised(vectors: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(vectors.float(), dim=-1)
+
+
+def _to_numpy(values: Tensor) -> FloatArray:
+    array: FloatArray = np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
+    return array

@@ -1,0 +1,99 @@
+"""Embedding models: the cosine of a text's vector with another vector is explained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import UnsupportedModelError
+from ...inputs.encoding import Encoding
+from ...tasks.base import Task
+from ...tasks.interfaces import ModelInterface
+from ...tasks.targets import BatchTargets
+from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
+
+
+class Embedding(Task):
+    """A model that embeds texts: its head is the pooling and the layers after it."""
+
+    name = "embedding"
+    auto_class = "AutoModel"
+    peft_type = "FEATURE_EXTRACTION"
+    outcomes = None
+
+    def __init__(self, model: SentenceEmbedding, tokenizer: Any = None) -> None:
+        super().__init__((), tokenizer)
+        self.steps = model.steps
+
+    @classmethod
+    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "Embedding":
+        """Return the task of an embedding model."""
+        return cls(cast(SentenceEmbedding, model), tokenizer)
+
+    @classmethod
+    def as_task_model(cls, model: nn.Module, pooling: Any = None, previous: nn.Module | None = None) -> nn.Module:
+        """Return a trunk with its pooling; a `SentenceTransformer` is converted anew at each call."""
+        if previous is not None and not is_sentence_transformer(model):
+            return previous
+        return sentence_embedding(model, pooling)
+
+    def limit(self, model: nn.Module, positions: int | None) -> int | None:
+        """Return the smaller of the limits of the trunk and of the model's files."""
+        return min((limit for limit in (positions, self.steps.max_length) if limit is not None), default=None)
+
+    def check_explains_inputs(self, model: ModelInterface) -> None:
+        """Raise: a vector alone cannot be explained."""
+        raise UnsupportedModelError(
+            f"{model.name} answers a text with a vector, of which nothing is to be explained by itself; "
+            "similarity(a, b) explains the cosine of two texts"
+        )
+
+    def check_embeds(self, model: ModelInterface) -> None:
+        """Do nothing: the model embeds texts."""
+
+    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
+        """Encode texts with the prompt and the lower-casing of the model's files."""
+        prompted = [self.steps.prompt + text for text in items]
+        return self.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
+
+
+@dataclass(frozen=True)
+class Direction(BatchTargets):
+    """The target of an embedding: its cosine with other vectors, with the length of its own vector held constant.
+
+    Attributes:
+        vectors: The others, (B, K, C), of length 1; those of another length weigh the cosine by it.
+    """
+
+    vectors: Tensor
+
+    @classmethod
+    def of(cls, task: Task, vectors: Tensor) -> "Direction":
+        """Return a target of K vectors for each of B texts.
+
+        Args:
+            task: The model's task.
+            vectors: (B, K, C).
+        """
+        ids = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)  # (B, K)
+        return cls(ids, None, None, True, task, vectors)
+
+    def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return the cosines of vectors with the others.
+
+        Args:
+            logits: Vectors, (N, C).
+            texts: Which text of the batch each is of, (N,); None when N is B.
+
+        Returns:
+            (N, K).
+        """
+        vectors = self.vectors if texts is None else self.vectors[texts]  # (N, K, C)
+        length = logits.detach().norm(dim=-1, keepdim=True).clamp(min=1e-12)  # (N, 1)
+        return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)
+
+    def vocabulary_rows(self) -> tuple[Tensor, Any]:
+        """Raise: there is no vocabulary."""
+        raise NotImplementedError

@@ -1,0 +1,223 @@
+"""Sources: token scores summed to sentences, words, messages and spans of the prompt, for parts of the answer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import normxlogit
+from normxlogit import DataError, InputError
+from normxlogit.grounding.result import Citations
+from normxlogit.grounding.verdicts import Reading, WordEdit, WordReading
+from normxlogit.results.storage.schema import plain
+from normxlogit.results.units.spans import MessageSpan
+from normxlogit.results.verification import CITATION_TEST, Removal, Verification
+from tests.factories import make_generation
+
+PIECES = ("", "The", *" cat: sat:.: A: dog: ran:.:\n\n:Who:?: The: cat:.: It: sat:.".split(":"))  # noqa: SIM905
+PROMPT = 12
+
+
+def result(**changes):
+    count, written = len(PIECES), len(PIECES) - PROMPT
+    scores = np.random.default_rng(0).normal(size=(written, count)).astype(np.float32)
+    scores[np.arange(count) >= PROMPT + np.arange(written)[:, None]] = 0
+    values = {"scores": scores, "diagnostics": {}, "bias": np.arange(written, dtype=np.float32)}
+    return make_generation(PIECES, PROMPT, **(values | changes))
+
+
+def table(s):
+    """Return the scores of the sources, without the rest of the prompt and the answer's own words."""
+    return s.scores[:, [kind not in ("rest", "answer") for kind in s.units.kind]]
+
+
+def column(s, kind):
+    return s.scores[:, s.units.kind.index(kind)]
+
+
+def names(s):
+    called = zip(s.units.name, s.units.text, s.units.special, strict=True)
+    return tuple(name or text for name, text, special in called if not special)
+
+
+def test_scores_of_sources_and_of_the_rest_sum_to_the_scores_of_the_tokens():
+    g = result()
+    for of in (None, "sentence", "word", "token", 2, -1, (0, 8)):
+        s = g.sources("sentence", parts=of)
+        rows = {2: [2], -1: [5], (0, 8): [0, 1]}.get(of, range(6))
+        total = g.scores[list(rows)].sum()
+        assert s.scores.sum() == pytest.approx(total, abs=1e-5)
+        assert s.bias.sum() == pytest.approx(sum(rows))
+        np.testing.assert_allclose(s.whole().scores, s.scores.sum(0), atol=1e-6)
+        either_way = g.group_targets(of).group("sentence")
+        np.testing.assert_allclose(s.scores, either_way.scores, atol=1e-6)
+        assert either_way.targets == s.targets
+
+
+def test_each_source_holds_its_own_tokens_and_each_part_its_own_rows():
+    g = result()
+    s = g.sources("sentence", parts="sentence")
+    assert names(s) == ("The cat sat.", "A dog ran.", "Who?") == tuple(g.text[a:b] for a, b in s.units.spans[:3])
+    assert [target.name for target in s.targets] == ["The cat.", "It sat."]
+    np.testing.assert_allclose(s.scores[0, 1], g.scores[:3, 5:9].sum(), rtol=1e-5)
+    np.testing.assert_allclose(s.scores[1, 2], g.scores[3:, 10:12].sum(), rtol=1e-5)
+    np.testing.assert_allclose(column(s, "rest"), [g.scores[:3, [0, 9]].sum(), g.scores[3:, [0, 9]].sum()], rtol=1e-5)
+    np.testing.assert_allclose(column(s, "answer"), [g.scores[:3, 12:].sum(), g.scores[3:, 12:].sum()], rtol=1e-5)
+
+
+def test_words_paragraphs_messages_and_named_spans():
+    g = result()
+    assert names(g.sources("word")) == ("The", "cat", "sat", ".", "A", "dog", "ran", ".", "Who", "?")
+    assert names(g.sources("paragraph")) == ("The cat sat. A dog ran.", "Who?")
+    assert names(g.sources("message")) == ("prompt",)
+    chat = replace(g, messages=(MessageSpan("system", 0, 12), MessageSpan("user", 25, 29)))
+    assert names(chat.sources("message")) == ("system", "user")
+    assert names(chat.sources("sentence")) == ("The cat sat.", "Who?")  # the rest is the template's
+    named = g.sources({"dog": (13, 23), "cat": (4, 7)})
+    np.testing.assert_allclose(table(named)[0], [g.scores[:, 5:9].sum(), g.scores[:, 2].sum()], rtol=1e-5)
+
+
+def test_shares_are_of_what_speaks_for_the_answer():
+    scores = np.zeros((6, 18), np.float32)
+    scores[:, 1], scores[:, 5], scores[:, 10] = 3, 1, -2
+    s = result(scores=scores).sources("sentence", parts="sentence")
+    np.testing.assert_allclose(s.whole().shares, [0.75, 0.25, 0, 0, 0])
+    np.testing.assert_allclose(s.shares.sum(1), 1)
+    assert [(t.position, t.text, round(t.share, 2)) for t in s.top(2)] == [
+        (0, "The cat sat.", 0.75),
+        (1, "A dog ran.", 0.25),
+    ]
+    assert s[1].top(1)[0].score == 9
+    assert not result(scores=-np.abs(scores)).sources("sentence").shares.any()
+
+
+def test_the_largest_score_and_the_sum_less_the_mean():
+    g = result()
+    most = g.sources("sentence", parts=3, merge="max")
+    assert most.scores[0, 0] == g.scores[3, 1:5].max()
+    excess = g.sources("sentence", parts=2, merge="excess")
+    row = g.scores[2]
+    mean = row[[*range(1, 9), 10, 11]].mean()
+    wanted = [row[1:5].sum() - 4 * mean, row[5:9].sum() - 4 * mean, row[10:12].sum() - 2 * mean]
+    np.testing.assert_allclose(table(excess)[0], wanted, rtol=1e-4, atol=1e-5)
+    assert excess.bias is None
+    assert excess.settings["merge"] == "excess"
+    with pytest.raises(InputError, match="'sum', 'max', "):
+        g.sources(merge="median")
+
+
+@pytest.mark.parametrize(
+    ("by", "of", "message"),
+    [
+        ("chapter", None, "'word', 'sentence'"),
+        ({}, None, "named spans"),
+        ({"a": (0, 5), "b": (4, 9)}, None, "'a' and 'b' overlap"),
+        ({"a": (20, 99)}, None, "not a span of the prompt, which has 29"),
+        ({"a": (1, 2)}, None, "no token begins"),
+        ({"a": 3}, None, "a span is"),
+        ("sentence", 6, "no generated token 6; there are 6"),
+        ("sentence", "chapter", "'token', 'word'"),
+        ("sentence", (3, 3), "not a span of the completion"),
+        ("sentence", 1.5, "an index, a span"),
+    ],
+)
+def test_what_is_no_source_or_part_is_refused(by, of, message):
+    with pytest.raises(InputError, match=message):
+        result().sources(by, of)
+
+
+def test_offsets_are_needed_and_layers_stay():
+    with pytest.raises(DataError, match="offsets"):
+        result(offsets=None).sources()
+    g = result()
+    layered = replace(g, scores=np.stack([g.scores, 2 * g.scores], 1), bias=np.stack([g.bias] * 2, 1), layers=(1, 2))
+    both = layered.sources(parts="sentence")
+    np.testing.assert_allclose(both.layer(2).scores, 2 * g.sources(parts="sentence").scores, rtol=1e-5)
+
+
+def citations():
+    scores = np.zeros((6, 18), np.float32)
+    scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
+    s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, parts="sentence")
+    return with_test(Citations(attribution=s, question="Who <sat>?"), {1: (4.0, 1.25)})
+
+
+def with_test(cited, losses, *, without=(5.0, 5.0)):
+    """Return citations with what each sentence loses without some of the sources, and without all."""
+
+    def removal(sources, lost):
+        values = tuple(-8.0 - nats for nats in lost)
+        names = tuple(cited.names[source] for source in sources)
+        return Removal(names, tuple(cited.sources[source] for source in sources), None, sum(values), False, values)
+
+    verified = Verification(
+        **CITATION_TEST,
+        original=removal([], (0.0, 0.0)),
+        single=tuple(removal([source], lost) for source, lost in losses.items()),
+        together=removal(range(len(cited.sources)), without),
+    )
+    return replace(cited, attribution=replace(cited.attribution, verified=verified))
+
+
+def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
+    c = citations()
+    assert c.cited == ((1,), (1, 0))
+    assert [(x.number, x.name, x.text, x.nats) for x in c.citations()] == [
+        (1, "a.txt:2", "A dog ran.", 5.25),
+        (2, "a.txt:1", "The cat sat.", None),
+    ]
+    c.save(tmp_path / "c.json")
+    assert normxlogit.load(tmp_path / "c.json") == c
+    sentence = c.to_dict()["sentences"][1]
+    assert (sentence["text"], sentence["citations"], sentence["support"]["share"]) == ("It sat.", [1, 2], 1.0)
+    whole = c.verified.original
+    broken = [
+        replace(c.verified, single=(whole._replace(units=("rest",), tokens=(3,)),)),
+        replace(c.verified, together=c.verified.together._replace(values=(1.0,))),
+        replace(c.verified, original=whole._replace(values=())),
+    ]
+    for verified in ({"z": 1.0}, *map(plain, broken)):
+        state = c.to_dict()
+        state["attribution"]["verified"] = verified
+        with pytest.raises(DataError, match="verified"):
+            Citations.from_dict(state)
+
+
+def test_a_source_without_which_a_sentence_loses_nothing_is_not_cited():
+    c = with_test(citations(), {1: (-3.8, 2.0), 2: (np.nan, 0.5)})
+    assert c.cited == ((), (1, 0))
+    assert c.marked().strip() == "The cat. It sat.[1][2]"
+
+
+def test_a_sentence_that_loses_nothing_without_the_documents_does_not_rest_on_them():
+    c = with_test(citations(), {}, without=(-0.5, 2.0))
+    assert [s.rests for s in c.support] == [False, True]
+    assert [s.loss for s in c.support] == [-0.5, 2.0]
+    assert c.support[0].verdict == "not in the documents"
+    assert c.cited[0] == ()
+
+
+def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradicts_its_source():
+    c = citations()
+    first, second = (target.span for target in c.attribution.targets)
+    place = c.text.index("sat", second[0])
+    said = Reading((WordReading(*first, -1.0, -20.0),), ())
+    rather = WordEdit("replaced", place, place + 3, "ran", 20.0, 0.0)
+    words = WordReading(second[0], place, -1.0, -20.0), WordReading(place, place + 3, -19.0, -20.0)
+    c = replace(c, readings=(said, Reading((*words, WordReading(place + 3, second[1], -0.1, -40.0)), (rather,))))
+    assert [s.judgement for s in c.support] == ["rests", "contradicts"]
+    assert c.support[1].verdict == 'contradicts [1][2]: the documents rather say "ran" than "sat"'
+    assert c.marked().strip() == "The cat.[1] It sat."
+    assert [(word.text, word.rather) for word in c.words if word.unsaid] == [("sat", '"ran" than "sat"')]
+    assert "contradicts [1][2]" in str(c)
+    assert "rather say &#34;ran&#34;" in c.to_html()
+    assert Citations.from_dict(c.to_dict()) == c
+
+
+def test_a_sentence_that_gains_nothing_from_the_documents_is_not_in_them():
+    c = citations()
+    spans = [target.span for target in c.attribution.targets]
+    c = replace(c, readings=tuple(Reading((WordReading(*span, -20.0, -20.0),), ()) for span in spans))
+    assert [s.verdict for s in c.support] == ["not in the documents"] * 2
+    assert c.cited == ((), ())
+    assert all(word.unsaid for word in c.words)

@@ -1,0 +1,86 @@
+"""Pictures in conversations of every format: read as pictures, not as texts, and in their places."""
+
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+
+from normxlogit.corpora.rows.cells import conversation_cell, prompt_cell
+from normxlogit.errors import InputError
+from normxlogit.grounding.documents.conversations import read_conversation
+from normxlogit.media.inputs.pictures import read_picture
+from tests import vlm
+
+PICTURE = vlm.picture(6, 5)
+FILE = io.BytesIO()
+PICTURE.save(FILE, "PNG")
+BYTES = FILE.getvalue()
+BASE64 = base64.b64encode(BYTES).decode()
+URI = f"data:image/png;base64,{BASE64}"
+PARTS = {
+    "pillow": PICTURE,
+    "array": np.asarray(PICTURE),
+    "transformers": {"type": "image", "image": PICTURE},
+    "without a type": {"image": PICTURE},
+    "OpenAI": {"type": "image_url", "image_url": {"url": URI, "detail": "low"}},
+    "OpenAI's responses": {"type": "input_image", "image_url": URI},
+    "OpenAI's computer": {"type": "computer_screenshot", "image_url": URI},
+    "Anthropic": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": BASE64}},
+    "Gemini": {"inlineData": {"mimeType": "image/png", "data": BASE64}},
+    "Gemini's client": {"inline_data": {"mime_type": "image/png", "data": BYTES}},
+    "Bedrock": {"image": {"format": "png", "source": {"bytes": BYTES}}},
+    "LangChain": {"type": "image", "base64": BASE64, "mime_type": "image/png"},
+    "LangChain for Google": {"type": "media", "data": BASE64, "mime_type": "image/png"},
+    "LlamaIndex": {"block_type": "image", "image": BYTES, "path": None, "url": None},
+}
+TYPED = [name for name, part in PARTS.items() if isinstance(part, dict) and {"type", "block_type"} & part.keys()]
+
+
+def shown(conversation):
+    """Kinds and texts of the messages of a conversation, whose pictures must be the one."""
+    for message in conversation.messages:
+        if message.part is not None:
+            np.testing.assert_array_equal(np.asarray(read_picture(message.part).image), np.asarray(PICTURE))
+    return [(message.role, message.kind, message.text) for message in conversation.messages]
+
+
+ASKED = [("user", "picture", ""), ("user", "user", "What is it?")]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_picture_is_read_in_every_format_and_from_tables(name):
+    messages = [{"role": "user", "content": [PARTS[name], {"text": "What is it?"}]}]
+    assert shown(read_conversation(messages)) == ASKED
+    if isinstance(PARTS[name], dict) and PICTURE not in PARTS[name].values():  # as a table has it
+        assert shown(read_conversation(json.loads(conversation_cell(messages, "messages")))) == ASKED
+        assert shown(read_conversation(json.loads(prompt_cell(messages, "messages")))) == ASKED
+
+
+def test_pictures_beside_a_text_or_messages_are_read():
+    text = {"role": "user", "content": "What is it?"}
+    assert shown(read_conversation([{**text, "images": [BASE64]}])) == ASKED  # Ollama
+    assert shown(read_conversation([{"role": "user", "content": PICTURE}, text])) == ASKED
+    assert shown(read_conversation([{"role": "user", "content": PICTURE}])) == ASKED[:1]
+    messages = [{"role": "user", "content": [{"type": "image", "index": 0, "text": None}, {"text": "What is it?"}]}]
+    assert shown(read_conversation({"messages": messages, "images": [PICTURE]})) == ASKED  # data sets
+    with pytest.raises(InputError, match="no places for the last 1 pictures"):
+        read_conversation({"messages": [text], "images": [PICTURE]})
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_what_a_tool_shows_is_a_picture_of_the_user(name):
+    ask, result = {"role": "user", "content": "What is it?"}, [{"type": "text", "text": "A cat."}, PARTS[name]]
+    expected = [("user", "user", "What is it?"), ("tool", "tool result", "A cat."), ("user", "picture", "")]
+    assert shown(read_conversation([ask, {"role": "tool", "content": result}])) == expected
+    block = {"type": "tool_result", "tool_use_id": "1", "content": result}
+    assert shown(read_conversation([ask, {"role": "user", "content": [block]}])) == expected
+    item = {"type": "function_call_output", "call_id": "1", "output": PARTS[name]}
+    assert shown(read_conversation([ask, item])) == [expected[0], expected[2]]
+
+
+def test_data_that_names_a_picture_shows_none():
+    ask, data = {"role": "user", "content": "What is it?"}, [{"image": "cat.jpg", "title": "A cat"}]
+    (_, found) = shown(read_conversation([ask, {"role": "tool", "content": data}]))
+    assert found == ("tool", "tool result", json.dumps(data))
