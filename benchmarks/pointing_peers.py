@@ -11,15 +11,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from normxlogit.copies.clone import returning_attention
+from normxlogit.copies.clone import clone
 from normxlogit.copies.pool import private_clone
 from normxlogit.decompositions.matrix import with_residual
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
 from normxlogit.media.inputs.sounds import moments_of, read_sound
-from normxlogit.media.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.methods.base import import_package
+from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.results.attribution import Attribution
 
@@ -151,7 +151,9 @@ class SignalAnswer:
 
     def _rollout(self) -> Array:
         with torch.no_grad():
-            layers = returning_attention(self.model)(**self.inputs, output_attentions=True).attentions
+            copied: Any = clone(self.model)
+            copied.config._attn_implementation = "eager"  # fused kernels return no probabilities
+            layers = copied(**self.inputs, output_attentions=True).attentions
         flow = torch.eye(layers[0].shape[-1])
         for attention in layers:  # (1, heads, T, T)
             flow = with_residual(attention.float())[0] @ flow

@@ -13,7 +13,7 @@ from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
 from .extending import named
-from .frozen.proof import Balance
+from .frozen.contributions import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Text, repeatable, split_texts

@@ -100,10 +100,6 @@ def test_what_a_completion_rests_on_are_words_of_the_text(writer):
 def test_sentences_are_sources_of_an_answer(writer):
     sources = writer.explain_completion(TEXT, "Das ist ein").sources("sentence")
     assert sources.units.text[:2] == ("The naïve  movie is great.", "Fine ﬁlm… what is ☃?")
-    answer = writer.cite(
-        "is it great?", {"a.txt": "the movie is great.", "b.txt": "a film."}, answer="Das ist", verify=0
-    )
-    assert answer.names[-2:] == ("a.txt:1", "b.txt:1") or len(answer.names) == 2
 
 
 def test_characters_of_canine_are_the_texts():
@@ -165,7 +161,5 @@ class Forgetting(BertTokenizerLegacy):
 
 def test_tokens_that_may_stand_at_several_places_have_no_words(folder):
     explainer = Explainer(tiny.model("bert"), Forgetting(str(folder / "vocab.txt")))
-    assert [word.text for word in explainer("cat the sat").words()] == ["cat", "the", "sat"]
-    for text in ("cat the bad the sat", "cat-the-the-sat"):
-        with pytest.raises(DataError, match="character offsets"):
-            explainer(text).words()
+    with pytest.raises(DataError, match="character offsets"):
+        explainer("cat the bad the sat").words()
