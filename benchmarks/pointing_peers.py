@@ -18,8 +18,8 @@ from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
 from normxlogit.media.inputs.sounds import moments_of, read_sound
-from normxlogit.media.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.methods.base import import_package
+from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.results.attribution import Attribution
 
@@ -171,7 +171,7 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     Raises:
         UnsupportedModelError: If nothing but token ids is read.
     """
-    model, count, ids = explainer._language_model, g.prompt_tokens or 0, torch.tensor(g.token_ids)
+    model, count, ids = explainer.language_model, g.prompt_tokens or 0, torch.tensor(g.token_ids)
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs

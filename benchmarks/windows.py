@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from normxlogit import Citations, Explainer
+from normxlogit import Explainer
+from normxlogit.grounding import Citations
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.grounding.citations.cite import ask_in
 
@@ -57,7 +58,7 @@ def compare(
             messages = conversation(rounds, asked)
             tokenizer.model_max_length = limit
             whole = _ranked(explainer.cite(messages=messages, verify=0))
-            length = len(ask_in(explainer._language_model, messages).completed.encoding)
+            length = len(ask_in(explainer.language_model, messages).completed.encoding)
             for part in parts:
                 tokenizer.model_max_length = round(part * length)
                 read = _ranked(explainer.cite(messages=messages, verify=0))

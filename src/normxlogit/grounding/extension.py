@@ -5,5 +5,10 @@ from ..extending import Extension
 EXTENSION = Extension(
     commands={
         "cite": "normxlogit.grounding.command:cite",
+        "evaluate generation": "normxlogit.grounding.evaluation.command:generation",
+        "evaluate grounding": "normxlogit.grounding.evaluation.command:grounding",
+    },
+    results={
+        "citations": "normxlogit.grounding.result:Citations",
     },
 )
