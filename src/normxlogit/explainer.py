@@ -35,10 +35,9 @@ from .pipeline.texts import balance_of, explain_by_default, explain_inputs, expl
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.verification import Removal
-from .similarity.pairs import explain_similarity
-from .similarity.tasks.sentence_embedding import Pooling
 from .tasks import TaskName
 from .tasks.choice import Question
+from .tasks.interfaces import Pooling
 from .tasks.targets import Choice
 
 if TYPE_CHECKING:
@@ -526,6 +525,8 @@ class Explainer:
             MethodError: If the method does not exist, or `matrix` is for another than `frozen-gradient`.
             UnsupportedModelError: If the model does not embed, or the method does not work on it.
         """
+        from .similarity.pairs import explain_similarity
+
         chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
         verify = checked_verify(options.get("verify"))
         return explain_similarity(self._model, first, second, chosen_method, matrix=matrix, verify=verify)

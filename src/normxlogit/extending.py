@@ -26,11 +26,13 @@ class Extension:
     Attributes:
         tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
             come before the core's.
+        holders: Functions that return the module and the tokenizer in an object of another library; None for others.
         commands: Functions or Typer apps of the command line by their words, as {"cite": ...} or
             {"evaluate cite": ...}.
     """
 
     tasks: Sequence[str] = ()
+    holders: Sequence[str] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
 
 

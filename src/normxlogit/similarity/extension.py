@@ -4,6 +4,7 @@ from ..extending import Extension
 
 EXTENSION = Extension(
     tasks=("normxlogit.similarity.tasks.embedding:Embedding",),
+    holders=("normxlogit.similarity.holders:held_in",),
     commands={
         "similarity": "normxlogit.similarity.command:similarity",
     },

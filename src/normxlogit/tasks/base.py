@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
+from transformers.models.auto import modeling_auto as auto
 
 from ..copies.answers import AnswerForm
 from ..copies.pool import Pool
@@ -61,6 +62,7 @@ class Task:
         processor_class: The class that loads what reads their inputs.
         peft_type: The task as PEFT writes it.
         plain: Whether a module that is not of transformers may have it.
+        wraps: Whether it takes models without a head, and makes a task model of them.
         vocabulary: Whether the outputs are the vocabulary.
         per_token: Whether the model answers at every token, (B, T, C), and not once for the text, (B, C).
         labelled: Whether the outputs are classes with names.
@@ -92,6 +94,7 @@ class Task:
     processor_class: ClassVar[Any] = AutoTokenizer
     peft_type: ClassVar[str] = ""
     plain: ClassVar[bool] = False
+    wraps: ClassVar[bool] = False
     vocabulary: ClassVar[bool] = False
     per_token: ClassVar[bool] = False
     labelled: ClassVar[bool] = False
@@ -147,6 +150,34 @@ class Task:
         return cls(cls.output_names, tokenizer)
 
     @classmethod
+    def has_class(cls, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
+        """Return whether a class of models is for the task, by transformers' mapping or by the ending of its name.
+
+        Args:
+            class_name: Its name.
+            has_encoder: Whether the model has an encoder beside its decoder; None if that is not known.
+            by_ending: Which of the two is asked.
+        """
+        if not cls.mapping:
+            return False
+        if by_ending:
+            return bool(cls.ending) and class_name.endswith(cls.ending)
+        return class_name in getattr(auto, cls.mapping).values()
+
+    @classmethod
+    def claims(cls, module: nn.Module) -> bool:
+        """Return whether a module that no class of transformers tells is for the task.
+
+        A module that a task makes itself names it in the attribute `task_class` instead.
+        """
+        return False
+
+    @classmethod
+    def claims_files(cls, source: str) -> bool:
+        """Return whether the files of a model, in a folder or of a hub name, say that it is for the task."""
+        return False
+
+    @classmethod
     def as_task_model(cls, model: nn.Module, pooling: Any = None, previous: nn.Module | None = None) -> nn.Module:
         """Return the caller's model as a task model: itself, unless the task wraps it.
 
@@ -154,7 +185,12 @@ class Task:
             model: The caller's model.
             pooling: How an embedding model pools.
             previous: What was returned when the model was read last.
+
+        Raises:
+            InputError: If `pooling` is given, and the model does not embed.
         """
+        if pooling is not None:
+            raise InputError("pooling= is for embedding models; give task='embedding' with it")
         return model
 
     @classmethod

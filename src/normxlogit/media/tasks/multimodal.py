@@ -23,11 +23,13 @@ from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.base import TaskName, of_prompt
 from ...tasks.interfaces import ModelInterface
 from ...tasks.language import CausalLM
+from ...tasks.seq2seq import Seq2Seq
 from ..inputs.picture_places import Floats, grid_layout, merged_boxes
 from ..inputs.pictures import Picture
 from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
 from .picture_boxes import PIXELS, PictureBoxes
 from .spectra import Spectrum, spectrum_of
+from .speech import SpeechSeq2Seq
 
 NOT_EXTRA_INPUTS = ("input_ids", "attention_mask", "labels")
 """Outputs of a processor that are not passed on to the model unchanged."""
@@ -339,6 +341,16 @@ class AudioText(MultimodalLM):
     mapping = "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES"
     ending = "ForMultimodalLM"
     auto_class = "AutoModelForMultimodalLM"
+
+    @classmethod
+    def has_class(cls, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
+        """Return whether a class of models is for the task.
+
+        Transformers lists language models that read sounds among their words with encoder-decoder models, too.
+        """
+        listed_as = (Seq2Seq, SpeechSeq2Seq) if has_encoder is False else ()
+        listed = any(task.has_class(class_name, by_ending=by_ending) for task in listed_as)
+        return listed or super().has_class(class_name, by_ending=by_ending)
 
 
 def _as_floats(value: Tensor, model: ModelInterface) -> Tensor:

@@ -41,6 +41,11 @@ class Tower(PreTrainedModel):
         self.training = towers.training
 
     @property
+    def task_class(self) -> type[Task]:
+        """The task of the side."""
+        return TextTower if self.side == "text" else PictureTower
+
+    @property
     def main_input_name(self) -> str:  # type: ignore[override]
         """The name of the tower's main input."""
         return "input_ids" if self.side == "text" else "pixel_values"
