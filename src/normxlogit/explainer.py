@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
 
+import numpy.typing as npt
 import torch
 from torch import nn
 from typing_extensions import Unpack
@@ -21,7 +22,6 @@ from .inputs.encoding import Encoding
 from .inputs.texts import Text, repeatable, split_texts
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
-from .media.inputs.sounds import Recording
 from .methods import Method, method_named
 from .methods.defaults import completion_methods, named_or_default
 from .model.task_model import TaskModel
@@ -335,7 +335,7 @@ class Explainer:
         return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen_method))
 
     @overload
-    def generate(self, prompt: Prompt | Recording, **options: Any) -> Attribution: ...
+    def generate(self, prompt: Prompt | Path | npt.NDArray[Any], **options: Any) -> Attribution: ...
     @overload
     def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[Attribution]: ...
     def generate(

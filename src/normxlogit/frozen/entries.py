@@ -60,8 +60,8 @@ class EntryPoints:
             The `replace=` of `run`, for a pass in this block.
         """
         lookups, signal_places = list[Lookup](), list[Place]()
-        ids, is_speech = batch.inputs["input_ids"] if WORDS in places else None, self.model.task.is_speech
-        if SOURCE in places and not is_speech:
+        ids = batch.inputs["input_ids"] if WORDS in places else None
+        if SOURCE in places and not batch.source_is_signal:
             source_ids = batch.inputs["source"][..., 0]
             lookups.append(Lookup(self._word_embedding_path("encoder"), source_ids, partial(read_entry, SOURCE)))
         if ids is not None:
@@ -71,7 +71,10 @@ class EntryPoints:
                 Lookup(path, ids, partial(read_lookup, WORDS), batch.placeholder_mask, once=False)
                 for path in self.tables(batch)
             ]
-        signal_places += [place for place in (SOURCE, MEDIA) if place in places and (place == MEDIA or is_speech)]
+        if batch.source_is_signal and SOURCE in places:
+            signal_places.append(SOURCE)
+        if MEDIA in places:
+            signal_places.append(MEDIA)
         signal_replacements = [
             self.signal(batch.inputs).replaced(partial(read_entry, place)) for place in signal_places
         ]
@@ -145,9 +148,9 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
     """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
-    task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
-    # A sound is one input, not a sequence of tokens that could be cut.
-    uncut_names = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
+    length = PROOF_TOKENS if model.task.vocabulary else None
+    # A signal is one input, not a sequence of tokens that could be cut.
+    uncut_names = {name for name in batch.inputs if batch.source_is_signal and name.startswith("source")}
     inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
     if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
         return batch

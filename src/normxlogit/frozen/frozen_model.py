@@ -154,7 +154,7 @@ class FrozenModel:
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
                 "can be read at its word embeddings alone: read_at=0"
             )
-        first = 1 if self.model.task.is_speech else 0  # a sound has no word embeddings among its layers
+        first = 1 if batch.source_is_signal else 0  # a sound has no word embeddings among its layers
         return layers_read(read_at, count, first) if count else (0,)
 
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
-from ..media.units import Medium
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import named_scores
 from .targets import Prediction, Quantity, Target, prediction_of
+from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
 from .units.words import Merge, UnitScore, merge_words
@@ -26,6 +26,7 @@ from .verification import Verification
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..media.units import PictureScores, SoundScores
     from ..render.figures.plots import PlotKind
     from .units.grouping import Merging
 
@@ -61,7 +62,7 @@ class Attribution(Record):
         completion: The generated part of the text; None if nothing was generated.
         prompt_tokens: P, how many units are tokens before the first generated one; None if nothing was generated.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
-        media: The pictures and sounds that were read.
+        media: What was read beside the text, such as pictures and sounds; see `scored_media`.
         predictions: The model's answer: one for the input, or for each generated token the likeliest at its place.
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
@@ -182,23 +183,23 @@ class Attribution(Record):
         return bool(self.text or self.text_pair) or self.completion is not None or not self.media
 
     @property
-    def images(self) -> tuple[Medium, ...]:
-        """The scores of the patches of each picture."""
-        return self._media("picture")
-
-    @property
-    def audio(self) -> tuple[Medium, ...]:
-        """The scores of the moments of each sound."""
-        return self._media("sound")
-
-    def _media(self, kind: str) -> tuple[Medium, ...]:
-        """Return the pictures or the sounds, each with the scores of its parts as a grid or a row."""
+    def scored_media(self) -> tuple[Medium, ...]:
+        """The media of the input, each with the scores of its parts in the shape of its places."""
         axes = self.scores.shape[:-1]
         return tuple(
             replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))
             for medium in self.media
-            if medium.kind == kind
         )
+
+    @property
+    def images(self) -> "tuple[PictureScores, ...]":
+        """The pictures of `scored_media`, with the scores of their patches."""
+        return tuple(medium for medium in self.scored_media if medium.kind == "picture")  # type: ignore[misc]
+
+    @property
+    def audio(self) -> "tuple[SoundScores, ...]":
+        """The sounds of `scored_media`, with the scores of their moments."""
+        return tuple(medium for medium in self.scored_media if medium.kind == "sound")  # type: ignore[misc]
 
     @property
     def reads_at(self) -> int | None:

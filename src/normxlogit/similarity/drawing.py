@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..media.drawing.blocks import MediumBlock
-from ..render.blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
+from ..render.blocks import Block, Cell, Column, Fold, Header, MediumBlock, Piece, Table, cell
 from ..render.builders.text import attribution_blocks
 from ..render.charts import Grid, Legend
 from ..render.verification import removals_table

@@ -15,7 +15,6 @@ from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, tokens_removed
 from ..leave_out.search import run_searches
 from ..leave_out.units import Verify, picked, removable
-from ..media.tasks.signals import units_of_parts
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts
@@ -28,7 +27,7 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
-from ..tasks.base import units_of_tokens
+from ..tasks.base import Task
 from .tasks.embedding import Direction
 
 
@@ -100,7 +99,10 @@ def explain_similarity(
             document_scores.update(zip(places, scored, strict=True))
     results = []
     for k, document in enumerate(documents):
-        halves = _half_result(query, query_scores, k, 0), _half_result(document, document_scores[k], 0, 1)
+        halves = (
+            _half_result(tower.task, query, query_scores, k, 0),
+            _half_result(other_tower.task, document, document_scores[k], 0, 1),
+        )
         result = _result(model, (query, document), halves, method)
         if matrix:  # the first row of the document is for the cosine, the others for each token of the query
             pairs = _to_numpy(_with_bias(document_scores[k])[1:])
@@ -254,14 +256,13 @@ class Half(NamedTuple):
     sinks: list[str]
 
 
-def _half_result(side: Side, scores: Scores, k: int, sequence: int) -> Half:
+def _half_result(task: Task, side: Side, scores: Scores, k: int, sequence: int) -> Half:
     """Return the scores of a text's tokens, or of a picture's patches, for the k-th of the vectors."""
     encoding = side.encoding
     scores, placed = split_media_scores(encoding, scores.map(lambda values: values[k : k + 1].cpu()))  # (1, 1, T)
-    # Patches have no characters, and no vocabulary.
-    units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
+    units, _ = task.units(encoding)
     units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine
-    units_kept = _tokens_outside_picture(encoding)
+    units_kept = _tokens_outside_media(encoding)
     return Half(
         units.take(units_kept),
         _to_numpy(scores.values[0, 0])[units_kept],
@@ -271,18 +272,18 @@ def _half_result(side: Side, scores: Scores, k: int, sequence: int) -> Half:
     )
 
 
-def _tokens_outside_picture(encoding: Encoding) -> list[int]:
+def _tokens_outside_media(encoding: Encoding) -> list[int]:
     """Return the indices of the tokens that are not patches of a picture."""
-    picture = None if encoding.signal is None else encoding.signal.picture
-    return [i for i in range(len(encoding)) if picture is None or i not in picture.tokens]
+    medium = None if encoding.signal is None else encoding.signal.medium(0)
+    return [i for i in range(len(encoding)) if medium is None or i not in medium.tokens]
 
 
 def _origin_of_units(query: Side, document: Side) -> list[tuple[int, int]]:
     """Return each unit's side, 0 for the query and 1 for the document, and its index among that side's tokens."""
     encodings = list(enumerate((query.encoding, document.encoding)))
-    pictures = [(side, e.signal.picture) for side, e in encodings if e.signal is not None]
-    plain = [(side, i) for side, encoding in encodings for i in _tokens_outside_picture(encoding)]
-    return plain + [(side, i) for side, picture in pictures if picture is not None for i in picture.tokens]
+    media = [(side, e.signal.medium(0)) for side, e in encodings if e.signal is not None]
+    plain = [(side, i) for side, encoding in encodings for i in _tokens_outside_media(encoding)]
+    return plain + [(side, i) for side, medium in media if medium is not None for i in medium.tokens]
 
 
 def _normalised(vectors: Tensor) -> Tensor:

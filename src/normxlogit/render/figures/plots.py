@@ -9,7 +9,6 @@ import numpy as np
 
 from ...errors import DataError, InputError
 from ...grounding.drawing import scores_grid, shares_grid
-from ...media.drawing.figures import media_figure
 from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.storage.schema import FloatArray
@@ -44,7 +43,7 @@ def plot_attribution(
         return _plot_completion(a, kind, k)
     single = a.scores.ndim == 1
     if single and not a.has_text and kind in (None, "heatmap"):
-        return media_figure(a, k=k)
+        return a.media[0].figure(a, k)
     grid = layout(a, words=words).grid
     if a.pairs is not None and kind == "heatmap":
         return heat_map(pairs_grid(a))
@@ -69,7 +68,7 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
         omitted = f"; the {len(grid.columns)} strongest of {len(grid.columns) + grid.more}" if grid.more else ""
         return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=grid.label + omitted, signed=False))
     if a.media:
-        return media_figure(a, k=k)
+        return a.media[0].figure(a, k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
     summed = parts.group("word", merge="sum") if a.prompt_tokens is not None else parts
     return heat_map(scores_grid(summed).best(k))

@@ -16,12 +16,12 @@ import numpy as np
 from ...errors import DataError
 from ...grounding.result import Citations
 from ...grounding.verdicts import Reading
-from ...media.units import grid_medium, sound_of_times
 from ..attribution import Attribution
 from ..targets import prediction_of
 from ..units.units import APART, Units
 from ..verification import CITATION_TEST, Removal
 from .files import json_text
+from .row_kinds import row_kinds
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 
 if TYPE_CHECKING:
@@ -80,12 +80,6 @@ TOKENS: Mapping[str, Any] = {
     "target_ids": tuple[Index, ...],
     "position": Index,
 }
-SIGNAL: Mapping[str, Any] = {
-    "rows": Index,
-    "columns": Index,
-    "first": Index,
-    "times": tuple[tuple[Number, Number], ...],
-}
 ANSWER: Mapping[str, Any] = {
     "completion": str,
     "unit_kinds": Strings,
@@ -121,8 +115,7 @@ TESTED: Mapping[str, Any] = {
 
 CORPUS: Mapping[str, Mapping[str, Any]] = {
     "text": {**COMMON, **TOKENS},
-    "image": {**COMMON, **TOKENS, **SIGNAL},
-    "audio": {**COMMON, **TOKENS, **SIGNAL},
+    **{name: {**COMMON, **TOKENS, **kind.columns} for name, kind in row_kinds().items()},
     "sources": {**COMMON, **ANSWER},
     "citations": {**COMMON, **ANSWER, **CITED, **CONVERSATION, **TESTED},
 }
@@ -239,21 +232,12 @@ def result_row(result: "Record") -> dict[str, Any]:
         row |= {column: getattr(prediction, name) for column, name in PREDICTION.items()}
     if a.targets[0].kind == "part":
         row["shares"] = (result.evidence if isinstance(result, Citations) else a).whole().shares
-    return row | (_cited_columns(result) if isinstance(result, Citations) else _signal_columns(a))
-
-
-def _signal_columns(a: Attribution) -> dict[str, Any]:
-    """Return the grid of patches or the times of moments, for a classified picture or sound."""
-    if a.has_text:
-        return {}
-    medium = a.media[0] if a.media else None
-    if medium is None:
-        return {"rows": 0, "columns": 0, "first": 0, "times": []}
-    if medium.kind == "picture":
-        rows, columns = medium.shape
-        return {"rows": rows, "columns": columns, "first": medium.first}
-    after = len(a.units) - medium.units.stop
-    return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
+    if isinstance(result, Citations):
+        return row | _cited_columns(result)
+    for kind in row_kinds().values():
+        if kind.unit_kind in a.units.kind:
+            row |= kind.cells(next(iter(a.media), None), len(a.units))
+    return row
 
 
 def _cited_columns(result: Citations) -> dict[str, Any]:
@@ -395,9 +379,9 @@ def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[s
     """Return the fields of an attribution that are derived from columns and from the values all rows share."""
     kinds, sequences, spans = row.get("unit_kinds"), row["sequence_ids"], row.get("target_spans")
     special = [of is None for of in sequences] if kinds is None else [kind in APART for kind in kinds]
+    of_rows = row_kinds().get(common["kind"])
     if kinds is None:
-        part = "patch" if row.get("rows") is not None else "moment" if row.get("times") is not None else "token"
-        kinds = ["token" if of is None else part for of in sequences]
+        kinds = ["token" if of is None or of_rows is None else of_rows.unit_kind for of in sequences]
     state = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
     shared = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
     nothing = [None] * len(row["target"])
@@ -411,10 +395,8 @@ def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[s
     }
     if "target_spans" not in row and row["prediction"] is not None:
         state["predictions"] = [{name: row[column] for column, name in PREDICTION.items()}]
-    if row.get("rows"):
-        state["media"] = [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
-    elif (sound := sound_of_times(row.get("times") or ())) is not None:
-        state["media"] = [plain(sound)]
+    if of_rows is not None and (medium := of_rows.medium(row)) is not None:
+        state["media"] = [plain(medium)]
     return state
 
 
