@@ -150,8 +150,8 @@ def attribute(
         list[str] | None,
         typer.Option(
             rich_help_panel=CONVERSATIONS,
-            help="Column of conversations or agents' traces: which messages does each sentence of the last answer rest "
-            "on? Several, such as input and output, make a trace together.",
+            help="Column of the messages of conversations: which of them does each sentence of the last answer rest "
+            "on? Several columns, such as messages and tools, are read together.",
         ),
     ] = None,
     turn: Annotated[

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from ...errors import InputError
 from ...grounding.citations.cite import Answered, ask, ask_in, cite_answered
+from ...grounding.columns import CONVERSATION, TESTED
 from ...grounding.documents.conversations import read_conversation
 from ...grounding.result import Citations
 from ...inputs.chat import ChatTemplateError, Prompt
@@ -19,7 +20,6 @@ from ...pipeline.completions.completed_prompts import Completed, encode_prompt, 
 from ...pipeline.completions.sources import explain_sources, sources_and_parts
 from ...pipeline.options import Options, VerifyCount, checked_count
 from ...results.attribution import Attribution
-from ...results.storage.columns import CONVERSATION, TESTED
 from ...results.units.spans import PartKind, PartSpec, SourceKind, SourceSpec
 from ..rows.cells import conversation_cell, documents_cell, prompt_cell, text_cell
 from .base import ExplainedRows, Job, ReadRows, Reads, Together, check_choice
@@ -260,9 +260,8 @@ class Conversations(CitationJob):
     """Which messages each sentence of an answer in a conversation rests on, as `Explainer.cite` cites them.
 
     Attributes:
-        messages_column: The column of conversations or traces of any format that `Explainer.cite` reads, as lists,
-            mappings or JSON, "messages" by default; or several columns that make a trace together, such as
-            ["input", "output"].
+        messages_column: The column of the messages of conversations, as lists, mappings or JSON, "messages" by default;
+            or several columns, such as ["messages", "tools"].
         turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
         verify: As in `Answers`.
 

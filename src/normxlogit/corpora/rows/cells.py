@@ -7,7 +7,6 @@ from typing import Any
 from ...errors import InputError
 from ...grounding.documents.conversations import read_conversation
 from ...grounding.documents.documents import documents_by_name
-from ...grounding.documents.traces import to_plain_data
 from ...inputs.texts import SplitText
 from ...media.inputs.items import json_value
 
@@ -73,21 +72,30 @@ def documents_cell(value: Any, column: str) -> str:
 
 
 def conversation_cell(value: Any, column: str) -> str:
-    """Return a conversation or a trace as JSON.
+    """Return the messages of a conversation as JSON, from data or from JSON; also several columns of them by name.
 
     Raises:
-        ValueError: If it cannot be read.
+        ValueError: If they cannot be read.
     """
     if value is None:
         raise ValueError(f"no conversation: {column} is null")
-    if isinstance(value, bytes):
-        value = text_cell(value, column)
-    elif isinstance(value, Mapping):
-        value = {name: text_cell(part, column) if isinstance(part, bytes) else part for name, part in value.items()}
+    several = isinstance(value, Mapping)
+    value = {name: _from_json(part, column) for name, part in value.items()} if several else _from_json(value, column)
     try:
         read_conversation(value)
-        return json.dumps(to_plain_data(value), default=json_value)
+        return json.dumps(value, default=json_value)
     except RecursionError:
         raise ValueError(f"{column} is nested too deeply") from None
     except InputError as error:
         raise ValueError(str(error)) from None
+
+
+def _from_json(value: Any, column: str) -> Any:
+    """Return what a text of JSON holds; anything else unchanged."""
+    if not isinstance(value, str | bytes):
+        return value
+    text = text_cell(value, column)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
