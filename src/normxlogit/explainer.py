@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from transformers import Pipeline
 
     from .grounding.result import Citations
+    from .similarity.result import Similarity
 
 
 @checked_methods
@@ -502,14 +503,14 @@ class Explainer:
         return stream
 
     @overload
-    def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> Attribution: ...
+    def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> "Similarity": ...
     @overload
     def similarity(
         self, first: Any, second: "Iterable[str | Image]", **options: Unpack[keywords.Similarity]
-    ) -> Attributions[Attribution]: ...
+    ) -> "Attributions[Similarity]": ...
     def similarity(
         self, first: Any, second: Any, **options: Unpack[keywords.Similarity]
-    ) -> Attribution | Attributions[Attribution]:
+    ) -> "Similarity | Attributions[Similarity]":
         """Explain the cosine of two texts, of a query with each of many documents, or of a text and a picture.
 
         With the frozen gradient the scores of either text's tokens and its bias sum to the cosine.

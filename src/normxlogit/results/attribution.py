@@ -53,8 +53,7 @@ class Attribution(Record):
         layers: The layers on the layer axis, None when there is no such axis.
         bias: float32, with the axes of `scores` but the last: `scores.sum(-1) + bias`, and `sink` where there is one,
             is the explained quantity: the target's logit, minus the contrast's or, for a vocabulary without a contrast,
-            minus the mean logit. Of a cosine it is (2,), for either text, whose units each add up to it. None if
-            the scores do not add up.
+            minus the mean logit. None if the scores do not add up.
         sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no unit's score. None
             without sinks.
         sinks: Indices of the units that are attention sinks, or hold one.
@@ -68,9 +67,6 @@ class Attribution(Record):
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
             cosine that of each token's state with the other text's vector. None if it was not computed.
-        pairs: float32, (T1 + 1, T2 + 1): what each pair of tokens of two texts adds to their cosine, which is its sum;
-            the last row and column are the biases'. None if that was not asked for.
-        state_cosines: float32, (T1, T2): the cosine of the own states of two tokens, beside `pairs`.
         method: Name of the method.
         settings: The method's settings.
         model: Name of the model.
@@ -109,8 +105,6 @@ class Attribution(Record):
     predictions: tuple[Prediction, ...] = ()
     generated: tuple[Prediction, ...] = ()
     token_predictions: Sequence[Prediction] | None = None
-    pairs: FloatArray | None = None
-    state_cosines: FloatArray | None = None
     merge: Merge = "sum"
     quantity: Quantity = "logit"
     notes: tuple[str, ...] = ()
@@ -531,7 +525,7 @@ class Attribution(Record):
         require(self.scores.shape == (*shape, count) and 0 not in shape, f"scores: not of shape {(*shape, count)}")
         fits_targets = all(not isinstance(v, tuple) or len(v) == targets for v in self.diagnostics.values())
         require(not axes or fits_targets, "diagnostics: not one for each target")
-        expected = (2,) if self.quantity == "cosine" else shape
+        expected = self._bias_shape(shape)
         for name, values in (("bias", self.bias), ("sink", self.sink)):
             require(values is None or values.shape == expected, f"{name}: of another shape than the scores")
         require(all(unit < count for unit in self.sinks), "sinks: no such unit")
@@ -560,7 +554,22 @@ class Attribution(Record):
         if self.verified is not None:
             self.verified.validate(count)
 
+    def _bias_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of `bias` and `sink` for the axes of targets and layers."""
+        return shape
+
+    def _without_units(self) -> dict[str, Any]:
+        """Return the fields that hold something of single units, without it, for a result of coarser ones."""
+        return {"media": (), "prompt_tokens": None, "token_predictions": None, "verified": None}
+
     # Drawings
+
+    @property
+    def title(self) -> str:
+        """The heading of a page of such results."""
+        if self.targets[0].kind == "part":
+            return "An answer and the sources it rests on"
+        return "Token attributions" if self.completion is None else "Generated text and what it rests on"
 
     def plot(
         self,

@@ -22,12 +22,12 @@ from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..pipeline.media_scores import Placed, appended, split_media_scores
 from ..pipeline.options import provenance
-from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
 from ..tasks.base import Task
+from .result import Similarity
 from .tasks.embedding import Direction
 
 
@@ -46,7 +46,7 @@ class Side(NamedTuple):
 
 def explain_similarity(
     model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool, verify: Verify
-) -> Attribution | Attributions[Attribution]:
+) -> Similarity | Attributions[Similarity]:
     """Explain the cosine of a text with another, or with each of several.
 
     The cosine is <p, q> / (|p| |q|), with p and q the two vectors. With the frozen network p is a sum over tokens of
@@ -117,9 +117,9 @@ def _verified(
     models: tuple[TaskModel, TaskModel],
     query: Side,
     documents: Sequence[Side],
-    results: Sequence[Attribution],
+    results: Sequence[Similarity],
     verify: Verify,
-) -> list[Attribution]:
+) -> list[Similarity]:
     """Return the results verified: the cosine is measured without the words or regions of the highest scores."""
     origins = [_origin_of_units(query, document) for document in documents]
     vectors = [_vectors_without(models[0], [query]), _vectors_without(models[1], documents)]
@@ -135,7 +135,7 @@ def _verified(
         return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, others, strict=True)]
 
     removables = [picked(a, removable(a)._replace(target="the cosine", quantity="cosine"), verify) for a in results]
-    return run_searches(results, removables, cosines_without)
+    return cast(list[Similarity], run_searches(results, removables, cosines_without))
 
 
 def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRemoval, Tensor]:
@@ -209,7 +209,7 @@ def _with_bias(scores: Scores) -> Tensor:
     return torch.cat([scores.values[:, 0], cast(Tensor, scores.bias)], 1)
 
 
-def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "Half"], method: Method) -> Attribution:
+def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "Half"], method: Method) -> Similarity:
     (query, document), (left, right) = sides, halves
     cosine = float(query.vector.double() @ document.vector.double())
     units = left.units + right.units
@@ -222,7 +222,7 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
     note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
     biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
     origin: dict[str, Any] = provenance(model, method) | {"quantity": "cosine"}
-    return Attribution(
+    return Similarity(
         scores=scores[0],
         units=units,
         media=tuple(replace(medium, tokens=()) for medium in media),

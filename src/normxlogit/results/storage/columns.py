@@ -6,6 +6,7 @@ that `save` adds are free: its user may keep input columns of these names.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from operator import attrgetter
@@ -257,8 +258,8 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     a |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON_FIELDS}
     for name in ("scores", "bias", "sink"):
         if a[name] is not None:
-            axes = row["shape"] if name == "scores" else [2] if a["quantity"] == "cosine" else row["shape"][:-1]
-            a[name] = np.asarray(a[name], np.float32).reshape(axes)
+            axes, values = row["shape"] if name == "scores" else row["shape"][:-1], np.asarray(a[name], np.float32)
+            a[name] = values.reshape(axes) if values.size == math.prod(axes) else values
     return record_type(kind)._state_of_row(row, a)
 
 

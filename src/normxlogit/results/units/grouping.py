@@ -75,11 +75,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
         scores=scores.astype(np.float32),
         units=units,
         targets=targets,
-        media=(),
-        prompt_tokens=None,
-        token_predictions=None,
-        pairs=None,
-        verified=None,
+        **a._without_units(),
         **changes,
     )
 
