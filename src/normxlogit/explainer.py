@@ -528,11 +528,10 @@ class Explainer:
             MethodError: If the method does not exist, or `matrix` is for another than `frozen-gradient`.
             UnsupportedModelError: If the model does not embed, or the method does not work on it.
         """
-        from .similarity.pairs import explain_similarity
-
         chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
         verify = checked_verify(options.get("verify"))
-        return explain_similarity(self._model, first, second, chosen_method, matrix=matrix, verify=verify)
+        explain = named("normxlogit.similarity.pairs:explain_similarity")
+        return explain(self._model, first, second, chosen_method, matrix=matrix, verify=verify)  # type: ignore[no-any-return]
 
     @property
     def task_model(self) -> TaskModel:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...extending import extensions, named
 from ..storage.schema import FloatArray, Index, freeze, record_check
+from ..verification import RemovedBy, RemovedUnit
 from .units import UnitKind, Units
 from .words import UnitScore
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from ...render.blocks import Block, MediumBlock
     from ...render.figures.figure import PlotFigure
     from ..attribution import Attribution
-    from ..verification import RemovedBy, RemovedUnit
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -41,7 +41,7 @@ class Medium:
 
     unit_kind: ClassVar[UnitKind]
     parts_name: ClassVar[str]
-    removed_unit: ClassVar["tuple[RemovedUnit, RemovedBy]"]
+    removed_unit: ClassVar[tuple[RemovedUnit, RemovedBy]]
     is_over_time: ClassVar[bool] = False
 
     kind: str
