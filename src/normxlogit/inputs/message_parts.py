@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Protocol, Self
 
 from ..errors import InputError
-from ..extending import extensions, named
+from ..extending import extensions, named_or_none
 
 TEXT_TYPES = ("text", "input_text", "output_text")
 """Types of text parts, in templates and OpenAI's clients."""
@@ -51,7 +51,8 @@ class PartReader:
 @cache
 def part_readers() -> tuple[PartReader, ...]:
     """Return the readers of all extensions."""
-    return tuple(named(reference) for extension in extensions() for reference in extension.part_readers)
+    readers = (named_or_none(reference) for extension in extensions() for reference in extension.part_readers)
+    return tuple(reader for reader in readers if reader is not None)
 
 
 def part_type(part: Any) -> str | None:

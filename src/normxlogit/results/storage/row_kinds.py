@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ...extending import extensions, named
+from ...extending import extensions, named_or_none
 from ..units.units import UnitKind
 
 if TYPE_CHECKING:
@@ -32,4 +32,5 @@ class RowKind:
 @cache
 def row_kinds() -> dict[str, RowKind]:
     """Return the kinds of rows of all extensions by their names."""
-    return {kind: named(reference) for extension in extensions() for kind, reference in extension.row_kinds.items()}
+    kinds = ((kind, named_or_none(name)) for extension in extensions() for kind, name in extension.row_kinds.items())
+    return {kind: of_rows for kind, of_rows in kinds if of_rows is not None}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...extending import extensions, named
+from ...extending import extensions, named_or_none
 from ..storage.schema import FloatArray, Index, freeze, record_check
 from ..verification import RemovedBy, RemovedUnit
 from .units import UnitKind, Units
@@ -157,7 +157,10 @@ class Medium:
 @cache
 def media_classes() -> dict[str, type[Medium]]:
     """Return the classes of media by their kinds, which extensions name."""
-    return {kind: named(reference) for extension in extensions() for kind, reference in extension.media.items()}
+    named_by_kind = (
+        (kind, named_or_none(name)) for extension in extensions() for kind, name in extension.media.items()
+    )
+    return {kind: medium for kind, medium in named_by_kind if medium is not None}
 
 
 def medium_class(kind: str) -> type[Medium]:
