@@ -81,3 +81,14 @@ def extensions() -> tuple[Extension, ...]:
     references = [f"normxlogit.{folder}.extension:EXTENSION" for folder in folders]
     references += [entry.value for entry in entry_points(group=GROUP)]
     return tuple(extension for extension in map(named_or_none, references) if isinstance(extension, Extension))
+
+
+@cache
+def registered(what: str) -> dict[str, Any]:
+    """Return what extensions name in a field, by its keys, or in a list by the references; what fails is left out."""
+    found: dict[str, Any] = {}
+    for extension in extensions():
+        references = getattr(extension, what)
+        references = references if isinstance(references, Mapping) else dict(zip(references, references, strict=True))
+        found |= {key: named_or_none(reference) for key, reference in references.items()}
+    return {key: value for key, value in found.items() if value is not None}

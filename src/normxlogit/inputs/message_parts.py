@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol, Self
 
 from ..errors import InputError
-from ..extending import extensions, named_or_none
+from ..extending import registered
 
 TEXT_TYPES = ("text", "input_text", "output_text")
 """Types of text parts, in templates and OpenAI's clients."""
@@ -48,11 +47,9 @@ class PartReader:
     hint: str
 
 
-@cache
 def part_readers() -> tuple[PartReader, ...]:
     """Return the readers of all extensions."""
-    readers = (named_or_none(reference) for extension in extensions() for reference in extension.part_readers)
-    return tuple(reader for reader in readers if reader is not None)
+    return tuple(registered("part_readers").values())
 
 
 def part_type(part: Any) -> str | None:

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..errors import InputError, UnsupportedModelError
-from ..extending import extensions, named_or_none
+from ..extending import registered
 from ..tasks import is_bare
 from ..tasks.classification import label_names
 from ..tasks.zero_shot import hypotheses_of
@@ -92,8 +92,7 @@ def _describe_reader(reader: Any) -> str:
 
 def _held_in(model: Any) -> tuple[nn.Module, Any] | None:
     """Return the task model and the tokenizer of a `CrossEncoder` or what an extension knows; None for others."""
-    holders = (named_or_none(reference) for extension in extensions() for reference in extension.holders)
-    if (held := next(filter(None, (holder(model) for holder in filter(None, holders))), None)) is not None:
+    if (held := next(filter(None, (holder(model) for holder in registered("holders").values())), None)) is not None:
         return held  # type: ignore[no-any-return]
     if isinstance(model, PreTrainedModel) or not callable(getattr(model, "rank", None)):
         return None  # a `CrossEncoder` ranks documents

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
-from ..extending import extensions, named_or_none
+from ..extending import registered
 from .base import Task, TaskName
 from .choice import MultipleChoice
 from .classification import Classification, Problem
@@ -36,10 +36,8 @@ __all__ = [
 @cache
 def all_tasks() -> dict[TaskName, type[Task]]:
     """Return all tasks by name, those of extensions first: the first one counts where a class of models has several."""
-    references = [reference for extension in extensions() for reference in extension.tasks]
-    added = [task for task in map(named_or_none, references) if task is not None]
     core = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, MultipleChoice, Seq2Seq)
-    return {task.name: task for task in (*added, *core)}
+    return {task.name: task for task in (*registered("tasks").values(), *core)}
 
 
 def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:

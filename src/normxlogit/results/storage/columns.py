@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ...errors import DataError
-from ...extending import extensions, named
+from ...extending import registered
 from ..attribution import Attribution
 from ..base import Record, record_type
 from ..targets import prediction_of
@@ -79,17 +79,13 @@ CORPUS: Mapping[str, Mapping[str, Any]] = {
     "text": {**COMMON, **TOKENS},
     **{name: {**COMMON, **TOKENS, **kind.columns} for name, kind in row_kinds().items()},
     "sources": {**COMMON, **ANSWER},
-    **{
-        kind: {**COMMON, **ANSWER, **named(reference).stored, **named(reference).derived}
-        for extension in extensions()
-        for kind, reference in extension.results.items()
-    },
+    **{kind: {**COMMON, **ANSWER, **result.stored, **result.derived} for kind, result in registered("results").items()},
 }
 """The columns of a corpus by the kind of its results."""
 
 SAVED: Mapping[str, Any] = {
     name: type_
-    for columns in (*(CORPUS[kind] for kind in CORPUS if kind not in ("image", "audio")), {"kind": str, "rest": str})
+    for columns in (*(CORPUS[kind] for kind in CORPUS if kind not in row_kinds()), {"kind": str, "rest": str})
     for name, type_ in columns.items()
     if name not in ("words", "word_scores")
 }

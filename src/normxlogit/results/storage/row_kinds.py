@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ...extending import extensions, named_or_none
+from ...extending import registered
 from ..units.units import UnitKind
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ class RowKind:
     medium: "Callable[[Mapping[str, Any]], Medium | None]"
 
 
-@cache
 def row_kinds() -> dict[str, RowKind]:
     """Return the kinds of rows of all extensions by their names."""
-    kinds = ((kind, named_or_none(name)) for extension in extensions() for kind, name in extension.row_kinds.items())
-    return {kind: of_rows for kind, of_rows in kinds if of_rows is not None}
+    return registered("row_kinds")

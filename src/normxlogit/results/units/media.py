@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...extending import extensions, named_or_none
+from ...extending import registered
 from ..storage.schema import FloatArray, Index, freeze, record_check
 from ..verification import RemovedBy, RemovedUnit
 from .units import UnitKind, Units
@@ -154,21 +153,12 @@ class Medium:
         raise NotImplementedError
 
 
-@cache
-def media_classes() -> dict[str, type[Medium]]:
-    """Return the classes of media by their kinds, which extensions name."""
-    named_by_kind = (
-        (kind, named_or_none(name)) for extension in extensions() for kind, name in extension.media.items()
-    )
-    return {kind: medium for kind, medium in named_by_kind if medium is not None}
-
-
 def medium_class(kind: str) -> type[Medium]:
     """Return the class of a kind of media.
 
     Raises:
         ValueError: If no extension has it.
     """
-    if kind not in media_classes():
+    if kind not in registered("media"):
         raise ValueError(f"kind: {kind!r} is of no extension that is installed")
-    return media_classes()[kind]
+    return registered("media")[kind]  # type: ignore[no-any-return]
