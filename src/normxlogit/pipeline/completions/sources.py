@@ -21,12 +21,10 @@ from ...results.units.spans import (
     PartSpec,
     SourceSpec,
     answer_parts,
-    boxes_outside,
     is_box,
+    media_places,
     prompt_sources,
-    regions_of,
 )
-from ...results.units.units import UnitKind
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance
@@ -154,23 +152,13 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
         completed: The prompt.
         sources: How it is divided, with boxes of pictures among named sources.
     """
-    media = completed.encoding.media
-    with_boxes = [medium for medium in media if len(medium.extent) == 2]
-    regions = regions_of(sources, [medium.extent for medium in with_boxes])
     pieces: list[NamedSpan] = []
-    for index, medium in enumerate(media):
-        boxes = {name: box for name, (number, box) in regions.items() if with_boxes[number] is medium}
-        named_places: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = [
-            (name, "region", [box]) for name, box in boxes.items()
-        ]
-        if not boxes:
-            named_places.append((medium.name, "medium", [(*(0.0 for _ in medium.extent), *medium.extent)]))
-        elif rest := boxes_outside(boxes.values(), medium.extent):
-            named_places.append((f"the rest of {medium.name}", "medium", rest))
+    for index, name, kind, boxes in media_places(completed.encoding.media, sources):
+        medium = completed.encoding.media[index]
         start, end = completed.encoding.characters_of(medium)
-        for name, kind, where in named_places:
-            places = tuple((index, tuple(place)) for place in where)
-            pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
+        whole = (*(0.0 for _ in medium.extent), *medium.extent)
+        places = tuple((index, tuple(place)) for place in boxes or [whole])
+        pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
     return pieces
 
 
