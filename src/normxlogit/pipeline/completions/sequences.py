@@ -36,11 +36,7 @@ OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the
 
 
 def explain_answer(
-    model: TaskModel,
-    completed: Completed,
-    options: Options,
-    sources: SourceSpec | None = None,
-    merge: Merging = "sum",
+    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None = None, merge: Merging = "sum"
 ) -> Attribution:
     """Explain a whole answer, less the other answer to the same prompt if there is one, by the prompt.
 

@@ -60,14 +60,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     if merge != "sum":  # bias and sink add up with sums only
         changes = {"bias": None, "sink": None, "sinks": (), "settings": {**a.settings, "merge": merge}}
     targets = tuple(target._replace(position=None) for target in a.targets)
-    return replace(
-        a,
-        scores=scores.astype(np.float32),
-        units=units,
-        targets=targets,
-        **a._without_units(),
-        **changes,
-    )
+    return replace(a, scores=scores.astype(np.float32), units=units, targets=targets, **a._without_units(), **changes)
 
 
 def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> Attribution:
