@@ -56,6 +56,11 @@ class Batch:
         """Whether the pass runs an encoder on a source too, beside the decoder on these tokens."""
         return "source" in self.inputs
 
+    @property
+    def source_is_signal(self) -> bool:
+        """Whether the source is no text: its embeddings are not those of tokens."""
+        return self.has_source and self.encodings[0].signal is not None
+
     def real(self, values: Tensor) -> Tensor:
         """Return the values at real tokens: (B, T, ...) to (N, ...)."""
         return values[self.mask] if self.padded else values.flatten(0, 1)

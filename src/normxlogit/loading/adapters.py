@@ -10,8 +10,8 @@ from safetensors import safe_open
 from torch import nn
 
 from ..errors import InputError
-from ..similarity.tasks.sentence_embedding import download_options, find_file, read_model_json
 from ..tasks import TaskName, all_tasks, task_name
+from .model_files import download_options, find_file, read_model_json
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""

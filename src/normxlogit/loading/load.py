@@ -18,10 +18,10 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, nearest
-from ..similarity.tasks.sentence_embedding import download_options, is_embedding_folder
-from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name
+from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrapping_task
 from .adapters import Adapter, read_adapter
 from .gguf_cache import converted_folder, save_converted
+from .model_files import download_options
 
 MAX_LISTED = 6
 """Most weights that an error names."""
@@ -357,8 +357,8 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
             return task
     if (task := _task_of_own_code(config)) is not None:
         return task
-    if names and is_embedding_folder(source):
-        return "embedding"
+    if names and (claiming := next((task for task in all_tasks().values() if task.claims_files(source)), None)):
+        return claiming.name
     if names:
         raise UnsupportedModelError(f"{source}: {names[0]} {head_error(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
@@ -377,7 +377,7 @@ def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:
     """Return what a loaded model is for if its class does not say, as the caller may; None if it does."""
     if declared_tasks(model):
         return None
-    return task or _task_of_own_code(getattr(model, "config", None)) or ("embedding" if is_bare(model) else None)
+    return task or _task_of_own_code(getattr(model, "config", None)) or (wrapping_task() if is_bare(model) else None)
 
 
 AUTO = "auto"

@@ -25,8 +25,8 @@ from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
-from ..similarity.tasks.sentence_embedding import Pooling
 from ..tasks import Task, TaskName, choose_task, declared_tasks
+from ..tasks.interfaces import Pooling
 from ..tasks.positions import logits_at
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
@@ -65,7 +65,7 @@ class TaskModel:
         pipeline: PipelineSettings | None = None,
         forward: ForwardSettings | None = None,
     ) -> None:
-        task_class = choose_task(model, task, labels, pooling)
+        task_class = choose_task(model, task)
         caller_model = task_class.as_task_model(model, pooling)
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
