@@ -16,10 +16,10 @@ from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.cli.options import Device, DType, verify_count
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
-from normxlogit.evaluation.generation import evaluate_sources, sources_table
 from normxlogit.evaluation.options import methods_of
 from normxlogit.evaluation.timing import environment
 from normxlogit.grounding.evaluation.questions import load_questions
+from normxlogit.grounding.evaluation.sources import evaluate_sources, sources_table
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
 
 from . import at2 as learned_attention
@@ -289,7 +289,7 @@ def fit_verdicts(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the parts of the training domains.")] = 0,
 ) -> None:
     """Fit the regressions and thresholds of the verdicts on answers, and judge the sentences that were held out."""
-    fitted = verdicts.fit(verdicts.measured_sentences(measured), seed)
+    fitted = verdicts.fit(verdicts.measured_features(measured), seed)
     output.write_text(json.dumps(fitted, indent=2) + "\n", "utf-8")
     for heading, table in verdicts.tables(verdicts.measured_sentences(measured, fitted)).items():
         write(f"## {heading}\n\n{table}\n")

@@ -9,7 +9,7 @@ from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, attrib
 from normxlogit.methods.registry import method_named
 from tests import tiny
 from tests.corpus.corpora import results
-from tests.pipeline.test_signals import PROCESSOR, picture, pixels, vit
+from tests.media.test_signals import PROCESSOR, picture, pixels, vit
 
 TEXTS = ["the cat is on the mat", "a dog"]
 

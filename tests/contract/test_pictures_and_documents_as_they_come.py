@@ -7,8 +7,8 @@ from PIL import Image
 
 import normxlogit
 from normxlogit import Explainer, InputError, attribute
-from tests import vlm
-from tests.pipeline.test_signals import PROCESSOR, vit
+from tests.media import vlm
+from tests.media.test_signals import PROCESSOR, vit
 
 
 def photograph(path=None) -> Image.Image:

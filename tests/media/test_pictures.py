@@ -13,7 +13,7 @@ from normxlogit.media.drawing.drawing import merge_neighbours
 from normxlogit.render.builders.collection import blocks_of_attribution
 from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.attribution import Attribution
-from tests.factories import make_audio, make_media
+from tests.media.factories import make_audio, make_media
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -96,7 +96,9 @@ def test_a_long_sound_is_drawn_in_fewer_moments_with_the_same_sum():
 def test_a_terminal_draws_a_sound_as_loud_as_it_is_or_names_its_strongest_moment():
     g = make_media()
     g = replace(g, scores=np.concatenate([g.scores[:, :11], [[0.0, 3.0, 1.0]] * 3], 1, dtype=np.float32))
-    assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(blocks_of_attribution(g), color=False)
+    assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(
+        blocks_of_attribution(g), color=False
+    )
     assert "\u2588" in text_of_blocks(blocks_of_attribution(g), color=True)
 
 
