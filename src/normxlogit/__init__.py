@@ -57,14 +57,12 @@ _HOMES = (
     {
         "ALL": "tasks.targets",
         "Explainer": "explainer",
-        "attribute": "corpus.run",
-        "summarize": "corpus.summaries.summary",
         "Attributions": "results.collection",
         "load": "results.collection",
-        "Citations": "results.citations",
+        "Citations": "grounding.result",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
-    | dict.fromkeys(("Predictions", "Completions", "Answers", "Conversations"), "corpus.jobs")
+    | dict.fromkeys(("attribute", "summarize", "Predictions", "Completions", "Answers", "Conversations"), "corpora")
     | {"Attribution": "results.attribution"}
 )
 

@@ -8,7 +8,7 @@ import torch
 from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, attribute
 from normxlogit.methods.registry import method_named
 from tests import tiny
-from tests.corpus.corpora import results
+from tests.corpora.corpora import results
 from tests.pipeline.test_signals import PROCESSOR, picture, pixels, vit
 
 TEXTS = ["the cat is on the mat", "a dog"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import normxlogit
 from normxlogit import ALL, Attribution, Attributions, InputError, Predictions, TargetError, attribute
-from tests.corpus.corpora import errors
+from tests.corpora.corpora import errors
 
 from .cases import Case, cases
 from .compare import close
