@@ -10,11 +10,11 @@ from typing import Any
 
 from ..errors import DataError, NormXLogitError, reason_of
 from ..explainer import Explainer
+from ..inputs.row_sources import RowSource
+from ..inputs.table_files import arrow_module
 from ..results.storage.tables import optional_module
 from .folder import Folder, Manifest
 from .local import limit_cached_kernels
-from .rows.formats import arrow_module
-from .rows.reading import InputSource
 from .rows.shards import WrittenShard, left_shards
 from .worker import Settings, Worker
 
@@ -36,7 +36,7 @@ class Cluster:
 
 
 def run_ray(
-    explainer: Explainer, settings: Settings, folder: Folder, manifest: Manifest, source: InputSource, cluster: Cluster
+    explainer: Explainer, settings: Settings, folder: Folder, manifest: Manifest, source: RowSource, cluster: Cluster
 ) -> Iterator[tuple[WrittenShard, float]]:
     """Explain shards on a Ray cluster.
 
@@ -100,7 +100,7 @@ def _alone(cluster: Cluster) -> bool:
     return cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ
 
 
-def _datasource(ray: Any, source: InputSource, settings: Settings, manifest: Manifest) -> Any:
+def _datasource(ray: Any, source: RowSource, settings: Settings, manifest: Manifest) -> Any:
     """Return a Ray Data source with a row for each remaining shard."""
 
     def read() -> Iterator[Any]:

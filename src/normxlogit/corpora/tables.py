@@ -10,18 +10,18 @@ import numpy.typing as npt
 from .._version import __version__
 from ..inputs.columns import SPECIAL, EncodingColumns
 from ..inputs.encoding import Encoding, readable_tokens
+from ..inputs.table_files import arrow_module
 from ..methods import Method
 from ..methods.base import sink_note
 from ..model.task_model import TaskModel
 from ..pipeline.texts import ScoreColumns
-from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
+from ..results.storage.columns import CORPUS, METADATA, PREDICTION, arrow_types, result_row
 from ..results.storage.files import json_text
 from ..results.storage.schema import FORMAT_VERSION, FloatArray, plain
 from ..results.units.words import Merge, merge_words
 from ..tasks.targets import contrast_note, index_of
 from .jobs.base import ExplainedRows
 from .jobs.predictions import Predictions
-from .rows.formats import arrow_module
 from .rows.shards import KEPT
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def shard_table(model: TaskModel, settings: "Settings", shard: "ExplainedShard",
         ]
     parts.append(_columns_of_results(explained, types, merge))
     rows = np.array(shard.rows, np.int64)[explained.places]  # (R,): the row of each result, as computed
-    input_rows = shard.table.take(arrow.array(rows))
+    input_rows = shard.shard.table.take(arrow.array(rows))
     columns = {
         name: input_rows[name] if name in job.copied else arrow.concat_arrays([part[name] for part in parts])
         for name in types
@@ -106,7 +106,7 @@ def _batch_columns(
     types: dict[str, Any],
     merge: Merge | None,
 ) -> dict[str, Any]:
-    """Return the columns of a batch of R texts.
+    """Return the columns of a batch of R texts with N tokens, K targets each and L layers.
 
     Args:
         model: The model.
@@ -116,20 +116,39 @@ def _batch_columns(
         types: The columns, with their Arrow types.
         merge: How a word's score comes from its tokens'; None for no words.
     """
-    arrow, count = arrow_module(), len(encodings)
-    sinks = _sinks(scored, encodings)
+    arrow, bounds, count = arrow_module(), encodings.bounds, len(encodings)
+    _, targets, layers = scored.scores.shape
+    sizes = [targets] * scored.target.labelled + [layers] * bool(scored.layers)
+    shapes = np.column_stack([*(np.full(count, size) for size in sizes), encodings.lengths])  # (R, axes)
+    none: list[Any] = [None] * count
+    sinks: list[list[int]] = [[]] * count
+    if scored.sinks is not None:
+        sinks = [mask.nonzero()[0].tolist() for mask in np.split(scored.sinks, bounds[1:-1])]
+    sink_contributions = none if scored.sink is None else list(scored.sink.reshape(count, -1))
+    ids = scored.ids.astype(np.int32)  # (R, K)
+    positions = _positions(scored)  # (R,)
     values = {
-        **_token_columns(model, encodings),
-        **_target_columns(model, scored),
-        **_score_columns(encodings, scored, sinks),
-        **_predictions(arrow, model, scored),
+        "units": _lists(_names(model, encodings.ids, readable=True), bounds),
+        "unit_ids": _lists(encodings.ids.astype(np.int32), bounds),
+        "spans": _spans(encodings.offsets, bounds),
+        "word_spans": none if encodings.words is None else _spans(encodings.words, bounds),
+        "sequence_ids": _lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL), bounds),
+        "target": _lists(_names(model, ids.ravel()), np.arange(count + 1) * targets),
+        "target_ids": _lists(ids.ravel(), np.arange(count + 1) * targets),
+        "position": arrow.array(np.nan_to_num(positions).astype(np.int32), mask=np.isnan(positions)),
+        "scores": _lists(_flat_by_text(scored.scores, bounds), bounds * (targets * layers)),
+        "shape": _lists(shapes.astype(np.int32).ravel(), np.arange(count + 1) * shapes.shape[1]),
+        "bias": none if scored.bias is None else list(scored.bias.reshape(count, -1)),
+        "sink": [part if tokens else None for part, tokens in zip(sink_contributions, sinks, strict=True)],
+        "sinks": sinks,
+        **_predictions(model, scored),
         "diagnostics": _diagnostics(scored, count),
         "notes": _notes(model, encodings, scored, sinks),
         "method": arrow.repeat(method.info.name, count),
         "model": arrow.repeat(model.name, count),
     }
     if merge is not None:
-        parts = [scored.scores[start:end].transpose(1, 2, 0) for start, end in pairwise(encodings.bounds)]  # (K, L, T)
+        parts = [scored.scores[start:end].transpose(1, 2, 0) for start, end in pairwise(bounds)]  # (K, L, T)
         words = [_words(encodings[i], part, merge) for i, part in enumerate(parts)]
         values |= {name: [row[name] for row in words] for name in words[0]}
     return {
@@ -137,60 +156,62 @@ def _batch_columns(
     }
 
 
-def _token_columns(model: TaskModel, encodings: EncodingColumns) -> dict[str, Any]:
-    """Return the columns of R texts' N tokens: names, ids, offsets, and sequence ids of pairs."""
-    arrow, bounds = arrow_module(), encodings.bounds
-    spans, words = (
-        [None] * len(encodings)
-        if pairs is None
-        else _lists(arrow.FixedSizeListArray.from_arrays(arrow.array(pairs.ravel().astype(np.int32)), 2), bounds)
-        for pairs in (encodings.offsets, encodings.words)  # (N, 2)
+def _lists(values: Any, bounds: npt.NDArray[Any]) -> Any:
+    """Return R lists, the values between consecutive bounds, (R + 1,)."""
+    arrow = arrow_module()
+    return arrow.ListArray.from_arrays(arrow.array(bounds.astype(np.int32)), arrow.array(values))
+
+
+def _spans(spans: npt.NDArray[Any], bounds: npt.NDArray[Any]) -> Any:
+    """Return R lists of spans of characters, (N, 2)."""
+    arrow = arrow_module()
+    return _lists(arrow.FixedSizeListArray.from_arrays(arrow.array(spans.ravel().astype(np.int32)), 2), bounds)
+
+
+def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -> Any:
+    """Return the names of token ids or outputs; each name is looked up once."""
+    arrow = arrow_module()
+    distinct, index_of_name = np.unique(ids, return_inverse=True)
+    distinct_ids = [int(i) for i in distinct]
+    names = (
+        readable_tokens(model.tokenizer, distinct_ids)
+        if readable
+        else [model.task.output_name(i) for i in distinct_ids]
     )
+    return arrow.array(list(names), arrow.string()).take(arrow.array(index_of_name.ravel()))
+
+
+def _flat_by_text(scores: FloatArray, bounds: npt.NDArray[Any]) -> FloatArray:
+    """Flatten scores, (N, K, L), so that each text's (K, L, T) block follows the block of the text before."""
+    if scores[0].size == 1:
+        return scores.ravel()
+    return np.concatenate([scores[start:end].transpose(1, 2, 0).ravel() for start, end in pairwise(bounds)])
+
+
+def _positions(scored: ScoreColumns) -> FloatArray:
+    """Return the explained position of each text, (R,); NaN for whole texts, and for labels at several positions."""
+    if scored.places is None:
+        return np.full(len(scored.ids), np.nan, np.float32)
+    if scored.places.ndim == 1:
+        return scored.places
+    places = np.take_along_axis(scored.places, scored.ids.astype(np.int64), 1)  # (R, K), of (R, 2) for start and end
+    positions: FloatArray = np.where((places == places[:, :1]).all(1), places[:, 0], np.nan).astype(np.float32)
+    return positions
+
+
+def _predictions(model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
+    """Return the columns of the predictions of R texts: labels, or the spans of extracted answers."""
+    if scored.predictions is None:
+        spans = scored.spans or []
+        return {column: [getattr(span, name) for span in spans] for column, name in PREDICTION.items()}
+    arrow, ids = arrow_module(), scored.predictions[:, 1].astype(np.int32)  # (R,)
+    values, probabilities = scored.predictions[:, [0, 2]].T.astype(np.float64)  # (R,) each
     return {
-        "units": _lists(_names(model, encodings.ids, readable=True), bounds),
-        "unit_ids": _lists(encodings.ids.astype(np.int32), bounds),
-        "spans": spans,
-        "word_spans": words,
-        "sequence_ids": _lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL), bounds),
+        "prediction": _names(model, ids),
+        "prediction_id": arrow.array(ids),
+        "value": arrow.array(values),
+        "probability": arrow.array(probabilities, mask=np.isnan(probabilities)),
     }
-
-
-def _target_columns(model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
-    """Return the columns of targets of R texts: K outputs each, and the positions at which they are read."""
-    arrow, ids = arrow_module(), scored.ids.astype(np.int32)  # (R, K)
-    bounds = np.arange(len(ids) + 1) * ids.shape[1]  # (R + 1,)
-    positions = _positions(scored)  # (R,)
-    return {
-        "target": _lists(_names(model, ids.ravel()), bounds),
-        "target_ids": _lists(ids.ravel(), bounds),
-        "position": arrow.array(np.nan_to_num(positions).astype(np.int32), mask=np.isnan(positions)),
-    }
-
-
-def _score_columns(encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]) -> dict[str, Any]:
-    """Return the columns of R texts' scores, (K, L, T) each, and of their biases and sinks, (K, L)."""
-    count, (_, targets, layers) = len(encodings), scored.scores.shape
-    axes = [targets] * scored.target.labelled + [layers] * bool(scored.layers)
-    shapes = np.column_stack([*(np.full(count, size) for size in axes), encodings.lengths])  # (R, axes)
-    sink_contributions: list[Any] = [None] * count
-    if scored.sink is not None:
-        sink_contributions = [
-            values if tokens else None for values, tokens in zip(scored.sink.reshape(count, -1), sinks, strict=True)
-        ]
-    return {
-        "scores": _lists(_flat_by_text(scored.scores, encodings.bounds), encodings.bounds * (targets * layers)),
-        "shape": _lists(shapes.astype(np.int32).ravel(), np.arange(count + 1) * shapes.shape[1]),
-        "bias": [None] * count if scored.bias is None else list(scored.bias.reshape(count, -1)),
-        "sink": sink_contributions,
-        "sinks": sinks,
-    }
-
-
-def _sinks(scored: ScoreColumns, encodings: EncodingColumns) -> list[list[int]]:
-    """Return the attention sinks of each text, by their places among its tokens."""
-    if scored.sinks is None:
-        return [[]] * len(encodings)
-    return [mask.nonzero()[0].tolist() for mask in np.split(scored.sinks, encodings.bounds[1:-1])]
 
 
 def _diagnostics(scored: ScoreColumns, count: int) -> list[str | None]:
@@ -200,40 +221,6 @@ def _diagnostics(scored: ScoreColumns, count: int) -> list[str | None]:
     labelled, measured = scored.target.labelled, scored.diagnostics.items()
     states = [{name: values[i] if labelled else values[i][0] for name, values in measured} for i in range(count)]
     return [json_text(plain(state)) for state in states]
-
-
-def _lists(values: Any, bounds: npt.NDArray[Any]) -> Any:
-    """Return R lists, the values between consecutive bounds, (R + 1,)."""
-    arrow = arrow_module()
-    return arrow.ListArray.from_arrays(arrow.array(bounds.astype(np.int32)), arrow.array(values))
-
-
-def _columns_of_results(explained: ExplainedRows, types: dict[str, Any], merge: Merge | None) -> dict[str, Any]:
-    """Return the columns of results that are `Attribution` objects."""
-    arrow = arrow_module()
-    rows = []
-    for index, result in explained.results.items():
-        row, a = result_row(result), result.scored
-        if merge is not None and a.completion is None:
-            shape = (len(a.targets), len(a.layers or ()) or 1, -1)
-            row |= _words(explained.encodings[index], a.scores.reshape(shape), merge)
-        rows.append(row)
-    return {name: arrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
-
-
-def _positions(scored: ScoreColumns) -> FloatArray:
-    """Return the explained position of each text, (R,); NaN for whole texts, and for labels at several positions."""
-    if scored.places is None:
-        return np.full(len(scored.ids), np.nan, np.float32)
-    if scored.places.ndim == 1:
-        return scored.places
-    target_places = np.take_along_axis(
-        scored.places, scored.ids.astype(np.int64), 1
-    )  # (R, K), of (R, 2) for start and end
-    positions: FloatArray = np.where(
-        (target_places == target_places[:, :1]).all(1), target_places[:, 0], np.nan
-    ).astype(np.float32)
-    return positions
 
 
 def _notes(
@@ -251,69 +238,17 @@ def _notes(
     return notes
 
 
-def error_table(shard: "ExplainedShard") -> Any:
-    """Return the rows of a shard that have no result, with the reasons."""
+def _columns_of_results(explained: ExplainedRows, types: dict[str, Any], merge: Merge | None) -> dict[str, Any]:
+    """Return the columns of results that are `Attribution` objects."""
     arrow = arrow_module()
-    rows = sorted(shard.problems)
-    table = shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
-    reasons = arrow.array([shard.problems[row] for row in rows], arrow.string())
-    return table.append_column("reason", reasons)
-
-
-def _flat_by_text(scores: npt.NDArray[np.float32], bounds: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Flatten scores so that each text's (K, L, T) block follows the block of the text before.
-
-    Args:
-        scores: (N, K, L), the tokens of R texts in a row.
-        bounds: The first token of each text, and one past the last, (R + 1,).
-    """
-    count, labels, layers = scores.shape
-    cells_per_token = labels * layers
-    if cells_per_token == 1:
-        return scores.ravel()
-    lengths = np.diff(bounds)  # (R,)
-    text_start = np.repeat(bounds[:-1], lengths)  # (N,)
-    text_length = np.repeat(lengths, lengths)  # (N,)
-    token_in_text = np.arange(count) - text_start  # (N,)
-    # Cell c of token t stands at text_start * cells + c * text_length + t.
-    first_cell = (text_start * cells_per_token + token_in_text)[:, None]
-    flat_indices = first_cell + text_length[:, None] * np.arange(cells_per_token)  # (N, K * L)
-    flat = np.empty(count * cells_per_token, np.float32)
-    flat[flat_indices] = scores.reshape(count, cells_per_token)
-    return flat
-
-
-def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -> Any:
-    """Return the names of token ids or outputs; each name is looked up once."""
-    arrow = arrow_module()
-    distinct, index_of_name = np.unique(ids, return_inverse=True)
-    distinct_ids = [int(i) for i in distinct]
-    names = (
-        readable_tokens(model.tokenizer, distinct_ids)
-        if readable
-        else [model.task.output_name(i) for i in distinct_ids]
-    )
-    return arrow.array(list(names), arrow.string()).take(arrow.array(index_of_name.ravel()))
-
-
-def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
-    """Return the columns of the predictions of R texts: labels, or the spans of extracted answers."""
-    if scored.predictions is None:
-        spans = scored.spans or []
-        return {
-            "prediction": arrow.array([span.label for span in spans], arrow.string()),
-            "prediction_id": arrow.array([span.id for span in spans], arrow.int32()),
-            "value": arrow.array([span.value for span in spans], arrow.float64()),
-            "probability": arrow.array([span.probability for span in spans], arrow.float64()),
-        }
-    ids = scored.predictions[:, 1].astype(np.int32)  # (R,)
-    values, probabilities = scored.predictions[:, [0, 2]].T.astype(np.float64)  # (R,) each
-    return {
-        "prediction": _names(model, ids),
-        "prediction_id": arrow.array(ids),
-        "value": arrow.array(values),
-        "probability": arrow.array(probabilities, mask=np.isnan(probabilities)),
-    }
+    rows = []
+    for index, result in explained.results.items():
+        row, a = result_row(result), result.scored
+        if merge is not None and a.completion is None:
+            shape = (len(a.targets), len(a.layers or ()) or 1, -1)
+            row |= _words(explained.encodings[index], a.scores.reshape(shape), merge)
+        rows.append(row)
+    return {name: arrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
 
 
 def _words(encoding: Encoding, scores: FloatArray, merge: Merge) -> dict[str, Any]:
@@ -323,3 +258,10 @@ def _words(encoding: Encoding, scores: FloatArray, merge: Merge) -> dict[str, An
     words = merge_words(scores, texts, offsets, sequences, merge, split=encoding.words)
     flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
     return {"words": [word.text for word in words], "word_scores": flat}
+
+
+def error_table(shard: "ExplainedShard") -> Any:
+    """Return the rows of a shard that have no result, with the reasons."""
+    arrow, rows = arrow_module(), sorted(shard.problems)
+    table = shard.shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
+    return table.append_column("reason", arrow.array([shard.problems[row] for row in rows], arrow.string()))

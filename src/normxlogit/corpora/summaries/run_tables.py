@@ -7,10 +7,10 @@ from typing import Any
 
 from ...errors import DataError, reason_of
 from ...grounding.result import Citations
+from ...inputs.table_files import arrow_module
 from ...results.storage.columns import CORPUS
 from ...results.storage.tables import optional_module
 from ..folder import MANIFEST, REPAIR, Folder
-from ..rows.formats import arrow_module
 from .units import SIGNALS
 
 
