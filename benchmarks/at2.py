@@ -73,7 +73,7 @@ def train(explainer: Explainer, questions: Sequence[Asked], folder: Path, max_ne
         The file of the estimator for each of `UNITS`.
     """
     features, _, trainer_module, tasks = _package()
-    module: Any = explainer._model.module
+    module: Any = explainer.task_model.module
     shape = module.config.num_hidden_layers, module.config.num_attention_heads
     prompts = [_prompt(tasks, explainer, question, max_new_tokens) for question in questions]
     files = []
@@ -83,7 +83,7 @@ def train(explainer: Explainer, questions: Sequence[Asked], folder: Path, max_ne
             path,
             list(range(len(prompts))),
             module,
-            explainer._model.tokenizer,
+            explainer.task_model.tokenizer,
             lambda index, *_: prompts[index],
             features.AttentionFeatureExtractor(*shape, model_type=MODEL_TYPE),
             split_target_by=unit,
@@ -159,7 +159,7 @@ def _estimator(path: str, module: Any) -> Any:
 
 def _prompt(tasks: Any, explainer: Explainer, question: Asked, max_new_tokens: int) -> Any:
     """Return a question with its answer as a task of the package, on the token ids that this package reads."""
-    completed = ask(explainer._model, question.question, question.documents, max_new_tokens=max_new_tokens)
+    completed = ask(explainer.task_model, question.question, question.documents, max_new_tokens=max_new_tokens)
     ids, start = list(completed.encoding.ids), completed.prompt_tokens
     sources = prompt_sources(completed.sequenced(), completed.named_sources)
 
@@ -196,4 +196,4 @@ def _prompt(tasks: Any, explainer: Explainer, question: Asked, max_new_tokens: i
                 self.measured = super().get_masks_and_logit_probs(*args, **options)
             return self.measured
 
-    return Prompt(explainer._model.module, explainer._model.tokenizer)
+    return Prompt(explainer.task_model.module, explainer.task_model.tokenizer)

@@ -66,7 +66,7 @@ def compare(
         replace(result, scores=np.array(scores, np.float32), method=NAME)
         for result, scores in zip(plain, state["scores"], strict=True)
     ]
-    measured = measure_attributions(explainer, scored, checked_labels(explainer._model, examples))
+    measured = measure_attributions(explainer, scored, checked_labels(explainer.task_model, examples))
     return [result for result in [*results, summarise(NAME, measured)] if isinstance(result, Faithfulness)]
 
 

@@ -13,10 +13,11 @@ import typer
 from normxlogit import Explainer
 from normxlogit.cli import run_app
 from normxlogit.cli.console import deliver, progress, quiet, write
-from normxlogit.cli.options import Device, DType, methods_of, verify_count
+from normxlogit.cli.options import Device, DType, verify_count
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.generation import evaluate_sources, sources_table
+from normxlogit.evaluation.options import methods_of
 from normxlogit.evaluation.timing import environment
 from normxlogit.grounding.evaluation.questions import load_questions
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
@@ -310,7 +311,7 @@ def removal(
         mask = explainer.tokenizer.mask_token
         if mask is None:
             raise InputError("the model has no mask token")
-        if explainer._model.task.explains_mask:
+        if explainer.task_model.task.explains_mask:
             texts: list[Any] = word_removal.masked_sentences(Path(dataset), mask, limit, split)
         else:
             texts = [example.text for example in load_examples(dataset, split=split, data_dir=data_dir, limit=limit)]

@@ -10,21 +10,17 @@ from normxlogit.cli.console import check_folder, progress, quiet, write_report
 from normxlogit.cli.options import (
     AUTO,
     NO_LANGUAGE_MODEL,
-    DataDir,
     Device,
     DType,
     EmbeddingModel,
     GGUFFile,
-    Methods,
     ReportFolder,
-    Rounds,
-    Seed,
-    Split,
     load,
     required,
 )
 from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import load_examples
+from normxlogit.evaluation.options import DataDir, Methods, Rounds, Seed, Split, method_names
 from normxlogit.evaluation.report import report
 
 from . import contrasts as next_token_contrasts
@@ -75,7 +71,7 @@ def pointing(
         with progress(1) as step:
             chosen = (methods or "").split()
             results = evaluate_pointing(explainer, cases, chosen, seed=seed, folder=folder, on_progress=step)
-        metadata = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases)}
+        metadata = {"data": Path(data).name, "model": explainer.task_model.name, "cases": len(cases)}
         tables = f"{pointing_table(results, seed)}\nWould it have mattered\n\n{losses_table(results, seed)}"
         if cases[0].is_picture:
             with progress(1) as step:
@@ -116,7 +112,12 @@ def next_token(
         options: dict[str, Any] = {"rounds": rounds, "seed": seed, "folder": folder}
         with progress(1) as step:
             results = evaluate_next_token(explainer, texts, (methods or "").split(), on_progress=step, **options)
-        metadata = {"data": Path(data).name, "split": split, "model": explainer._model.name, "texts": results[0].texts}
+        metadata = {
+            "data": Path(data).name,
+            "split": split,
+            "model": explainer.task_model.name,
+            "texts": results[0].texts,
+        }
         table = next_token_table(results, seed)
         text = report(metadata, table, output, "next-token", results=results)
     write_report(text)
@@ -142,7 +143,7 @@ def named_words(
         prompts = load_prompts(split)
         with progress(1) as step:
             results = evaluate_named_words(explainer, prompts, methods.split(), step)
-        metadata = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
+        metadata = {"split": split, "model": explainer.task_model.name, "prompts": len(prompts)}
         text = report(metadata, named_words_table(results))
     write_report(text)
 
@@ -173,7 +174,7 @@ def contrasts(
         means = next_token_contrasts.mean_states(explainer, [lines[i] for i in order])
         with progress(1) as step:
             explained = next_token_contrasts.explain(explainer, prompts, means, step)
-        metadata = {"split": split, "model": explainer._model.name, "prompts": len(prompts)}
+        metadata = {"split": split, "model": explainer.task_model.name, "prompts": len(prompts)}
         text = report(metadata, next_token_contrasts.table(prompts, explained))
     write_report(text)
 
@@ -204,10 +205,10 @@ def similarity(
             raise DataError(f"{dataset}: one column of texts; name two with --columns")
         order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
         explainer = load(model, device, dtype, gguf_file, task="embedding")
-        drawn, cells = [pairs[i] for i in order], methods.split()
+        drawn, cells = [pairs[i] for i in order], method_names(methods or "")
         with progress(1) as step:
             results = evaluate_similarity(explainer, drawn, cells, seed=seed, on_progress=step)
         count = f"{len(order)} of {len(pairs)}"
-        metadata = {"dataset": Path(dataset).name, "pairs": count, "model": explainer._model.name}
+        metadata = {"dataset": Path(dataset).name, "pairs": count, "model": explainer.task_model.name}
         text = report(metadata, similarity_table(results))
     write_report(text)

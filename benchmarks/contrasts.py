@@ -20,7 +20,7 @@ from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.frozen.contributions import contributions
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readouts import Place
+from normxlogit.frozen.places import Place
 from normxlogit.inputs.encoding import Encoding
 
 from .named_words import FIRST, NamedPrompt, named_among
@@ -134,7 +134,7 @@ def _contributions(
     explainer: Explainer, encoding: Encoding, weights: Mapping[str, Tensor], means: Tensor | None
 ) -> Array:
     """Return what each token contributes to each quantity at the layers, (K, L, T); of its state or of that mean."""
-    model = explainer._language_model
+    model = explainer.language_model
     frozen = FrozenModel.of(model)
     batch = model.batch([encoding], [0])
     model.prepare(batch)

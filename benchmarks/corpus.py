@@ -66,7 +66,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     """Return the texts per second of a run and of bare forward passes; they take turns, so that a load hits both."""
     explainer = Explainer.from_pretrained(options.model)
     texts = [json.loads(line)["sentence"] for line in _sentences(options, options.rows)]
-    model = explainer._model
+    model = explainer.task_model
     encodings = model.encoder.columns(texts)[0]
     groups = list(batches(encodings, model.budget.tokens))
     random.Random(0).shuffle(groups)  # noqa: S311  # no secret

@@ -141,7 +141,7 @@ def _of_length(explainer: Explainer, length: int) -> tuple[list[dict[str, Any]],
     """Return the longest conversation of at most so many tokens, and its tokens."""
 
     def tokens(rounds: int) -> int:
-        return len(ask_in(explainer._language_model, conversation(rounds)).completed.encoding)
+        return len(ask_in(explainer.language_model, conversation(rounds)).completed.encoding)
 
     few, more = tokens(1), tokens(5)
     rounds = max(1, 1 + (length - few) * 4 // (more - few))

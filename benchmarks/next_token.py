@@ -144,7 +144,7 @@ def evaluate_next_token(
         UnsupportedModelError: If the model is not a causal language model.
     """
     chosen = [method_named(method) for method in methods] or next_token_methods()
-    model = explainer._language_model
+    model = explainer.language_model
     stored = ResultCache[tuple[float, ...] | Refused](folder, model, [], tuple[float, ...] | Refused)
     rows: dict[str, list[dict[str, float]]] = {}
     random = np.random.default_rng(seed)
@@ -191,7 +191,7 @@ def next_token_table(results: Sequence[RankingResult], seed: int = 0) -> str:
 def _leave_one_out(explainer: Explainer, completed: Completed, players: Sequence[int]) -> tuple[Array, Any]:
     """Return the next token's loss without each token, (S,), and the loss as a function of the removed tokens."""
     pieces = [NamedSpan(f"{i}", 0, 0, (i,)) for i in players]
-    measure, weights = Ablations(explainer._language_model, completed, pieces), np.ones((1, 1))
+    measure, weights = Ablations(explainer.language_model, completed, pieces), np.ones((1, 1))
     (removed,) = leave_one_out(measure, weights)  # (S,)
 
     def drop(out: Sequence[int]) -> float:

@@ -17,11 +17,11 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, ResultCache, with_progress
 from normxlogit.evaluation.statistics import Interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.grounding.result import LEAST_LOSS
 from normxlogit.media.units import Medium
 from normxlogit.methods import FrozenGradient, Method, method_named
 from normxlogit.methods.defaults import named_or_default
 from normxlogit.results.attribution import Attribution
+from normxlogit.results.verification import LEAST_LOSS
 
 from .pointing_cases import PointingCase, middles, on_evidence
 from .pointing_peers import PEERS, STEPS, SignalAnswer, signal_answer
@@ -137,7 +137,7 @@ def evaluate_pointing(
     """
     chosen = {name: None if name in PEERS else method_named(name) for name in methods or pointing_methods()}
     names = [name if method is None else method.spec for name, method in chosen.items()]
-    cache = ResultCache[_Answered](folder, explainer._model, [names, REMOVED, seed], _Answered)
+    cache = ResultCache[_Answered](folder, explainer.task_model, [names, REMOVED, seed], _Answered)
     answered = []
     for number, case in with_progress("cases", cases, on_progress):
         about = (hashlib.sha256(case.path.read_bytes()).hexdigest(), case.question, case.answer, case.evidence)
@@ -172,7 +172,7 @@ def _passes(name: str, method: Method | None, parts: int) -> int:
 
 def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method | None], seed: int) -> _Answered:
     """Measure the methods on a case."""
-    most = len(explainer._language_model.tokenizer(case.answer)["input_ids"]) + SPARE
+    most = len(explainer.language_model.tokenizer(case.answer)["input_ids"]) + SPARE
     g = explainer.generate(case.prompt, method="frozen-gradient:read_at=0", max_new_tokens=most)
     rows = _rows_of_words(g, case.answer)
     if rows is None:
@@ -198,7 +198,7 @@ def _losses(
     explainer: Explainer, case: PointingCase, g: Attribution, rows: list[list[int]], most: int
 ) -> tuple[float, ...]:
     """Return the nats that an answer loses without the parts of the highest scores, and without as many others."""
-    if explainer._model.task.is_speech:
+    if explainer.task_model.task.is_speech:
         tested = explainer.generate(case.prompt, max_new_tokens=most, verify=TESTED)
     else:
         start = g.prompt_tokens or 0

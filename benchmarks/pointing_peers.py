@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from normxlogit.copies.clone import returning_attention
+from normxlogit.copies.clone import clone
 from normxlogit.copies.pool import private_clone
 from normxlogit.decompositions.matrix import with_residual
 from normxlogit.errors import UnsupportedModelError
@@ -151,7 +151,9 @@ class SignalAnswer:
 
     def _rollout(self) -> Array:
         with torch.no_grad():
-            layers = returning_attention(self.model)(**self.inputs, output_attentions=True).attentions
+            copied: Any = clone(self.model)
+            copied.config._attn_implementation = "eager"  # fused kernels return no probabilities
+            layers = copied(**self.inputs, output_attentions=True).attentions
         flow = torch.eye(layers[0].shape[-1])
         for attention in layers:  # (1, heads, T, T)
             flow = with_residual(attention.float())[0] @ flow
@@ -169,7 +171,7 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     Raises:
         UnsupportedModelError: If nothing but token ids is read.
     """
-    model, count, ids = explainer._language_model, g.prompt_tokens or 0, torch.tensor(g.token_ids)
+    model, count, ids = explainer.language_model, g.prompt_tokens or 0, torch.tensor(g.token_ids)
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.deletion import COUNTS, delete_words
+from normxlogit.evaluation.flips import COUNTS, delete_words
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
@@ -83,7 +83,7 @@ def measure(
         for at_random in (False, True):
             results = list(explainer(group, method="random" if at_random else method))
             for masked in (False, True):
-                answers = TextAnswers(explainer._model, encodings, results, masked=masked)
+                answers = TextAnswers(explainer.task_model, encodings, results, masked=masked)
                 deletions = delete_words(answers, results)
                 is_value = results[0].target.kind == "value"
                 changed = (deletions.flips[:, None] <= np.array(COUNTS)).astype(float)  # (n, 4)

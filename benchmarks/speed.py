@@ -269,8 +269,8 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
     explainer = Explainer(model, tokenizer, name=name)
     texts = list(setup.texts) if setup.texts is not None else random_texts(tokenizer, 872)
     encodings = explainer.encode(texts)
-    groups = [[encodings[i] for i in group] for group in batches(encodings, explainer._model.budget.tokens)]
-    inputs = [explainer._model.batch(group, list(range(len(group)))).inputs for group in groups]
+    groups = [[encodings[i] for i in group] for group in batches(encodings, explainer.task_model.budget.tokens)]
+    inputs = [explainer.task_model.batch(group, list(range(len(group)))).inputs for group in groups]
     predict = pipeline("text-classification", model=model, tokenizer=tokenizer, device=device_named(AUTO))
 
     @torch.inference_mode()
@@ -285,7 +285,7 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
         explain=partial(explainer, texts, method="normxlogit"),
         pipeline=partial(predict, texts, batch_size=PIPELINE_BATCH),
         tokenizer=partial(tokenizer, texts),
-        head=torch.inference_mode()(partial(explainer._model.head.tokens, states)),
+        head=torch.inference_mode()(partial(explainer.task_model.head.tokens, states)),
     )
     tokens = sum(map(len, encodings))
     note = f"{tokens / times['explain'].median:.0f} tokens/s"

@@ -39,9 +39,9 @@ def passes(explainer: Explainer, texts: Sequence[str], verify: int, rounds: int)
     without, tested = [], []
     for text in texts:
         (encoding,) = explainer.encode(text)
-        batch = explainer._model.batch([encoding], [0])
+        batch = explainer.task_model.batch([encoding], [0])
         sides: dict[str, Callable[[], Any]] = {
-            "forward": partial(_forward, explainer._model.module, dict(batch.inputs)),
+            "forward": partial(_forward, explainer.task_model.module, dict(batch.inputs)),
             "explained": partial(explainer, text),
             "tested": partial(explainer, text, verify=verify),
         }
@@ -62,9 +62,9 @@ def set_sizes(explainer: Explainer, texts: Sequence[str], on_progress: OnProgres
     sizes = []
     for _, text in with_progress("texts", texts, on_progress):
         a = explainer(text, verify=WORDS)
-        parts = removable_for_task(explainer._model, a).parts[:WORDS]
+        parts = removable_for_task(explainer.task_model, a).parts[:WORDS]
         sets = [s for size in range(len(parts) + 1) for s in itertools.combinations(parts, size)]
-        answers = TextAnswers(explainer._model, explainer.encode(text), [a])
+        answers = TextAnswers(explainer.task_model, explainer.encode(text), [a])
         keys = [(0, tuple(sorted(token for part in s for token in part.tokens))) for s in sets]
         outcomes = [answer.outcome for answer in answers(keys)]
         least = next((len(s) for s, o in zip(sets, outcomes, strict=True) if o != outcomes[0]), None)

@@ -57,7 +57,7 @@ def compare(
             messages = conversation(rounds, asked)
             tokenizer.model_max_length = limit
             whole = _ranked(explainer.cite(messages=messages, verify=0))
-            length = len(ask_in(explainer._language_model, messages).completed.encoding)
+            length = len(ask_in(explainer.language_model, messages).completed.encoding)
             for part in parts:
                 tokenizer.model_max_length = round(part * length)
                 read = _ranked(explainer.cite(messages=messages, verify=0))

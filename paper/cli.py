@@ -11,8 +11,9 @@ import typer
 
 from normxlogit.cli import run_app
 from normxlogit.cli.console import check_folder, progress, quiet, write, write_report
-from normxlogit.cli.options import AUTO, DataDir, Device, DType, GGUFFile, Limit, Protocol, loading, methods_of
+from normxlogit.cli.options import AUTO, Device, DType, GGUFFile, loading
 from normxlogit.errors import InputError
+from normxlogit.evaluation.options import DataDir, Limit, Protocol, methods_of
 
 from .alignment.commands import alignment, figure_alignment
 from .options import (

@@ -76,7 +76,7 @@ def sign_table(explainer: Explainer, output: Path, *, text: str = TEXT) -> str:
     prediction = f"{product.prediction.label}, {product.prediction.probability:.3f}" if product.prediction else ""
     above_here = int((product.scores > 0).sum())
     return (
-        f"{explainer._model.name}: {prediction}\n\n{table}\n"
+        f"{explainer.task_model.name}: {prediction}\n\n{table}\n"
         f"Scores above zero: {above_here} of {len(product.scores)} tokens here, {above / count:.3f} of the {count} "
         f"tokens of the {len(explained)} sentences in the package.\n"
     )

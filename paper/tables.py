@@ -183,7 +183,7 @@ def run_columns(
             column = f"{TITLES[task]}/{model}"
             examples = load_examples(task, data_dir=data_dir, limit=limits.get(task, limits.get("all")))
             explainer = Explainer.from_pretrained(checkpoints[task], **options)
-            check_head(explainer._model, TASKS[task])
+            check_head(explainer.task_model, TASKS[task])
             step = under(column, on_progress)
             run: dict[str, Any] = {"folder": output / "runs", "protocol": protocol, "on_progress": step}
             results = list(run_methods(explainer, examples, methods, **run))

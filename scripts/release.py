@@ -18,6 +18,7 @@ PACKAGE = "src/normxlogit"
 NEEDED = (
     "normxlogit/default_model/model.safetensors",
     "normxlogit/default_model/tokenizer.json",
+    "normxlogit/app/page.js",
     "normxlogit/evaluation/reviews.jsonl",
     "normxlogit/py.typed",
     "normxlogit/render/templates/page.html.j2",

@@ -1,6 +1,6 @@
-"""Run the promises of all others without each wing: on a copy of the package that lacks the wing's folder.
+"""Run the promises of the core on a copy of the package without wings, and those of each wing beside the core alone.
 
-Usage: python scripts/without_wings.py [WING ...] [-- pytest arguments]
+Usage: python scripts/without_wings.py [core] [WING ...] [-- pytest arguments]
 """
 
 import os
@@ -13,31 +13,37 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE, PROMISES = ROOT / "src" / "normxlogit", ROOT / "tests" / "contract"
 
-WINGS = ("decompositions",)
-"""Folders of the package that can be deleted; the promises of each lie in a folder of its name in tests/contract."""
+NEEDS: dict[str, tuple[str, ...]] = {"decompositions": ()}
+"""The folders of the package that can be deleted, each with the wings that it stands on. The promises of each lie in a
+folder of its name in tests/contract."""
 
 
-def promises_hold_without(wing: str, arguments: list[str]) -> bool:
-    """Return whether the promises of all others pass on a copy of the package without a wing."""
+def promises_hold(part: str, arguments: list[str]) -> bool:
+    """Return whether the promises of the core or of a wing pass on a copy of the package without what it needs not."""
+    kept = {part, *NEEDS.get(part, ())}
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(PACKAGE, Path(folder) / "normxlogit", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.rmtree(Path(folder) / "normxlogit" / wing)
-        command = [sys.executable, "-m", "pytest", str(PROMISES), f"--ignore={PROMISES / wing}", *arguments]
+        copy = Path(folder) / "normxlogit"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        for wing in NEEDS.keys() - kept:
+            shutil.rmtree(copy / wing)
+        promises = (
+            [PROMISES, *(f"--ignore={PROMISES / wing}" for wing in NEEDS)] if part == "core" else [PROMISES / part]
+        )
+        command = [sys.executable, "-m", "pytest", *map(str, promises), *arguments]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join((folder, str(ROOT)))}
         return subprocess.run(command, cwd=ROOT, env=environment).returncode == 0  # noqa: S603
 
 
 def main(arguments: list[str]) -> None:
-    """Run for the wings named, or all.
+    """Run for what is named, or the core and all wings.
 
     Raises:
-        SystemExit: If a promise of another does not hold without a wing.
+        SystemExit: If a promise does not hold.
     """
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    wings, pytest_arguments = arguments[:end] or WINGS, arguments[end + 1 :]
-    needed = [wing for wing in wings if not promises_hold_without(wing, pytest_arguments)]
-    if needed:
-        raise SystemExit(f"promises of others need {', '.join(needed)}")
+    parts, pytest_arguments = arguments[:end] or ["core", *NEEDS], arguments[end + 1 :]
+    if broken := [part for part in parts if not promises_hold(part, pytest_arguments)]:
+        raise SystemExit(f"needs more than its listed wings: {', '.join(broken)}")
 
 
 if __name__ == "__main__":

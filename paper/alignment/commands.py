@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from normxlogit.cli.console import check_folder, progress, quiet, write_report
-from normxlogit.cli.options import AUTO, DataDir, Device, DType, GGUFFile, Limit, Protocol, loading, methods_of
+from normxlogit.cli.options import AUTO, Device, DType, GGUFFile, loading
 from normxlogit.errors import InputError
+from normxlogit.evaluation.options import DataDir, Limit, Protocol, methods_of
 
 from ..options import OUTPUTS, Bases, BFloat16, Checkpoints, Output, PaperMethods, Words, named_base, read_checkpoints
 

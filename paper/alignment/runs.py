@@ -86,7 +86,7 @@ def run_studies(
     studies = []
     for name, source in models:
         explainer = Explainer.from_pretrained(source, **options)
-        model = explainer._model
+        model = explainer.task_model
         items, counts = read(model.encoder, model.task.name)
         shared = [_described(items), protocol]
         cache = ResultCache[tuple[Alignment, ...] | Refused](folder, model, shared, tuple[Alignment, ...] | Refused)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from .explainer import Explainer
-    from .grounding.result import Citations
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
     from .results.attribution import Attribution
     from .results.collection import Attributions, load
@@ -36,7 +35,6 @@ __all__ = [
     "summarize",
     "Attribution",
     "Attributions",
-    "Citations",
     "Method",
     "MethodInfo",
     "Request",
@@ -59,7 +57,6 @@ _HOMES = (
         "Explainer": "explainer",
         "Attributions": "results.collection",
         "load": "results.collection",
-        "Citations": "grounding.result",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
     | dict.fromkeys(("attribute", "summarize", "Predictions", "Completions", "Answers", "Conversations"), "corpora")

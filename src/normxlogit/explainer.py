@@ -12,10 +12,8 @@ from typing_extensions import Unpack
 from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
-from .frozen.proof import Balance
-from .grounding.citations.cite import cite, cite_each, cite_stream
-from .grounding.documents.answers import question_text
-from .grounding.result import Citations
+from .extending import named
+from .frozen.contributions import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Text, repeatable, split_texts
@@ -44,6 +42,8 @@ from .tasks.targets import Choice
 if TYPE_CHECKING:
     from PIL.Image import Image
     from transformers import Pipeline
+
+    from .grounding.result import Citations
 
 
 @checked_methods
@@ -332,7 +332,7 @@ class Explainer:
         """
         chosen_method = named_or_default(options.get("method"), "recorded")
         if isinstance(outputs, Mapping) and outputs.get("sequences") is not None:
-            return explain_generation(self._language_model, inputs, outputs, Options.of(options, method=chosen_method))
+            return explain_generation(self.language_model, inputs, outputs, Options.of(options, method=chosen_method))
         return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen_method))
 
     @overload
@@ -363,7 +363,7 @@ class Explainer:
         own_options = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
         own_options, other_answer = without_other_answer(own_options)
         explained = Options.of(own_options, **completion_methods(own_options.get("method")))
-        return explain_generated(self._language_model, prompt, max_new_tokens, explained, options, other_answer)
+        return explain_generated(self.language_model, prompt, max_new_tokens, explained, options, other_answer)
 
     @overload
     def explain_completion(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
@@ -397,7 +397,7 @@ class Explainer:
         sources, parts, merge = options.pop("sources", None), options.pop("parts", None), options.pop("merge", None)
         own_options, other_answer = without_other_answer(options)
         explained = Options.of(own_options, **completion_methods(options.get("method")))
-        return explain_written(self._language_model, prompt, completion, explained, sources, parts, merge, other_answer)
+        return explain_written(self.language_model, prompt, completion, explained, sources, parts, merge, other_answer)
 
     @overload
     def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters
@@ -408,7 +408,7 @@ class Explainer:
         max_new_tokens: int = 200,
         verify: int | Literal["auto"] = "auto",
         **options: Unpack[keywords.Cite],
-    ) -> Citations: ...
+    ) -> "Citations": ...
     @overload
     def cite(
         self,
@@ -418,7 +418,7 @@ class Explainer:
         max_new_tokens: int = 200,
         verify: int | Literal["auto"] = "auto",
         **options: Unpack[keywords.Cite],
-    ) -> Attributions[Citations]: ...
+    ) -> "Attributions[Citations]": ...
     def cite(
         self,
         question: str | Iterable[str] | None = None,
@@ -427,7 +427,7 @@ class Explainer:
         max_new_tokens: int = 200,
         verify: int | Literal["auto"] = "auto",
         **options: Unpack[keywords.Cite],
-    ) -> Citations | Attributions[Citations]:
+    ) -> "Citations | Attributions[Citations]":
         """Cite the sentences of documents that an answer rests on: the model's own answer, or a given one.
 
         Of a conversation (`messages`) the last answer is cited, and what was said before it are the sources, but the
@@ -457,10 +457,10 @@ class Explainer:
         """
         cite_options: dict[str, Any] = {**options, "method": named_or_default(options.get("method"), "completions")}
         cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
-        question = question_text(question)
-        if question is None or isinstance(question, str) or not isinstance(question, Iterable):
-            return cite(self._language_model, question, documents, **cite_options)
-        return cite_each(self._language_model, question, documents, cite_options)
+        several = isinstance(question, Iterable) and not isinstance(question, str)
+        cite = named(f"normxlogit.grounding.citations.cite:{'cite_each' if several else 'cite'}")
+        cited: Citations | Attributions[Citations] = cite(self.language_model, question, documents, **cite_options)
+        return cited
 
     def cite_stream(
         self,
@@ -472,7 +472,7 @@ class Explainer:
         system: str | None = None,
         verify: int | Literal["auto"] = 0,
         method: str | Method | None = None,
-    ) -> Iterator[Citations]:
+    ) -> "Iterator[Citations]":
         """Cite each sentence of an answer that is being written, as soon as it is finished.
 
         A sentence is finished when the next one begins, or the answer ends. Prompt and answer so far are read anew for
@@ -496,9 +496,11 @@ class Explainer:
             MethodError: If the method does not exist or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        chosen_method, model = named_or_default(method, "completions"), self._language_model
-        options: dict[str, Any] = {"method": chosen_method, "verify": verify, "messages": messages, "system": system}
-        return cite_stream(model, pieces, question, documents, **options)
+        options: dict[str, Any] = {"method": named_or_default(method, "completions"), "verify": verify}
+        options |= {"messages": messages, "system": system}
+        cite_stream = named("normxlogit.grounding.citations.cite:cite_stream")
+        stream: Iterator[Citations] = cite_stream(self.language_model, pieces, question, documents, **options)
+        return stream
 
     @overload
     def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> Attribution: ...
@@ -536,5 +538,6 @@ class Explainer:
         return self._model
 
     @cached_property
-    def _language_model(self) -> TaskModel:
+    def language_model(self) -> TaskModel:
+        """The same, with the task that generates where its class has several."""
         return self._model.generating()

@@ -1,4 +1,4 @@
-"""What a wing or another package adds to the core: tasks, commands.
+"""What a wing or another package adds to the core: tasks, commands, results.
 
 A wing is a folder of this package with an `extension.py` that holds an `EXTENSION`; another package names such a module
 in the entry-point group `normxlogit.extensions`. What is named there is imported when it is first used, so that neither
@@ -15,6 +15,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from .errors import NormXLogitError
+
 GROUP = "normxlogit.extensions"
 """Entry-point group: each entry names a module with an `EXTENSION`."""
 
@@ -28,16 +30,27 @@ class Extension:
             come before the core's.
         commands: Functions or Typer apps of the command line by their words, as {"cite": ...} or
             {"evaluate cite": ...}.
+        results: Classes of results (`normxlogit.results.base.Record`) by their kinds, for what is loaded from files.
     """
 
     tasks: Sequence[str] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
+    results: Mapping[str, str] = field(default_factory=dict)
 
 
 def named(reference: str) -> Any:
-    """Import what "module:name" names."""
+    """Import what "module:name" names.
+
+    Raises:
+        NormXLogitError: If it is of a wing whose folder is not there.
+    """
     module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # another package that it imports
+            raise
+        raise NormXLogitError(f"this needs {error.name}, a part of the library that is not there") from None
 
 
 @cache

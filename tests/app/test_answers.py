@@ -45,7 +45,7 @@ def picture_app():
 
 def test_one_method_is_a_page_with_its_cost_and_curve(app):
     shown = app.explain(TEXT, methods=["normxlogit"], targets=["LABEL_1"])
-    assert "1 forward; took" in shown.page
+    assert "1 forward" in shown.page
     assert shown.page.count("<polyline") == 2
     (a,) = Attributions.from_dict(json.loads(shown.json))
     assert (a.text, a.target.name, a.model) == (TEXT, "LABEL_1", "own")

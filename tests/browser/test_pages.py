@@ -7,9 +7,8 @@ import pytest
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
-from normxlogit.evaluation.deletion import deletion_curve
+from normxlogit.leave_out.deletion import DeletionCurve, deletion_curve
 from normxlogit.render.builders.collection import results_page
-from normxlogit.render.builders.curves import Curve
 from normxlogit.results.targets import Prediction, Target
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
@@ -45,10 +44,7 @@ def writer():
 
 def methods(explainer) -> str:
     found = explainer.compare(TEXT, ["normxlogit", "frozen-gradient", "random"])
-    curves = []
-    for a in found:
-        c = deletion_curve(explainer, a)
-        curves.append(Curve(a.method, f"probability of {c.target}", c.shares, c.highest_first, c.lowest_first, c.gap))
+    curves = [deletion_curve(explainer.task_model, a) for a in found]
     return results_page(found, costs=["1 forward", "1 forward, 1 backward", "none"], curves=curves)
 
 
@@ -251,7 +247,7 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
     base = {"text": text, "prediction": said, "model": HOSTILE, "notes": (HOSTILE,)}
     one = make_attribution(pieces, np.arange(5.0) - 1.5, method=HOSTILE, **base)
     layers = make_attribution(pieces, np.ones((2, 3, 5)), targets=named, layers=(1, 2, 3), method=HOSTILE, **base)
-    curve = Curve(HOSTILE, HOSTILE, (0, 1), (1, 0), (1, 0), 0.0)
+    curve = DeletionCurve(HOSTILE, HOSTILE, "probability", (HOSTILE,), "words", (0, 1), (1, 0), (1, 0), True)
     drawn = {
         "one": one.to_html(),
         "layers": layers.to_html(),

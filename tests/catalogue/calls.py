@@ -236,7 +236,7 @@ METHODS = [
 ]
 
 IDS = [
-    ids("a huge id", "must hold rows of whole numbers", input_ids=[[10**30]]),
+    ids("a huge id", "holds token id 1000000000000000000000000000000", input_ids=[[10**30]]),
     ids("beyond", "holds token id 1000000000", input_ids=[[10**9]]),
     ids("of an object", "must hold rows of whole numbers", input_ids=np.array([["a"]])),
     ids("of a meta tensor", "a tensor without them", input_ids=torch.ones(1, 3, device="meta", dtype=torch.long)),
@@ -246,9 +246,7 @@ IDS = [
     ids("of a place beyond", "cannot read a text of 3 tokens", input_ids=[[2, 5, 3]], position_ids=[[0, 1, 999]]),
     ids("of vectors", "'input_ids'", inputs_embeds=torch.zeros(1, 2, 32)),
     ids("beside a strange field", "holds 'foo', which the model does not read", input_ids=[[2, 5, 3]], foo=[[1, 1, 1]]),
-    ids(
-        "beside a shorter field", "'token_type_ids' is of shape (1, 2)", input_ids=[[2, 5, 3]], token_type_ids=[[0, 0]]
-    ),
+    ids("beside a shorter field", "'token_type_ids' has 2 values", input_ids=[[2, 5, 3]], token_type_ids=[[0, 0]]),
     Call("encode at no length", lambda: explainer("bert").encode("x", max_length=0), InputError, "max_length must"),
     Call("encode at a word", lambda: explainer("bert").encode("x", max_length="3"), InputError, "not '3'"),
     outputs("with a number for states", "output_hidden_states=True", hidden_states=3),

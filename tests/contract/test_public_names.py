@@ -13,7 +13,6 @@ PUBLIC = {
     "normxlogit.methods",
     "normxlogit.results",
     "normxlogit.evaluation.datasets",
-    "normxlogit.evaluation.deletion",
     "normxlogit.evaluation.faithfulness",
     "normxlogit.evaluation.report",
 }

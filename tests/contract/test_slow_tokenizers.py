@@ -165,7 +165,5 @@ class Forgetting(BertTokenizerLegacy):
 
 def test_tokens_that_may_stand_at_several_places_have_no_words(folder):
     explainer = Explainer(tiny.model("bert"), Forgetting(str(folder / "vocab.txt")))
-    assert [word.text for word in explainer("cat the sat").words()] == ["cat", "the", "sat"]
-    for text in ("cat the bad the sat", "cat-the-the-sat"):
-        with pytest.raises(DataError, match="character offsets"):
-            explainer(text).words()
+    with pytest.raises(DataError, match="character offsets"):
+        explainer("cat the bad the sat").words()

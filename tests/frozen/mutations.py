@@ -13,6 +13,8 @@ from normxlogit.errors import UnsupportedModelError
 from normxlogit.frozen import backward, rules
 from tests.frozen.operations import NOTHING_FLOWS, ONE_ARGUMENT, TWINS, TWO_FACTORS, check
 
+DOUBLED = "doubled"
+
 
 def mutations() -> list[tuple[str, str]]:
     """Return the name of each operation in the table with each way to make its rule wrong."""
@@ -35,16 +37,16 @@ def mutated(name: str, how: str) -> Iterator[None]:
         how: "removed" for torch's own gradient in its place, or no rule where that is right; "doubled" for twice the
             gradient; "swapped" to hold what moves and let move what is held.
     """
-    table, factors, row = dict(rules.RULES), dict(rules.PRODUCTS), rules.RULES[name]
+    table, factors, row = dict(rules.RULES), set(rules.PRODUCTS), rules.RULES[name]
     held_factor = backward.held_factor
     if how == "doubled":
-        table[name] = row._replace(slope=partial(doubled, row.slope))
+        table[name] = row._replace(rule=DOUBLED, slope=row.slope or (lambda _, __, inputs, ___: inputs))
     elif how == "swapped" and name in factors:
         held_factor = partial(the_other, held_factor)
     elif how == "swapped":
         table[name] = row._replace(held=lambda node: swapped(row, node))
     elif name in factors:
-        del factors[name]
+        factors.remove(name)
     elif row.held == () and row.slope is None:
         del table[name]
     else:
@@ -54,13 +56,14 @@ def mutated(name: str, how: str) -> Iterator[None]:
         mock.patch.object(backward, "RULES", table),
         mock.patch.object(backward, "PRODUCTS", factors),
         mock.patch.object(backward, "held_factor", held_factor),
+        mock.patch.object(backward, "_apply", partial(doubled, backward._apply)),
     ):
         yield
 
 
-def the_other(held_factor: Any, *args: Any, **options: Any) -> int:
+def the_other(held_factor: Any, *args: Any) -> int:
     """Return the factor that is not held."""
-    return 1 - int(held_factor(*args, **options))
+    return 1 - int(held_factor(*args))
 
 
 def swapped(row: rules.Row, node: Any) -> list[int]:
@@ -69,11 +72,10 @@ def swapped(row: rules.Row, node: Any) -> list[int]:
     return [next(index for index in range(len(node.next_functions)) if index not in held)]
 
 
-def doubled(slope: Any, node: Any, constant: Any, inputs: Any, outputs: Any) -> Any:
-    """Return twice the gradients that a slope gives."""
-    found = None if slope is None else slope(node, constant, inputs, outputs)
-    found = inputs if found is None else found
-    return tuple(None if gradient is None else 2 * gradient for gradient in found)
+def doubled(apply: Any, node: Any, row: rules.Row, *args: Any) -> Any:
+    """Return what a node passes back, twice if its row says so."""
+    found = apply(node, row, *args)
+    return tuple(None if each is None else 2 * each for each in found) if row.rule == DOUBLED else found
 
 
 def check_rule(name: str) -> None:

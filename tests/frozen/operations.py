@@ -360,7 +360,7 @@ TWO_FACTORS: dict[str, Factors] = {
 
 TWINS = {
     "linear": "LazyClone PinMemory MkldnnReshape NestedFromPadded NestedFromPaddedTensor NestedGetValues Chunk "
-    "NestedTensorFromMask NestedViewFromJagged ReshapeCopy ToPaddedTensor UpsampleLanczos2DAa _CheckpointBackward "
+    "NestedTensorFromMask NestedViewFromJagged ReshapeCopy ToPaddedTensor UpsampleLanczos2DAa "
     "AsStridedScatter SliceInverse Coalesce ToMkldnn Zero "
     "FractionalMaxPool2D FractionalMaxPool3D MatMul4BitBackward MatMul8bitFpBackward "
     "MatMul8bitLtBackward HQQMatmulCachedDeqBackward HQQMatmulNoCacheDeqBackward HQQMatmulNoCacheMulBackward "

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from normxlogit.frozen.backward import frozen_backward
+from normxlogit.frozen.contributions import balance
 from normxlogit.frozen.forward import Constants, Recording, recorded
-from normxlogit.frozen.proof import balance
-from normxlogit.frozen.readouts import Readout
+from normxlogit.frozen.places import Readout
 
 X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
 

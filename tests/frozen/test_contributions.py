@@ -9,7 +9,7 @@ from normxlogit.copies.run import Site, run, tensor_of
 from normxlogit.frozen import frozen_model
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readouts import Place
+from normxlogit.frozen.places import Place
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import BatchTargets, resolve
 from tests import tiny

@@ -5,7 +5,7 @@ import torch
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readouts import Place
+from normxlogit.frozen.places import Place
 from tests import tiny
 
 from .test_contributions import made
@@ -15,7 +15,7 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
     frozen.run(batch, Place.of_text((1, 3)))
-    monkeypatch.setattr(frozen, "_outputs_read", lambda *_: {})
+    monkeypatch.setattr(frozen.places, "outputs", lambda *_, **__: {})
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run(batch, Place.of_text((1, 3)))
 

@@ -4,7 +4,7 @@ import pytest
 
 from normxlogit import MethodError, UnsupportedModelError
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readouts import SOURCE, WORDS, Side
+from normxlogit.frozen.places import SOURCE, WORDS, Side
 from normxlogit.inputs.alignment import append_tokens
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
@@ -23,7 +23,7 @@ def test_the_layer_of_the_encoder_that_is_meant():
     _, frozen, batch = made()  # three layers
 
     def layers(read_at):
-        *source, words = frozen.places(batch, read_at)
+        *source, words = frozen.places.read(batch, read_at)
         assert words == WORDS
         assert all(place.side is Side.SOURCE for place in source)
         return [place.layer for place in source]
@@ -33,13 +33,13 @@ def test_the_layer_of_the_encoder_that_is_meant():
     assert layers("all") == [0, 1, 2]
     for place in (4, -4):
         with pytest.raises(MethodError, match=f"read_at={place}: there are layers 1 to 3"):
-            frozen.places(batch, place)
+            frozen.places.read(batch, place)
 
 
 def test_a_model_that_does_not_look_both_sides_up_is_refused():
     _, frozen, batch = made()
     with (
         pytest.raises(UnsupportedModelError, match="looks its token ids up 0 times"),
-        frozen.entry_points.replacements(batch, (SOURCE, WORDS), *[lambda _, rows: rows] * 2),
+        frozen.places.replaced_entries(batch, (SOURCE, WORDS), *[lambda _, rows: rows] * 2),
     ):
         pass

@@ -13,7 +13,6 @@ from normxlogit.frozen.rules import RULES, TABLE
 MADE_ELSEWHERE = {
     *next(row.operations for row in TABLE if "MatMul4BitBackward" in row.operations),
     *("CopySlices", "CopyBackwards", "SafeSoftmax"),
-    "_CheckpointBackward",
     "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward",
     *("GeLUFunctionBackward", "YosoCumulationBackward"),  # functions of Bloom and YOSO
 }

@@ -32,7 +32,7 @@ def encoding(*ids):
 @pytest.mark.parametrize("left", [True, False])
 def test_padding_is_the_padding_id_in_the_ids_and_zero_elsewhere(left, columns):
     texts = [encoding(5, 6, 7), encoding(8)]
-    some = EncodingColumns.of(tiny.tokenizer(), texts) if columns else texts
+    some = EncodingColumns(texts) if columns else texts
     made = collate(some, [4, 2], pad_id=9, left=left, device=torch.device("cpu"))
     short = [9, 9, 8] if left else [8, 9, 9]
     assert made.inputs["input_ids"].tolist() == [[5, 6, 7], short]

@@ -12,7 +12,7 @@ from transformers.models.t5 import modeling_t5
 from normxlogit import Attribution, Citations, DataError, Explainer, MethodError
 from normxlogit.frozen import frozen_model
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readouts import SOURCE, WORDS
+from normxlogit.frozen.places import SOURCE, WORDS
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from tests import tiny

@@ -11,7 +11,7 @@ import transformers
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.frozen import entries, frozen_model
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.readouts import Place
+from normxlogit.frozen.places import Place
 from normxlogit.model.task_model import TaskModel
 from tests import tiny, vlm
 from tests.autograd import shapes_kept

@@ -108,7 +108,7 @@ class TextCalls:
         self.model: Any = model
         self.tokenizer = tokenizer
         self.explainer = Explainer(model, tokenizer)
-        self.task = self.explainer._model.task.name  # XLM's language model is in two mappings
+        self.task = self.explainer.task_model.task.name  # XLM's language model is in two mappings
         self.inputs = INPUTS.get(self.task, TEXTS)
 
     def each(self) -> dict[str, tuple[Call, Call]]:
@@ -116,7 +116,7 @@ class TextCalls:
         found: dict[str, tuple[Call, Call]] = {n: (functools.partial(self.explains, n), self.answers) for n in METHODS}
         for name in LAYERED:
             found[f"{name}, layers"] = functools.partial(self.layers, name), self.answers
-        if isinstance(self.explainer._model.task, CausalLM):  # those that read pictures, too
+        if isinstance(self.explainer.task_model.task, CausalLM):  # those that read pictures, too
             found["generate"] = self.generates, self.generates_alone
             found["completion"] = self.completes, self.answers
             found["sources"] = self.sources, self.answers
@@ -148,7 +148,7 @@ class TextCalls:
         """Return the caller's own model's logit of what a result explains, minus the mean over a vocabulary."""
         logits, target = self.logits(given), result.target
         logits = logits if target.position is None else logits[target.position]
-        if self.explainer._model.task.vocabulary:
+        if self.explainer.task_model.task.vocabulary:
             logits = logits - logits.mean()
         return float(logits[target.id])
 
@@ -187,7 +187,7 @@ class TextCalls:
             return logits[target.id] if target.position is None else logits[target.position, target.id]
 
         inputs = dict(self.tokenizer(text, return_tensors="pt"))
-        if isinstance(self.explainer._model.task, CausalLM):
+        if isinstance(self.explainer.task_model.task, CausalLM):
             inputs["use_cache"] = False
         answer, shares = contributions_of_leaves(self.model, inputs, answer_of)
         same(sum(shares.values()), answer, "what all leaves contribute", max(1.0, sum(map(abs, shares.values()))))

@@ -46,7 +46,7 @@ def check(task: str, family: str) -> dict[str, Any]:
         model = build(task, family)
         stir(model, strength)
         explainer = Explainer(model, tokenizer)
-        name = explainer._model.task.name  # XLM's language model stands in two mappings
+        name = explainer.task_model.task.name  # XLM's language model stands in two mappings
         texts = INPUTS.get(name, TEXTS)
         with torch.no_grad():
             if family in ALIKE or _told_apart(explainer, model, texts):
@@ -56,23 +56,23 @@ def check(task: str, family: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"class": type(model).__name__, "strength": strength}
     with torch.no_grad():
         _whole(explainer, model, texts)
-        facts["trunk"] = explainer._model.parts.trunk
+        facts["trunk"] = explainer.task_model.parts.trunk
         facts["reads"] = _read(explainer, texts)
         _loop(explainer, model, texts)
-        facts["padding"] = "tells" if explainer._model.copy.padding.refuted else "same"
+        facts["padding"] = "tells" if explainer.task_model.copy.padding.refuted else "same"
     facts["layers"] = _layers(explainer, texts[0])
-    facts["resting"] = explainer._model.parts.early_exit is not None
+    facts["resting"] = explainer.task_model.parts.early_exit is not None
     return facts
 
 
 def _batch(explainer: Explainer, texts: list[Any]) -> Batch:
-    return explainer._model.batch(explainer._model.encoder(texts), list(range(len(texts))))
+    return explainer.task_model.batch(explainer.task_model.encoder(texts), list(range(len(texts))))
 
 
 def _own(explainer: Explainer, model: PreTrainedModel, batch: Batch, **options: Any) -> tuple[torch.Tensor, Any]:
     """Return the plain model's logits and outputs; every row of a multiple-choice batch as a question of one choice."""
     inputs = batch.inputs
-    if explainer._model.task.name == "multiple-choice":
+    if explainer.task_model.task.name == "multiple-choice":
         inputs = {name: value[:, None] for name, value in inputs.items()}
     outputs = model(**inputs, **options)
     logits = answer_of(outputs)
@@ -84,10 +84,10 @@ def _own(explainer: Explainer, model: PreTrainedModel, batch: Batch, **options: 
 def _told_apart(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> bool:
     """Whether the model's answers to different texts (to different tokens) differ by far more than the tolerance."""
     batch = _batch(explainer, texts)
-    explainer._model.run(batch)
-    assert explainer._model.head, "refused, or proved"
+    explainer.task_model.run(batch)
+    assert explainer.task_model.head, "refused, or proved"
     own, _ = _own(explainer, model, batch)
-    rows = own[0][batch.mask[0]] if explainer._model.task.per_token else own  # (N, C)
+    rows = own[0][batch.mask[0]] if explainer.task_model.task.per_token else own  # (N, C)
     rows = rows.masked_fill(rows.abs() > EXCLUDED, 0.0)
     apart = (rows.max(0).values - rows.min(0).values).max().item()
     return apart > APART * TOLERANCE * max(1.0, rows.abs().max().item())
@@ -97,30 +97,30 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
     """Check the head on the trunk's output: the model's logits, padding and all, and each token's on that token."""
     batch = _batch(explainer, texts)
     own, _ = _own(explainer, model, batch)
-    run = explainer._model.run(batch)
-    if explainer._model.parts.token_pooling is None:
-        near(explainer._model.head.texts(run.hidden, batch.inputs), own, "whole-sequence logits")
+    run = explainer.task_model.run(batch)
+    if explainer.task_model.parts.token_pooling is None:
+        near(explainer.task_model.head.texts(run.hidden, batch.inputs), own, "whole-sequence logits")
     if run.positions is None:
         near(run.logits, own, "logits")
     else:
         near(run.logits, logits_at(own, run.positions), "logits at the position explained")
-        found, wanted = explainer._model.head_logits(run.hidden, batch), own[batch.mask]  # (N, C)
+        found, wanted = explainer.task_model.head_logits(run.hidden, batch), own[batch.mask]  # (N, C)
         kept = wanted.abs() < EXCLUDED  # BigBird's reader pushes the question's tokens out of the choice
         near(found[kept], wanted[kept], "head on each token")
 
 
 def _read(explainer: Explainer, texts: list[Any]) -> str:
     """Which positions the head reads, by the gradient; where it is one, the head on it alone gives the output."""
-    if explainer._model.task.per_token:
-        return "each token" if explainer._model.parts.tokenwise else "each token among the others"
+    if explainer.task_model.task.per_token:
+        return "each token" if explainer.task_model.parts.tokenwise else "each token among the others"
     batch = _batch(explainer, texts[:1])
-    run = explainer._model.run(batch)
-    return tokens_read(explainer._model.head, run.hidden, batch.inputs, run.logits)
+    run = explainer.task_model.run(batch)
+    return tokens_read(explainer.task_model.head, run.hidden, batch.inputs, run.logits)
 
 
 def _explained(explainer: Explainer, texts: list[Any]) -> list[tuple[Any, Attribution]]:
     """Texts with their explanations; of a multiple-choice question, the text with the predicted choice."""
-    if explainer._model.task.name != "multiple-choice":
+    if explainer.task_model.task.name != "multiple-choice":
         return list(zip(texts, explainer(texts, method="normxlogit"), strict=True))
     prompt, choices = texts[0][0], [choice for _, choice in texts]
     result = explainer((prompt, choices), method="normxlogit")
@@ -136,23 +136,23 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         logits, outputs = _own(explainer, model, batch, output_hidden_states=True)
         states = outputs.get("encoder_hidden_states") or outputs["hidden_states"]
         embedded = states[0]  # (1, T, H)
-        if embedded.ndim != 3 or explainer._model.parts.states_lack_embeddings:  # several streams, or a layer late
+        if embedded.ndim != 3 or explainer.task_model.parts.states_lack_embeddings:  # several streams, or a layer late
             embedded = model.get_input_embeddings()(batch.inputs["input_ids"])
-        hidden = explainer._model.run(batch).hidden  # (1, T, H)
-        label = 0 if explainer._model.task.name == "multiple-choice" else together.target.id
+        hidden = explainer.task_model.run(batch).hidden  # (1, T, H)
+        label = 0 if explainer.task_model.task.name == "multiple-choice" else together.target.id
         alone_logits = (
-            None if explainer._model.task.per_token else _each_alone(explainer, model, batch, hidden)
+            None if explainer.task_model.task.per_token else _each_alone(explainer, model, batch, hidden)
         )  # (T, C)
         wanted = []
         for place in range(len(together.tokens)):
             logit = logits[0, place, label] if alone_logits is None else alone_logits[place, label]
             if logit.abs() > EXCLUDED:
-                logit = explainer._model.head.tokens(hidden[:, place])[0, label]
+                logit = explainer.task_model.head.tokens(hidden[:, place])[0, label]
             wanted.append(embedded[0, place].norm() * logit)
         loop = torch.stack(wanted)  # (T,)
-        run = explainer._model.run(batch)
-        target = resolve(explainer._model.task, run, label)
-        alone = NormXLogit().score(Request(explainer._model, run, target)).values[0, 0, 0]  # (T,)
+        run = explainer.task_model.run(batch)
+        target = resolve(explainer.task_model.task, run, label)
+        alone = NormXLogit().score(Request(explainer.task_model, run, target)).values[0, 0, 0]  # (T,)
         near(alone, loop, "NormXLogit against a plain loop")
         near(torch.tensor(together.scores), loop, "NormXLogit among others")
 
@@ -214,7 +214,7 @@ def _hooked(modules: Iterable[torch.nn.Module], hook: Any) -> Iterator[None]:
 
 def _layers(explainer: Explainer, text: Any) -> int:
     """Every layer's scores are finite, and the last layer's are the default ones."""
-    if explainer._model.task.name == "multiple-choice":
+    if explainer.task_model.task.name == "multiple-choice":
         text = (text[0], [text[1], "a film"])
     layered = torch.tensor(explainer(text, method="normxlogit", layers=ALL).scores)  # (L, T)
     if not layered.isfinite().all():

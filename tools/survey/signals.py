@@ -42,7 +42,7 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
     model = build(task, family)
     stir(model, 2.0)
     explainer = Explainer(model, unread)  # what a processor would make is given as it is
-    taken, values = explainer._model, samples_for(model)
+    taken, values = explainer.task_model, samples_for(model)
     with torch.no_grad():
         encodings, _ = taken.task.encode(taken, {model.main_input_name: values})
         batch = taken.batch(encodings, [0, 1])

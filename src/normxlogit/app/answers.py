@@ -1,22 +1,17 @@
 """The work of the app: from typed values to a page and a JSON document, without the browser."""
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
-import torch
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
-from ..evaluation.deletion import DeletionCurve, deletion_curve
 from ..explainer import Explainer
-from ..loading.load import synchronise
+from ..leave_out.deletion import DeletionCurve, deletion_curve
 from ..loading.local_models import SMALL
 from ..methods import Method
+from ..methods.registry import describe
 from ..render.builders.collection import results_page
-from ..render.builders.curves import Curve
+from ..render.describe import method_of
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.files import json_text
@@ -24,20 +19,11 @@ from ..tasks.targets import ALL, typed_targets
 from .limits import LIMITS, Limits
 from .models import LoadedModels
 
-QUICK = 0.5
-"""A method is timed again if it takes at most this many seconds, as the first run includes preparations."""
-
-ROUNDS = 3
-"""Runs of a method; the fastest one counts, as other users' requests may slow down some."""
-
 VERIFIED = 5
 """Words that are removed to verify an explanation by one method."""
 
 DIVIDER = "---"
 """The line between two documents."""
-
-
-T = TypeVar("T")
 
 
 class Shown(NamedTuple):
@@ -68,7 +54,7 @@ class App:
 
     def labels(self, model: str | None) -> list[str]:
         """Return the labels of a model; none of a language model, whose targets are tokens."""
-        task = self.models(model)._model.task
+        task = self.models(model).task_model.task
         return [] if task.vocabulary else list(task.labels)
 
     def explain(
@@ -77,8 +63,8 @@ class App:
         pair: str | None = None,
         *,
         model: str | None = None,
-        methods: Sequence[str] = ("frozen-gradient",),
-        targets: Sequence[str] = (),
+        methods: Sequence[str] | None = ("frozen-gradient",),
+        targets: Sequence[str] | None = (),
         contrast: str | None = None,
         every_layer: bool = False,
         words: bool = True,
@@ -100,42 +86,32 @@ class App:
         Raises:
             NormXLogitError: If something typed does not fit; of several methods, if none works on the model.
         """
-        method_list = self.limits.chosen(methods)
+        method_list = self.limits.chosen(methods or ())
         model_input: Any = self.limits.text(text)
         if pair and pair.strip():
             model_input = (model_input, self.limits.text(pair, "second text"))
         explainer = self.models(model)
-        task_model = explainer._model
+        task_model = explainer.task_model
         if not task_model.task.reads_one_text:
             raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
-        target_names = [target for target in targets if target.strip()]
+        target_names = [target for target in targets or () if target.strip()]
         options: dict[str, Any] = typed_targets(task_model.task, target_names, contrast) | (
             {"layers": ALL} if every_layer else {}
         )
+        named = [part.strip() for part in (leave_out or "").split(",") if part.strip()]
+        if len(method_list) == 1 and not every_layer:
+            options["verify"] = named or VERIFIED
         results: list[Attribution] = []
-        costs_by_method, curves, errors = [], [], {}
-        forward_seconds = [_forward_seconds(explainer, model_input)]
+        errors: dict[str, NormXLogitError] = {}
         for method in method_list:
             try:
-                result, seconds = _timed(partial(explainer, model_input, method=method, **options))
-            except NormXLogitError as error:
+                results.append(explainer(model_input, method=method, **options))
+            except NormXLogitError as error:  # noqa: PERF203  # the others are still drawn
                 errors[method.spec] = error
-                continue
-            forward_seconds.append(_forward_seconds(explainer, model_input))
-            if len(method_list) == 1 and not every_layer:  # verified in a second call, which is not timed
-                named = [part.strip() for part in (leave_out or "").split(",") if part.strip()]
-                result = explainer(model_input, **options | {"method": method, "verify": named or VERIFIED})
-            results.append(result)
-            costs_by_method.append((method.info.passes, seconds))
-            if curve := _curve(explainer, result, method.spec):
-                curves.append(curve)
         if not results:
             raise next(iter(errors.values()))
-        fastest_forward = min(forward_seconds)
-        costs = [
-            f"{passes}; took {_short(taken)}, as long as {taken / fastest_forward:.1f} forward passes"
-            for passes, taken in costs_by_method
-        ]
+        costs = [describe(a.method).passes for a in results]
+        curves = [curve for a in results if (curve := _curve(explainer, a))]
         notes = tuple(f"{name}: {error}" for name, error in errors.items())
         page = results_page(Attributions(results), words=None if words else False, costs=costs, curves=curves)
         return Shown(page, json_text(Attributions(results).to_dict()), notes)
@@ -228,14 +204,14 @@ class App:
         Raises:
             NormXLogitError: If something typed does not fit.
         """
-        image: Any = self.limits.picture(picture).convert("RGB")
+        image: Any = self.limits.picture(picture)
         explainer = self.models(model)
         chosen_method = self._method(method)
-        task = explainer._model.task
+        task = explainer.task_model.task
         if not task.reads_pictures:
             raise UnsupportedModelError(
                 "choose a vision-language model, an image classifier, or a model with two towers such as CLIP: "
-                f"{explainer._model.name} is for {_task(explainer)}"
+                f"{explainer.task_model.name} is for {_task(explainer)}"
             )
         result: Any
         if task.generates:
@@ -252,8 +228,8 @@ class App:
     def _writer(self, model: str | None) -> Explainer:
         """Return a model that generates text."""
         explainer = self.models(model)
-        if not explainer._model.task.generates:
-            model_name = "the model of this app" if not (model or "").strip() else explainer._model.name
+        if not explainer.task_model.task.generates:
+            model_name = "the model of this app" if not (model or "").strip() else explainer.task_model.name
             raise UnsupportedModelError(
                 f"choose a causal language model: {model_name} does not generate text, it is for {_task(explainer)}. "
                 f"A small one: {SMALL}"
@@ -285,54 +261,15 @@ def _shown(result: Any) -> Shown:
 
 
 def _task(explainer: Explainer) -> str:
-    return explainer._model.task.name.replace("-", " ")
+    return explainer.task_model.task.name.replace("-", " ")
 
 
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Run a function up to `ROUNDS` times; return its result and the seconds of the fastest run."""
-    times: list[float] = []
-    while True:
-        synchronise()
-        start = time.perf_counter()
-        result = work()
-        synchronise()
-        times.append(time.perf_counter() - start)
-        if len(times) == ROUNDS or times[0] >= QUICK:
-            return result, min(times)
-
-
-def _forward_seconds(explainer: Explainer, model_input: Any) -> float:
-    """Return the seconds of a plain forward pass over the text."""
-    model = explainer._model
-    batch = model.batch(explainer.encode([model_input]), indices=[0])
-    model.prepare(batch)
-    with torch.inference_mode():
-        model.module(**batch.inputs)  # the first pass after another one may be slower
-        return _timed(lambda: model.module(**batch.inputs))[1]
-
-
-def _short(seconds: float) -> str:
-    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:
-    """Return the deletion curve of a result, for the first label and the last layer with scores."""
-    if result.has_target_axis:
-        result = result[0]
-    is_ordinary = ~np.array(result.units.special)
+def _curve(explainer: Explainer, result: Attribution) -> DeletionCurve | None:
+    """Return the deletion curve of a result, for the first target; None of layers, or where it cannot be drawn."""
     if result.layers is not None:
-        scored = [layer for layer, row in zip(result.layers, result.scores, strict=True) if row[is_ordinary].any()]
-        if not scored:
-            return None
-        result, name = result.layer(scored[-1]), f"{name}, layer {scored[-1]}"
+        return None
     try:
-        curve: DeletionCurve = deletion_curve(explainer, result)
+        curve = deletion_curve(explainer.task_model, result[0] if result.has_target_axis else result)
+        return replace(curve, method=method_of(result))  # with its settings
     except NormXLogitError:  # a model that is not a classifier: the scores are there, the curve is not
         return None
-    unit = "words" if result.has_words else "tokens"
-    verb = "masked" if curve.masked else "deleted"
-    is_probability = curve.quantity == "probability"
-    kind = f"probability of {curve.target}" if is_probability else curve.target
-    return Curve(
-        name, kind, curve.shares, curve.highest_first, curve.lowest_first, curve.gap, unit, verb, is_probability
-    )

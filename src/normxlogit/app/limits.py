@@ -2,12 +2,12 @@
 
 import base64
 import io
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, MethodError
-from ..media.inputs.pictures import open_picture
 from ..methods import Method, method_named
 
 if TYPE_CHECKING:
@@ -82,7 +82,20 @@ class Limits:
             data = base64.b64decode(content, validate=True)
         except ValueError:
             raise InputError("the picture did not arrive whole; choose it again") from None
-        return open_picture(io.BytesIO(data), "the file", max_pixels=self.pixels)
+        from PIL import Image
+
+        try:
+            with warnings.catch_warnings():  # of large pictures, for which there is a limit of our own
+                warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+                picture = Image.open(io.BytesIO(data))
+            if picture.width * picture.height <= self.pixels:
+                picture.load()
+                return picture
+        except Exception:  # decoders of damaged files raise whatever they come across
+            raise InputError("the file cannot be read as a picture") from None
+        raise InputError(
+            f"the file has {picture.width} x {picture.height} pixels, and the app reads {self.pixels:,}; {UNLIMITED}"
+        )
 
     def chosen(self, names: Sequence[str]) -> list[Method]:
         """Return the chosen methods without duplicates."""

@@ -3,6 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from ..explainer import Explainer
 
@@ -20,9 +21,8 @@ class LoadedModels:
         self._load = load
         self._max_kept = max_kept
         self._first = load(first_name)
-        self._kept: OrderedDict[str, Explainer] = OrderedDict()
+        self._kept: OrderedDict[str, Future[Explainer]] = OrderedDict()
         self._lock = threading.Lock()
-        self._loading: dict[str, threading.Lock] = {}
 
     def __len__(self) -> int:
         return 1 + len(self._kept)
@@ -33,26 +33,16 @@ class LoadedModels:
         if name in ("", self.name):
             return self._first
         with self._lock:
-            loading_lock = self._loading.setdefault(name, threading.Lock())
-        try:
-            with loading_lock:  # the second who asks waits for the first instead of loading it too
-                explainer = self._known(name)
-                if explainer is None:
-                    explainer = self._load(name)
-                    self._keep(name, explainer)
-                return explainer
-        finally:
-            with self._lock:
-                self._loading.pop(name, None)
-
-    def _known(self, name: str) -> Explainer | None:
-        with self._lock:
-            if name in self._kept:
-                self._kept.move_to_end(name)
-            return self._kept.get(name)
-
-    def _keep(self, name: str, explainer: Explainer) -> None:
-        with self._lock:
-            self._kept[name] = explainer
+            is_new = name not in self._kept
+            loaded = self._kept.setdefault(name, Future())
+            self._kept.move_to_end(name)
             while len(self._kept) > self._max_kept:
                 self._kept.popitem(last=False)
+        if is_new:
+            try:
+                loaded.set_result(self._load(name))
+            except BaseException as error:
+                with self._lock:
+                    self._kept.pop(name, None)
+                loaded.set_exception(error)
+        return loaded.result()  # the second who asks waits for the first instead of loading it too

@@ -142,7 +142,7 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
                     allow_custom_value=True,
                     elem_id="contrast",
                 )
-                words = gr.Radio(["words", "tokens"], value="words", label="Show", elem_id="words")
+                words = gr.Radio([("words", True), ("tokens", False)], value=True, label="Show", elem_id="words")
                 with gr.Row():
                     layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
                     live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
@@ -154,29 +154,13 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
                 with gr.Accordion("Second text, for models of pairs", open=False):
                     pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
         result = _result(_example(app, initial_methods), "explained")
-    fields = [text, pair, model, methods, target, contrast, layers, words, leave_out]
-    latest = Latest()
+    chosen = {"model": model, "methods": methods, "targets": target, "contrast": contrast, "every_layer": layers}
+    arguments = {"text": text, "pair": pair, **chosen, "words": words, "leave_out": leave_out}
+    fields, latest = list(arguments.values()), Latest()
 
     def explain(request: gr.Request, *values: Any) -> Any:
-        text, pair, model, methods, target, contrast, layers, words, leave_out = values
-
-        def work() -> Any:
-            return shown(
-                lambda: app.explain(
-                    text,
-                    pair,
-                    model=model,
-                    methods=methods or [],
-                    targets=target or [],
-                    contrast=contrast,
-                    every_layer=bool(layers),
-                    words=words == "words",
-                    leave_out=leave_out,
-                ),
-                "Explanation",
-            )
-
-        return latest(request.session_hash, work, gr.skip())
+        work = partial(app.explain, **dict(zip(arguments, values, strict=True)))
+        return latest(request.session_hash, partial(shown, work, "Explanation"), gr.skip())
 
     def typed(request: gr.Request, live: bool, *values: Any) -> Any:
         return explain(request, *values) if live and (values[0] or "").strip() else gr.skip()
@@ -204,9 +188,7 @@ def _example(app: App, methods: Sequence[str]) -> str:
     """
     if app.models.name:
         return busy("Nothing explained yet.")
-    explain = partial(app.explain, EXAMPLES[0], methods=methods)
-    shown(explain, "Explanation")  # takes the model apart, which the times of the second do not count
-    return shown(explain, "Explanation")
+    return shown(partial(app.explain, EXAMPLES[0], methods=methods), "Explanation")
 
 
 def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
@@ -356,7 +338,7 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
         name: The field's id.
         label: The label of the field, a key of `FITTING`.
     """
-    task = app.models(None)._model.task
+    task = app.models(None).task_model.task
     own_model = LocalModel("", "", task.generates, task.reads_tokens, task.reads_pictures)
     default_name = model_text(app.models.name) if app.models.name else "small sentiment model"
     offered = [own_model._replace(label=default_name), *models]

@@ -157,7 +157,7 @@ def make(
     from .page import blocks, theme
 
     app = App(LoadedModels(model, limits.models, load), limits)
-    task = app.models(None)._model.task
+    task = app.models(None).task_model.task
     names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(task.use)[:1])]
     offered = local_models() if host in LOOPBACK else []  # other machines do not see which models are here
     logging.getLogger("httpx").setLevel(logging.WARNING)

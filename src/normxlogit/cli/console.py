@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 class OnceEach(TyperCommand):
     """A command whose options of one value are given once: of two values the second would replace the first unseen."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings | {"rich_markup_mode": "rich"})  # options in panels
+        self.short_help = (self.help or "").partition("\n\n")[0]  # in a list of commands the sentence is not cut
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of a command line.
 
@@ -156,10 +160,14 @@ def deliver_result(
 
 def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: bool | None = None) -> str:
     """Return results as lines for a terminal; the arguments are those of `deliver_result`."""
+    from ..render.builders.collection import cards
     from ..render.terminal import text_of_blocks
+    from ..results.collection import Attributions
 
-    blocks_of_results = result._blocks_of_first(len(result._results())) if drawings is None else drawings
-    return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in blocks_of_results) + "\n"
+    if drawings is None:
+        results = result if isinstance(result, Attributions) else Attributions([result])
+        drawings = [card.blocks for card in cards(results) if card.result]
+    return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in drawings) + "\n"
 
 
 def _write_drawing(result: Any, kind: OutputKind, output: Path) -> None:

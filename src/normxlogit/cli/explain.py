@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ..errors import InputError
-from ..grounding.documents.documents import is_file_name
-from ..inputs.text_files import encoding_of
+from ..inputs.text_files import encoding_of, is_file_name
 from . import options
 from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
@@ -100,9 +99,9 @@ def explain(
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         methods_or_default: Sequence[Method | None] = chosen_methods or [None]
         keywords: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, methods_or_default, inputs)}
-        if not explainer._model.task.compares or long_text != "truncate":  # models that compare texts refuse it
+        if not explainer.task_model.task.compares or long_text != "truncate":  # models that compare texts refuse it
             keywords["long_text"] = long_text
-        keywords |= cast(Any, typed_targets(explainer._model.task, target or [], contrast, all_labels=all_labels))
+        keywords |= cast(Any, typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels))
         texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, texts_or_pairs, methods_or_default, keywords)
         if merge is not None:

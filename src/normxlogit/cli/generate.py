@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from ..grounding.documents.documents import decoded
+from ..inputs.text_files import decoded
 from ..results.units.spans import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
@@ -87,12 +87,12 @@ def generate(
         if target is None:
             keywords["contrast"] = contrast or None
         else:
-            keywords |= typed_targets(explainer._model.task, [target], contrast)
+            keywords |= typed_targets(explainer.task_model.task, [target], contrast)
         if completion is None:
             with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
             ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
-            if ended and isinstance(request, str) and has_chat_template(explainer._model.reader):
+            if ended and isinstance(request, str) and has_chat_template(explainer.task_model.reader):
                 result = replace(result, notes=(*result.notes, ENDED))
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)

@@ -1,6 +1,5 @@
 """Options that several commands share."""
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ from .console import Format, status
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
-    from ..methods import Method
 
 
 AUTO = "auto"
@@ -22,9 +20,6 @@ AUTO = "auto"
 
 DIGITS = 9
 """Most digits of a count; nothing has more units."""
-
-Protocol = Literal["default", "published"]
-"""The protocols of perturbation."""
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text over the model's length."""
@@ -45,17 +40,6 @@ def check_method(value: Any) -> Any:
     for method in methods or ():
         describe(method.partition(":")[0].strip())  # raises MethodError
     return value
-
-
-def check_methods(value: str) -> str:
-    """Refuse --methods, separated by spaces, if one does not exist, as `check_method` does."""
-    check_method([method for method in method_names(value) if method not in ("all", "default")])
-    return value
-
-
-def method_names(value: str) -> list[str]:
-    """Split --methods at spaces or commas; a comma before SETTING=VALUE continues the settings."""
-    return [name for name in re.split(r"[\s]+|,(?!\s*[\w-]+=)", value) if name]
 
 
 # the model
@@ -106,26 +90,6 @@ MaxNewTokens = Annotated[int, typer.Option(min=1, help="Most tokens to generate.
 MergeChoice = Annotated[
     Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
 ]
-
-# what it is measured on
-Methods = Annotated[
-    str,
-    typer.Option(
-        callback=check_methods,
-        help='"all", or names separated by spaces; settings as name:setting=value,setting=value.',
-    ),
-]
-Dataset = Annotated[
-    str, typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name.")
-]
-DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet, .csv or .tsv; else the hub.")]
-Split = Annotated[str, typer.Option(help="Which split: choose settings on train, report validation.")]
-Columns = Annotated[str | None, typer.Option(help="The text column, or two separated by a comma.")]
-LabelColumn = Annotated[str, typer.Option(help="The column of gold labels.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
-MostQuestions = Annotated[int, typer.Option(min=1, help="Most questions.")]
-Rounds = Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap, and of what is drawn at random.")]
 
 DEFAULT_MODEL = "normxlogit/default"
 """The name of the packaged model in results."""
@@ -197,13 +161,3 @@ def check_targets(targets: list[str] | None, all_labels: bool) -> None:
     """Check that targets are named in one way."""
     if targets and all_labels:
         raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
-
-
-def methods_of(methods: str) -> list["Method"]:
-    """Return the methods of a command line with their settings."""
-    from ..evaluation.runs import all_methods
-    from ..methods import method_named
-
-    if not (names := method_names(methods)):
-        raise InputError('--methods takes "all", or names separated by spaces')
-    return all_methods() if methods == "all" else [method_named(name) for name in names]

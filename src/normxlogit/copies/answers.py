@@ -5,6 +5,7 @@ recording a pass; where it is not an operation of torch, they are computed from 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -17,9 +18,6 @@ from ..errors import InputError, UnsupportedModelError
 
 Outputs = Literal["logits", "probabilities", "log-probabilities", "values"]
 """What the numbers that a module returns are."""
-
-Outcomes = Literal["exclusive", "independent"]
-"""Whether one of the outputs is true, or each by itself."""
 
 FieldKey = str | int | None
 """The name or index of a field in a module's output; None for an output that is the answer itself."""
@@ -65,7 +63,7 @@ class Normaliser(NamedTuple):
 
     apply: Callable[[Tensor], Tensor]
     outputs: Outputs
-    outcomes: Outcomes
+    outcomes: Literal["exclusive", "independent"]
 
     def logits(self, answer: Tensor) -> Tensor:
         """Return logits that give an answer."""
@@ -147,12 +145,12 @@ class AnswerForm:
         Returns:
             The output, and logits of (B, C) or (B, T, C).
         """
-        if not self.recorded:
+        with _RecordedLogits() if self.recorded else nullcontext() as recorded:
             output = forward(*args, **inputs)
-            return output, self._side_by_side([self._logits(field_of(output, key), None) for key in self.keys])
-        with _RecordedLogits() as recorded:
-            output = forward(*args, **inputs)
-            return output, self._side_by_side([self._logits(field_of(output, key), recorded) for key in self.keys])
+        logits = [self._logits(field_of(output, key), recorded) for key in self.keys]
+        if len(logits) > 1:
+            return output, torch.stack(logits, -1)  # (B, T, 2)
+        return output, logits[0][:, None] if logits[0].ndim == 1 else logits[0]
 
     def returned(self, logits: Tensor) -> Tensor:
         """Return the module's own answer for logits."""
@@ -164,13 +162,6 @@ class AnswerForm:
             return answer
         found = None if recorded is None else recorded.of(answer)
         return self.normaliser.logits(answer) if found is None else found[0]
-
-    @staticmethod
-    def _side_by_side(logits: Sequence[Tensor]) -> Tensor:
-        """Return logits as (B, C) or (B, T, C); start and end logits, (B, T) each, are stacked."""
-        if len(logits) > 1:
-            return torch.stack(list(logits), -1)  # (B, T, 2)
-        return logits[0][:, None] if logits[0].ndim == 1 else logits[0]
 
 
 @dataclass(frozen=True)
@@ -231,9 +222,9 @@ def answer_keys(
     Args:
         output: What the module returned.
         named: The caller's choice.
-        name: Of the module, for errors.
+        name: The module's class, for errors.
         extractive: Whether the answer may be start and end logits.
-        fits: Whether a tensor of (B, C) or (B, T, C) can be the answer.
+        fits: Returns whether a tensor of (B, C) or (B, T, C) can be the answer.
 
     Raises:
         InputError: If there is no field of the name.

@@ -93,14 +93,6 @@ def is_wrapped(model: nn.Module) -> bool:
     return unwrapped(model) is not _uncompiled(model)
 
 
-def returning_attention(model: nn.Module) -> nn.Module:
-    """Return a clone whose attention returns its probabilities, which fused kernels do not."""
-    copied_model = clone(model)
-    if (config := getattr(copied_model, "config", None)) is not None:
-        config._attn_implementation = "eager"
-    return copied_model
-
-
 def clone(model: nn.Module) -> nn.Module:
     """Return a structural copy of a model: its modules are copied, its tensors are shared.
 
@@ -160,14 +152,7 @@ def _autograd_alias(value: Tensor) -> Tensor:
 def _copy_config(
     config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], from_transformers: bool
 ) -> Any:
-    """Return a copy of a configuration, with the settings for copies.
-
-    Args:
-        config: The configuration.
-        state: The attributes of the module that holds it.
-        configs: The memo of `copy.deepcopy`, so that modules go on sharing one.
-        from_transformers: Whether the model is one of transformers.
-    """
+    """Return a copy of the configuration of a module with attributes `state`; `configs` is a memo of `deepcopy`."""
     copied = copy.deepcopy(config, configs)
     if from_transformers:
         copied.return_dict = True  # the form of the output, which is read by name here
@@ -196,18 +181,13 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:
-    """Return a second object for a module, with the same parameters and children."""
+    """Return a second object for a module, with the same parameters and children in tables of its own."""
     copied: nn.Module = module.__class__.__new__(module.__class__)
-    copied.__dict__.update(_attributes_with_own_tables(module))
-    return copied
-
-
-def _attributes_with_own_tables(module: nn.Module) -> dict[str, Any]:
-    """Return the module's attributes, with torch's own tables (parameters, children, hooks) copied."""
-    return {
-        name: value.copy() if name in TABLES and isinstance(value, dict) else value
+    copied.__dict__.update(
+        (name, value.copy() if name in TABLES and isinstance(value, dict) else value)
         for name, value in module.__dict__.items()
-    }
+    )
+    return copied
 
 
 def _uncompiled(module: nn.Module) -> nn.Module:
@@ -257,7 +237,8 @@ def _rebind_closure(function: types.FunctionType, copies: dict[int, Any]) -> typ
     """Return a function with a closure and defaults that refer to the copies."""
     filled_cells = [cell for cell in function.__closure__ or () if cell_content(cell) is not None]
     contents = (*map(cell_content, filled_cells), *(function.__defaults__ or ()))
-    if not any(_refers_to_copied(content, copies) for content in contents):
+    owners = (content.__self__ if isinstance(content, types.MethodType) else content for content in contents)
+    if not any(id(owner) in copies for owner in owners):
         return function
     new_cells = {id(cell): types.CellType(_rebind(cell_content(cell), copies)) for cell in filled_cells}
     closure = tuple(new_cells.get(id(cell), cell) for cell in function.__closure__ or ())
@@ -278,11 +259,6 @@ def cell_content(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return None
-
-
-def _refers_to_copied(value: Any, copies: dict[int, Any]) -> bool:
-    """Return whether a value is a module or container that was copied, or a method of one."""
-    return id(value) in copies or (isinstance(value, types.MethodType) and id(value.__self__) in copies)
 
 
 def _copy_containers(copied_modules: list[nn.Module], copies: dict[int, Any]) -> None:

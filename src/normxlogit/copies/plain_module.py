@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..errors import InputError, NormXLogitError, UnsupportedModelError, reason_of
+from ..errors import InputError, UnsupportedModelError
 from .answers import AnswerForm, ForwardSettings
 from .clone import override_forward
-from .memory import reraise_out_of_memory
 from .run import run
 
 Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -81,20 +80,16 @@ def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> N
     override_forward(model, forward)
 
 
-def add_embeddings(model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-    """Give a clone whose forward is adapted the getters of a transformers model, and return its logits.
+def add_embeddings(model: nn.Module, inputs: Mapping[str, Tensor]) -> None:
+    """Give a clone the getters of a transformers model, where it has none; `inputs` are some that it can read."""
+    for name, path in (("get_input_embeddings", _embedding_path(model, inputs)), ("get_output_embeddings", None)):
+        if not hasattr(model, name):
+            model.__dict__[name] = types.MethodType(functools.partial(_part_at, path), model)
 
-    Args:
-        model: The clone.
-        inputs: Some inputs that it can read, (1, T) each.
 
-    Raises:
-        UnsupportedModelError: If it cannot be called like this.
-    """
-    path, logits = _find_embedding(model, inputs)
-    _define_part_getter(model, "get_input_embeddings", path)
-    _define_part_getter(model, "get_output_embeddings", None)
-    return logits
+def _part_at(path: str | None, model: nn.Module) -> nn.Module | None:
+    """Return the module at a path of a model; None without a path."""
+    return None if path is None else model.get_submodule(path)
 
 
 def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
@@ -105,15 +100,8 @@ def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
     return argument_names, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
-def _find_embedding(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[str | None, Tensor]:
-    """Run a model, and return the path of its embedding table, None if there is none, and its logits.
-
-    The embedding table is the first module without children that is called with the ids and returns a vector for each.
-
-    Args:
-        model: The model.
-        inputs: Its inputs, with the ids, (1, T).
-    """
+def _embedding_path(model: nn.Module, inputs: Mapping[str, Tensor]) -> str | None:
+    """Return the path of the first module without children that returns a vector for each of the ids, (1, T)."""
     lookup_paths: list[str] = []
     ids = inputs["input_ids"]
 
@@ -125,27 +113,6 @@ def _find_embedding(model: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[str
             lookup_paths.append(path)
 
     leaves = [path for path, module in model.named_modules() if not any(True for _ in module.children())]
-    try:
-        with torch.inference_mode():
-            result = run(model, inputs, replace={path: functools.partial(note_lookup, path) for path in leaves})
-    except NormXLogitError:
-        raise
-    except Exception as error:
-        reraise_out_of_memory(error)
-        raise UnsupportedModelError(
-            f"{type(model).__name__} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: "
-            f"{reason_of(error)}"
-        ) from error
-    logits: Tensor = result.output["logits"]
-    return (lookup_paths[0] if lookup_paths else None), logits
-
-
-def _define_part_getter(model: nn.Module, name: str, path: str | None) -> None:
-    """Define a method such as `get_input_embeddings` on a clone that has none, to return the module at a path."""
-    if hasattr(model, name):
-        return
-
-    def get_part(self: nn.Module) -> nn.Module | None:
-        return None if path is None else self.get_submodule(path)
-
-    model.__dict__[name] = types.MethodType(get_part, model)
+    with torch.inference_mode():
+        run(model, inputs, replace={path: functools.partial(note_lookup, path) for path in leaves})
+    return next(iter(lookup_paths), None)

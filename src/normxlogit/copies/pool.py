@@ -1,11 +1,11 @@
-"""A pool of copies of a model, each leased to one pass at a time.
+"""A pool of copies of a model, each for one pass at a time.
 
 Some models change their own state in a forward pass: rotary embeddings grow with the longest text so far, or attention
 switches its implementation after a short one. That would change the answer to the next text, in this thread or another.
-So each pass leases a copy of its own, and a copy that was changed is not leased again.
+So each pass has a copy of its own, and a copy that was changed is not used again.
 
-A lease lasts for one forward pass, not for a method's whole call: a backward pass needs the graph, not the copy. Layers
-that run again in it do so on a copy that is no pool's.
+It is for one forward pass, not for a method's whole call: a backward pass needs the graph, not the copy. Layers that
+run again in it do so on a copy that is no pool's.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -30,18 +30,11 @@ MAX_CLEAN_KINDS = 4096
 Model = TypeVar("Model", bound=nn.Module)
 
 
-class Lease(Generic[Model]):
-    """A copy that is leased to one pass until it is released.
-
-    If a lease is dropped without being released, its copy is discarded.
-
-    Attributes:
-        leased: The copy.
-        active: Whether it was not released yet.
-    """
+class PooledCopy(Generic[Model]):
+    """A copy that passes use one after the other, and what shows whether one of them has changed it."""
 
     def __init__(self, copy: Model, model: Model) -> None:
-        self.leased = copy
+        self.copy = copy
         buffers = zip(copy.buffers(), model.buffers(), strict=True)
         # As `.data`, so that only changes by passes are counted.
         self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
@@ -50,7 +43,6 @@ class Lease(Generic[Model]):
         self._snapshot = Snapshot(copy, configs=False)
         self._buffers = list(copy.buffers())
         self._first_counts = self._change_counts()
-        self.active = True
 
     def refresh(self) -> None:
         """Update the copy to the owner's values, as training changes buffers and the data of weights."""
@@ -71,67 +63,51 @@ class Lease(Generic[Model]):
 
 
 class Pool(Generic[Model]):
-    """Leases private clones of a model, and makes new ones if all are leased.
+    """Private clones of a model, each for one pass at a time; new ones are made if all are in use.
 
     Args:
         model: The model that is cloned.
-        prepare: Is called with each new clone, to change it; None to lend clones as they are.
+        prepare: Is called with each new clone, to change it; None for clones as they are.
     """
 
     def __init__(self, model: Model, prepare: Callable[[Model], object] | None = None) -> None:
         self.model = model
         self._prepare = prepare
-        self._idle: list[Lease[Model]] = []
+        self._idle: list[PooledCopy[Model]] = []
         self._clean_kinds: set[Hashable] = set()
 
-    def take(self) -> Lease[Model]:
-        """Lease a copy; an idle one gets the values that the model's buffers have now."""
+    @contextmanager
+    def lease(self, kind: Hashable = None) -> Iterator[Model]:
+        """Use a copy for one pass in a `with` block; it is discarded afterwards if the pass has changed it.
+
+        Args:
+            kind: What a pass may change depends on, such as the shapes of its inputs. Once a pass of a kind has changed
+                nothing, further passes of this kind are not checked. None for a pass that is checked each time, as it
+                is after an exception.
+        """
         try:
-            lease = self._idle.pop()
+            pooled = self._idle.pop()
         except IndexError:
             copy = private_clone(self.model)
             if self._prepare is not None:
                 self._prepare(copy)
-            lease = Lease(copy, self.model)
+            pooled = PooledCopy(copy, self.model)
         else:
-            lease.refresh()
-            lease.active = True
-        return lease
-
-    def release(self, lease: Lease[Model], kind: Hashable = None) -> None:
-        """Return a copy to the pool, once; it is discarded if it was changed.
-
-        Args:
-            lease: The lease.
-            kind: What a pass may change depends on, such as the shapes of its inputs. Once a pass of a kind has changed
-                nothing, further passes of this kind are not checked. None for a pass that is checked each time.
-        """
-        if not lease.active or len(self._idle) >= MAX_IDLE_COPIES:
-            return
-        if kind in self._clean_kinds or lease.clean:
-            if kind is not None and len(self._clean_kinds) < MAX_CLEAN_KINDS:
-                self._clean_kinds.add(kind)
-            lease.active = False
-            self._idle.append(lease)
-
-    @contextmanager
-    def lease(self, kind: Hashable = None) -> Iterator[Model]:
-        """Lease a copy for one pass in a `with` block.
-
-        Args:
-            kind: What kind of pass it is, see `release`; after an exception the copy is always checked.
-        """
-        lease = self.take()
+            pooled.refresh()
         try:
-            yield lease.leased
+            yield pooled.copy
         except BaseException:
-            self.release(lease)
+            kind = None
             raise
-        self.release(lease, kind)
+        finally:
+            if len(self._idle) < MAX_IDLE_COPIES and (kind in self._clean_kinds or pooled.clean):
+                if kind is not None and len(self._clean_kinds) < MAX_CLEAN_KINDS:
+                    self._clean_kinds.add(kind)
+                self._idle.append(pooled)
 
 
 def kind_of(inputs: Mapping[str, Any], *details: Hashable) -> Hashable:
-    """Return the kind of a pass, see `Pool.release`: the shapes of its inputs, and further details."""
+    """Return the kind of a pass, see `Pool.lease`: the shapes of its inputs, and further details."""
     shapes = ((name, value.shape[1:] if isinstance(value, Tensor) else value) for name, value in inputs.items())
     return (*shapes, *details)
 

@@ -33,8 +33,8 @@ NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "to
 """Packages whose objects change themselves in passes, or do not affect outputs."""
 
 
-TensorPlace = tuple[dict[str, Any], str, Tensor]
-"""A table, and the name of a tensor in it."""
+NamedTensor = tuple[dict[str, Any], str, Tensor]
+"""A table of a module, and the name of a tensor in it."""
 
 
 class _AnyValue:
@@ -70,7 +70,7 @@ class Snapshot:
         self._states_before = [_copied_containers(state) for state in self._states]
         self._nested = _nested_containers(self._states)
         self._nested_before = [value.copy() for value in self._nested]
-        tensors = list(_tensor_places(self._states))
+        tensors = list(_named_tensors(self._states))
         self._single_elements = _single_element_tensors(tensors)  # compared by identity
         # Copies of tensors that were created in inference mode share the storage, but are other tensors.
         self._storage_addresses = [(value, value.data_ptr()) for _, _, value in tensors if value.is_inference()]
@@ -112,7 +112,7 @@ class Snapshot:
             if not all(_same_attribute(name, current[name], earlier[name]) for name in current.keys() & earlier):
                 return False
         self._states_before = [_copied_containers(state) for state in self._states]
-        self._single_elements = _single_element_tensors(_tensor_places(self._states))
+        self._single_elements = _single_element_tensors(_named_tensors(self._states))
         return True
 
 
@@ -174,16 +174,16 @@ def _holds_settings(value: Any) -> bool:
     return not any(callable(member) for name, member in vars(type(value)).items() if not name.startswith("_"))
 
 
-def _tensor_places(states: list[dict[str, Any]]) -> Iterator[TensorPlace]:
-    """Yield the places of all tensors that are attributes, parameters or buffers of modules."""
+def _named_tensors(states: list[dict[str, Any]]) -> Iterator[NamedTensor]:
+    """Yield all tensors that are attributes, parameters or buffers of modules."""
     for state in states:
         for table in (state, state.get("_parameters", {}), state.get("_buffers", {})):
             yield from ((table, name, value) for name, value in table.items() if isinstance(value, Tensor))
 
 
-def _single_element_tensors(tensors: Iterable[TensorPlace]) -> list[TensorPlace]:
-    """Return the places of single-element tensors, which comparing dictionaries would compare by value."""
-    return [place for place in tensors if place[2].numel() < 2]
+def _single_element_tensors(tensors: Iterable[NamedTensor]) -> list[NamedTensor]:
+    """Return the single-element tensors, which comparing dictionaries would compare by value."""
+    return [named for named in tensors if named[2].numel() < 2]
 
 
 def _same_attribute(name: str, current: Any, earlier: Any) -> bool:

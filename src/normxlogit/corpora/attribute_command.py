@@ -96,8 +96,8 @@ def attribute(
         list[str] | None,
         _option(
             CONVERSATIONS,
-            "Column of conversations or agents' traces: which messages does each sentence of the last answer rest on? "
-            "Several, such as input and output, make a trace together.",
+            "Column of the messages of conversations: which of them does each sentence of the last answer rest on? "
+            "Several columns, such as messages and tools, are read together.",
         ),
     ] = None,
     turn: Annotated[

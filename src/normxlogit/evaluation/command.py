@@ -1,4 +1,4 @@
-"""The commands that measure methods on a model: evaluate faithfulness, frontier, generation and grounding."""
+"""The commands that measure methods on a model: evaluate faithfulness, frontier and generation."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,22 +8,23 @@ import typer
 from ..cli import options
 from ..cli.console import OnceEach, check_folder, progress, quiet, write_report
 from ..errors import InputError
+from . import options as measures
 
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
 
 
 @app.command(cls=OnceEach)
 def faithfulness(
-    dataset: options.Dataset = "reviews",
+    dataset: measures.Dataset = "reviews",
     model: options.Model = None,
-    methods: options.Methods = "all",
-    data_dir: options.DataDir = None,
-    split: options.Split = "validation",
-    columns: options.Columns = None,
-    label_column: options.LabelColumn = "label",
-    limit: options.Limit = None,
-    protocol: Annotated[options.Protocol, typer.Option(help="See the page on faithfulness.")] = "default",
-    seed: options.Seed = 0,
+    methods: measures.Methods = None,
+    data_dir: measures.DataDir = None,
+    split: measures.Split = "validation",
+    columns: measures.Columns = None,
+    label_column: measures.LabelColumn = "label",
+    limit: measures.Limit = None,
+    protocol: Annotated[measures.Protocol, typer.Option(help="See the page on faithfulness.")] = "default",
+    seed: measures.Seed = 0,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
@@ -41,16 +42,16 @@ def faithfulness(
         from .report import write_faithfulness
         from .runs import run_methods
 
-        chosen_methods = options.methods_of(methods)
+        chosen_methods = measures.methods_of(methods or "all")
         examples = _examples(dataset, split, data_dir, columns, label_column, limit)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         if dataset in TASKS:
-            check_head(explainer._model, TASKS[dataset])
+            check_head(explainer.task_model, TASKS[dataset])
         folder = None if output is None else output / "runs"
         keywords: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
         with progress(len(chosen_methods)) as on_progress:
             results = list(run_methods(explainer, examples, chosen_methods, on_progress=on_progress, **keywords))
-        metadata = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol}
+        metadata = {"dataset": Path(dataset).name, "model": explainer.task_model.name, "protocol": protocol}
         metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
         text = write_faithfulness(output, results, metadata)
     write_report(text)
@@ -58,7 +59,7 @@ def faithfulness(
 
 @app.command(cls=OnceEach)
 def frontier(
-    dataset: options.Dataset = "reviews",
+    dataset: measures.Dataset = "reviews",
     model: options.Model = None,
     checkpoint: Annotated[
         list[str] | None,
@@ -67,20 +68,14 @@ def frontier(
             "small model; repeatable."
         ),
     ] = None,
-    methods: Annotated[
-        str,
-        typer.Option(
-            callback=options.check_methods,
-            help='"default", "all", or names separated by spaces; settings as name:setting=value.',
-        ),
-    ] = "default",
-    data_dir: options.DataDir = None,
-    split: options.Split = "validation",
-    columns: options.Columns = None,
-    label_column: options.LabelColumn = "label",
-    limit: options.Limit = None,
-    rounds: options.Rounds = 9,
-    seed: options.Seed = 0,
+    methods: measures.Methods = None,
+    data_dir: measures.DataDir = None,
+    split: measures.Split = "validation",
+    columns: measures.Columns = None,
+    label_column: measures.LabelColumn = "label",
+    limit: measures.Limit = None,
+    rounds: measures.Rounds = 9,
+    seed: measures.Seed = 0,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
@@ -101,15 +96,15 @@ def frontier(
         from .frontier_report import write_frontier
         from .runs import under
 
-        chosen_methods = [] if methods == "default" else options.methods_of(methods)
+        chosen_methods = [] if methods is None else measures.methods_of(methods)
         folder = None if output is None else output / "runs"
         panels, metadata = {}, {}
         for name, data, source in checkpoints:
             examples = _examples(data, split, data_dir, columns, label_column, limit)
             explainer = options.load(source, device, dtype, gguf_file if source == model else None, trust_remote_code)
             if data in TASKS:
-                check_head(explainer._model, TASKS[data])
-            title = f"{Path(data).name}, {name or Path(explainer._model.name).name}"
+                check_head(explainer.task_model, TASKS[data])
+            title = f"{Path(data).name}, {name or Path(explainer.task_model.name).name}"
             methods_to_measure = chosen_methods or frontier_methods(explainer)
             with progress(len(methods_to_measure)) as on_progress_of_method:
                 on_progress = under(f"{title}:", on_progress_of_method)
@@ -136,14 +131,8 @@ def generation(
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Names separated by spaces; settings as name:setting=value,setting=value. By default the method that "
-            "explains completions, normxlogit and context-cite."
-        ),
-    ] = None,
-    limit: options.MostQuestions = 100,
+    methods: measures.Methods = None,
+    limit: measures.MostQuestions = 100,
     sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
     max_new_tokens: options.MaxNewTokens = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
@@ -154,7 +143,7 @@ def generation(
             help="Explain so many tokens of each answer by the words of the prompt, instead of answers by sentences.",
         ),
     ] = 0,
-    seed: options.Seed = 0,
+    seed: measures.Seed = 0,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
     output: options.ReportFolder = None,
@@ -173,7 +162,7 @@ def generation(
 
         questions = load_questions(data, limit, seed, sentences)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        chosen_methods = source_methods(explainer) if methods is None else options.method_names(methods)
+        chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
         protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
         folder = None if output is None else output / "prompts"
         with progress(1) as on_progress:
@@ -186,54 +175,11 @@ def generation(
                 folder=folder,
                 on_progress=on_progress,
             )
-        metadata = {"data": Path(data).name, "model": explainer._model.name, "questions": str(len(questions))}
+        metadata = {"data": Path(data).name, "model": explainer.task_model.name, "questions": str(len(questions))}
         ranked_unit = "word" if tokens else "source"
         metadata[f"of them some {ranked_unit} matters in"] = str(prompts_that_matter)
         table = sources_table(results, ranked_unit)
         text = report(metadata, table, output, "generation", results=results)
-    write_report(text)
-
-
-@app.command(cls=OnceEach)
-def grounding(
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            help='JSON lines with "documents", "question" and "pairs" ([kind, true sentence, false sentence]) or '
-            '"sentences" ([kind, sentence]); those with "split": "train" are not judged. May be repeated.'
-        ),
-    ] = None,
-    model: options.LanguageModel = "",
-    gguf_file: options.GGUFFile = None,
-    sentences: Annotated[bool, typer.Option("--sentences", help="List each sentence with its verdict.")] = False,
-    trust_remote_code: options.TrustRemoteCode = False,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    output: options.ReportFolder = None,
-) -> None:
-    """Measure how well verdicts tell sentences that rest on documents from false ones, by kind of falsehood.
-
-    Example: normxlogit evaluate grounding --data pairs.jsonl --model FOLDER --output out/
-    """
-    options.required(model, options.NO_LANGUAGE_MODEL)
-    options.required(" ".join(data or []), "name a JSONL file of sentences with --data")
-    check_folder(output)
-    with quiet():
-        from ..grounding.evaluation.evaluation import listed, load_statements, measure_statements, verdict_table
-        from .report import report
-
-        prompted = load_statements(data or [])
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        with progress(1) as on_progress:
-            folder = None if output is None else output / "prompts"
-            measured = measure_statements(explainer, prompted, folder, on_progress)
-        table = listed(measured) if sentences else verdict_table(measured)
-        metadata = {
-            "data": ", ".join(Path(path).name for path in data or []),
-            "model": explainer._model.name,
-            "sentences": len(measured),
-        }
-        text = report(metadata, table, output, "grounding", sentences=measured)
     write_report(text)
 
 

@@ -22,7 +22,8 @@ from ..results.attribution import Attribution
 from ..results.gold import read_gold
 from ..results.storage.schema import Number
 from .datasets import Example, GlueTask, GoldLabel
-from .deletion import delete_words, flips_by_some_word
+from .flips import delete_words, flips_by_some_word
+from .options import Protocol
 from .statistics import mean_interval
 
 __all__ = [
@@ -48,7 +49,6 @@ LEVELS = tuple(k / 10 for k in range(1, 10))
 PUBLISHED_LENGTH = 90
 """Texts are cut to this many tokens under the published protocol."""
 
-Protocol = Literal["default", "published"]
 ANSWERS = ": `normxlogit evaluate generation` measures the sources of what it generates"
 CHUNK = 64
 """Texts that are explained between two steps of the progress bar."""
@@ -182,7 +182,7 @@ def evaluate(
         MethodError: If a method does not exist.
     """
     examples = list(examples)
-    labels = checked_labels(explainer._model, examples)
+    labels = checked_labels(explainer.task_model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
     answers = answers or PredictionsWithout(explainer, encodings)
     results = []
@@ -268,7 +268,7 @@ class PredictionsWithout(Outcomes[TextRemoval, Floats]):
     """
 
     def __init__(self, explainer: Explainer, encodings: Sequence[Encoding]) -> None:
-        model = explainer._model
+        model = explainer.task_model
 
         def read(perturbed: list[Encoding], _: object) -> Floats:
             logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)

@@ -71,10 +71,10 @@ def frontier_methods(explainer: Explainer) -> list[Method]:
     Args:
         explainer: The model: how many layers it has, and whether its tokenizer has a mask, decide what is tried.
     """
-    filler = "pad" if explainer._model.tokenizer.mask_token_id is None else "mask"
-    explainer._model.prepare(explainer._model.batch(explainer.encode("a text"), [0]))
+    filler = "pad" if explainer.task_model.tokenizer.mask_token_id is None else "mask"
+    explainer.task_model.prepare(explainer.task_model.batch(explainer.encode("a text"), [0]))
     try:
-        half_depth = (explainer._model.layer_count() + 1) // 2
+        half_depth = (explainer.task_model.layer_count() + 1) // 2
     except UnsupportedModelError:  # the error appears in its rows
         half_depth = 1
     names = [
@@ -138,8 +138,8 @@ def run_frontier(
     """
     method_list = methods or frontier_methods(explainer)
     timed_encodings = _spread_out(encode(explainer, [e.text for e in examples], "default"))
-    what_costs_depend_on = [environment(explainer._model.device), [e.ids for e in timed_encodings], rounds]
-    costs = ResultCache[Cost](folder, explainer._model, what_costs_depend_on, Cost)
+    what_costs_depend_on = [environment(explainer.task_model.device), [e.ids for e in timed_encodings], rounds]
+    costs = ResultCache[Cost](folder, explainer.task_model, what_costs_depend_on, Cost)
     refusals = (UnsupportedModelError, MethodError)
     options: dict[str, Any] = {"folder": folder, "seed": seed, "refusals": refusals, "on_progress": on_progress}
     points = []
@@ -162,7 +162,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
         method: The method.
         rounds: Counted rounds; a third of them where the method takes more than `LONG` forward passes.
     """
-    model, encodings = explainer._model, list(encodings)
+    model, encodings = explainer.task_model, list(encodings)
     groups = batches(encodings, model.budget.tokens, pad=not model.copy.padding.refuted)
     model_batches = [model.batch([encodings[i] for i in group], group) for group in groups]
 

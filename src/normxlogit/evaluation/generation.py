@@ -74,7 +74,7 @@ class AnswerProtocol:
 
 def source_methods(explainer: Explainer) -> list[Method]:
     """Return the default methods: those that can score the sources of a model's answers."""
-    task = explainer._language_model.task
+    task = explainer.language_model.task
     methods = [*default_methods("completions"), method_named("normxlogit"), method_named("context-cite")]
     return [method for method in methods if task.left_to_right or not method.info.tokenwise]
 
@@ -111,7 +111,7 @@ def evaluate_sources(
     """
     protocol, rankings = protocol or AnswerProtocol(), rankings or {}
     method_list = [method_named(method) for method in methods]
-    model = explainer._language_model
+    model = explainer.language_model
     stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
     prompts = []
     for number, question in with_progress("prompts", questions, on_progress):

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..results.storage.files import write_json, write_text
 from ..results.storage.schema import plain
-from .deletion import COUNTS, MOST
 from .faithfulness import Faithfulness, paired_p_value
+from .flips import COUNTS, MOST
 from .runs import Refused
 from .statistics import mean_interval
 

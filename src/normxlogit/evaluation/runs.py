@@ -11,15 +11,13 @@ from typing import Any, Generic, TypeVar
 from .._version import __version__
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
-from ..methods import Method, list_methods, method_named
+from ..methods import Method
 from ..model.identity import identity_of
 from ..model.task_model import TaskModel
 from ..results.storage.files import read_json, write_text
 from ..results.storage.schema import check, plain
 from .datasets import Example
 from .faithfulness import Faithfulness, PredictionsWithout, Protocol, checked_labels, encode, evaluate
-
-BOTH_NORMS = ("normxlogit", "input-norm")
 
 Item = TypeVar("Item")
 
@@ -28,13 +26,6 @@ Stored = TypeVar("Stored")
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the name of the work, the number of finished items and of all items."""
-
-
-def all_methods() -> list[Method]:
-    """Return every registered method, and those with the setting `norm_of` in both forms."""
-    names = [info.name for info in list_methods()]
-    variants = [f"{name}:norm_of=word_embedding" for name in BOTH_NORMS]
-    return [method_named(spec) for name in names for spec in (name, *(v for v in variants if v.startswith(f"{name}:")))]
 
 
 class ResultCache(Generic[Stored]):
@@ -134,9 +125,9 @@ def run_methods(
         DataError: If a label is outside the model's.
         UnsupportedModelError: If the model does not classify.
     """
-    checked_labels(explainer._model, examples)
+    checked_labels(explainer.task_model, examples)
     results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
-    cache = ResultCache[Faithfulness | Refused](folder, explainer._model, results_depend_on, Faithfulness | Refused)
+    cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
     answers = PredictionsWithout(explainer, encode(explainer, [example.text for example in examples], protocol))
     on_unfinished = unfinished(on_progress)
 

@@ -10,15 +10,11 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..errors import UnsupportedModelError
-from .products import LEAF, Edge, held_factor
-from .rules import PRODUCTS, RULES, Row
+from .rules import LEAF, PRODUCTS, RULES, UNKNOWN, Edge, Row, held_factor
 from .slopes import Constant, Gradients, stem
 
 MODULE_PATH = "normxlogit_place"
 """Key in a node's `metadata` for the module that created it, in a pass that is proved."""
-
-UNKNOWN = Row((), "refused", "", "test_backward.py::test_what_has_no_rule_is_named_with_its_place")
-"""The row of every operation that has none."""
 
 
 @contextmanager
@@ -38,8 +34,8 @@ def frozen_backward(
     graph = _Walk(outputs, entries)
     handles = []
     try:
-        hooked = graph.rules.keys() & graph.reached()
-        handles += [node.register_hook(partial(_apply, node, *graph.rules[node], constant)) for node in hooked]
+        for node in graph.rules.keys() & graph.reached():
+            handles.append(node.register_hook(partial(_apply, node, *graph.rules[node], constant)))
         yield
     finally:
         for handle in handles:
@@ -55,16 +51,16 @@ def _apply(
     node: Any, row: Row, held: Collection[int], constant: Constant, inputs: Gradients, outputs: Gradients
 ) -> Gradients:
     """Return what a node passes back: what its slope gives, and nothing to its held inputs."""
-    found: Gradients | None = None
+    gradient, found = outputs[0], inputs
     if row is UNKNOWN:
         _refuse(node, outputs)
-    elif row.slope is not None:
+    elif row.slope is not None and gradient is not None:
         try:
-            found = row.slope(node, constant, inputs, outputs)
+            slope = row.slope(node, gradient, inputs, constant)
         except AttributeError as error:  # another version of torch, or another device
             raise UnsupportedModelError(f"cannot be frozen: {stem(node)} does not save what its rule reads") from error
-    found = inputs if found is None else found
-    return tuple(None if index in held else gradient for index, gradient in enumerate(found)) if held else found
+        found = (slope.to(gradient.dtype), *inputs[1:]) if isinstance(slope, Tensor) else slope
+    return tuple(None if index in held else part for index, part in enumerate(found)) if held else found
 
 
 def _refuse(node: Any, outputs: Gradients) -> None:
@@ -100,27 +96,26 @@ class _Walk:
             if name:
                 self._add(node, name)
             elif node is not None and node not in self._passing and (name := stem(node)) != LEAF:
-                self._passing[node] = edges = self._edges(node, name)
+                self._passing[node] = edges = () if node in self._entries else self._edges(node, name)
                 to_visit.append((node, name))
                 to_visit += [(parent, "") for parent, _ in edges if parent is not None]
 
     def _edges(self, node: Any, name: str) -> Sequence[Edge]:
-        """Return a node's edges to inputs that its rule does not hold, and note that it needs a hook."""
-        if node in self._entries:
-            return ()
+        """Return a node's edges to inputs that its row does not hold, and note whether it needs a hook."""
         row = RULES.get(name, UNKNOWN)
-        held: Collection[int] = row.held(node) if callable(row.held) else row.held
-        edges: Sequence[Edge] = node.next_functions
+        held = row.held(node) if callable(row.held) else row.held
         if held or row.slope is not None or row is UNKNOWN:
             self.rules[node] = row, held
+        edges: Sequence[Edge] = node.next_functions
         return [edge for index, edge in enumerate(edges) if index not in held] if held else edges
 
     def _add(self, node: Any, name: str) -> None:
         """Add a node, whose inputs have been added: choose which factor of a product is held."""
         edges = self._passing[node]
-        if name in PRODUCTS and (index := self._held_in_product(name, edges)) is not None:
-            self.rules[node] = RULES.get(name, UNKNOWN), (index,)
-            edges = self._passing[node] = [edge for other, edge in enumerate(edges) if other != index]
+        if name in PRODUCTS and len(edges) > 1 and None not in (edges[-2][0], edges[-1][0]):
+            held = len(edges) - 2 + self._held(edges[-2], edges[-1], matrices=name not in ("Mul", "Addcmul"))
+            self.rules[node] = RULES.get(name, UNKNOWN), (held,)
+            edges = self._passing[node] = [edge for index, edge in enumerate(edges) if index != held]
         if from_input := [edge for edge in edges if self._depends_on_input(edge)]:
             self._input_edges[node] = from_input
 
@@ -128,46 +123,32 @@ class _Walk:
         """Return whether an edge leads to the input."""
         return edge[0] in self._entries or edge[0] in self._input_edges
 
-    def _held_in_product(self, name: str, edges: Sequence[Edge]) -> int | None:
-        """Return which input of a product is held; None if only one factor is in the graph."""
-        first, second, matrices = PRODUCTS[name]
-        factors = [edges[index] for index in (first, second) if index < len(edges)]
-        if len(factors) < 2 or any(node is None for node, _ in factors):
-            return None
-        left, right = map(self._depends_on_input, factors)
-        index = 1 if left else 0
-        if left and right:
-            index = held_factor(*factors, matrices=matrices, input_edges=lambda node: self._input_edges.get(node, []))
-        return (first, second)[index]
+    def _held(self, left: Edge, right: Edge, *, matrices: bool) -> int:
+        """Return which of two factors is held, 0 or 1: one that does not depend on the input, or by the criteria."""
+        of_left, of_right = self._depends_on_input(left), self._depends_on_input(right)
+        if of_left and of_right:
+            return held_factor(left, right, matrices, lambda node: self._input_edges.get(node, []))
+        return int(of_left)
 
     def reached(self) -> set[Any]:
         """Return the nodes that receive a gradient."""
         to_visit, reached = list(self._roots), set(self._roots)
         while to_visit:
-            for parent, _ in self._passing.get(to_visit.pop(), ()):
-                if parent is not None and parent not in reached:
-                    reached.add(parent)
-                    to_visit.append(parent)
+            parents = {parent for parent, _ in self._passing.get(to_visit.pop(), ())} - reached - {None}
+            reached |= parents
+            to_visit += parents
         return reached
-
-
-def has_rule(node: Any) -> bool:
-    """Return whether the frozen network has a rule for a node's operation, or it is a leaf."""
-    name = stem(node)
-    return name in RULES or name == LEAF
 
 
 def operations_without_gradient(outputs: Tensor) -> list[str]:
     """Return the operations in an output's graph that have no backward pass, such as those of quantised weights."""
-    descriptions, visited, waiting = dict[str, None](), set[Any](), [outputs.grad_fn]
+    descriptions, visited, waiting = dict[str, None](), set[Any]([None]), [outputs.grad_fn]
     while waiting:
-        node = waiting.pop()
-        if node is None or node in visited:
-            continue
-        visited.add(node)
-        if stem(node) in ("WarnNotImplemented", "NotImplemented"):
-            descriptions[f"an operation{in_module(node)}"] = None
-        waiting += [parent for parent, _ in node.next_functions]
+        if (node := waiting.pop()) not in visited:
+            visited.add(node)
+            if stem(node) in ("WarnNotImplemented", "NotImplemented"):
+                descriptions[f"an operation{in_module(node)}"] = None
+            waiting += [parent for parent, _ in node.next_functions]
     return list(descriptions)
 
 

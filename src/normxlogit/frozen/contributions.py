@@ -1,21 +1,29 @@
-"""Each token's contribution to the answers of a frozen pass, from backward passes through it."""
+"""Each token's contribution to the answers of a frozen pass, from backward passes through it, and their proof.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for every bias, every table of
+positions, every vector that the model adds. In a pass that is proved these are leaves (`forward.Constants`), and their
+gradients come with the input's. A rule that is wrong, or an operation that hides what is not linear, shows as a
+difference.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ..copies.non_finite import mean_logit
+from ..copies.non_finite import EXCLUDED, mean_logit
+from ..errors import UnsupportedModelError
 from ..model.forward_pass import ForwardPass
-from .backward import frozen_backward
-from .forward import Recording
-from .readouts import Place, Readout, Side
+from ..parts.proofs import proof, rounding_of
+from .backward import frozen_backward, operations_without_gradient
+from .forward import Constants, Recording
+from .places import Place, Readout, Side, lowest_of_sides
 
 BACKPROPAGATED_AT_ONCE = 8
 """Quantities that are backpropagated together; each needs memory for its own gradients."""
-
 
 HeadAnswer = tuple[Tensor, Tensor]
 """States, (n, H), and a vocabulary head's logits for them, (n, V), with the graph between them."""
@@ -26,16 +34,19 @@ class FrozenPass(ForwardPass):
     """A frozen forward pass with its graph, which ends when the pass does.
 
     Attributes:
-        readouts: By place, where contributions can be read.
-        entries: Those at which the input enters the graph.
+        readouts: By place, where contributions can be read; at the lowest of each side the input enters the graph.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
         predicted: The head's answers at the position of each text; None if they were not asked for.
     """
 
     readouts: dict[Place, Readout]
-    entries: Sequence[Readout]
     answer: Tensor
     predicted: Sequence[HeadAnswer] | None = None
+
+
+def entries_of(readouts: Mapping[Place, Readout]) -> list[Readout]:
+    """Return the readouts at which the input enters the graph."""
+    return [readouts[place] for place in lowest_of_sides(readouts)]
 
 
 @dataclass(frozen=True)
@@ -70,24 +81,21 @@ def contributions(
         read_positions: The token that each quantity is read from, (B, K), negative for several; None if not known.
     """
     sums, keep = answer.sum(0), run.outputs is not None  # (K,)
-    by_side = {side: [r for place, r in run.readouts.items() if place.side is side] for side in Side}
-    sinks = {side: _sinks_at_any(readouts) for side, readouts in by_side.items() if readouts}
-    some_sinks = any(readout.sinks is not None for readout in run.readouts.values())
-    read = {place: readout for place, readout in run.readouts.items() if place in places or readout.sinks is not None}
+    with_sinks = {place: readout for place, readout in run.readouts.items() if readout.sinks is not None}
+    read = {place: readout for place, readout in run.readouts.items() if place in {*places, *with_sinks}}
+    sinks = [_sinks_of(run, side) for side in (Side.SOURCE, Side.TEXT)]  # (B, S) and (B, T)
+    values, of_sinks = ({place: list[Tensor]() for place in read} for _ in range(2))  # (k, B, T), (k, B) of each group
     with ExitStack() as stack:
-        stack.enter_context(frozen_backward(sums, [edge for entry in run.entries for edge in entry.edges]))
-        if read_positions is None and some_sinks:
+        entries = [edge for entry in entries_of(run.readouts) for edge in entry.edges]
+        stack.enter_context(frozen_backward(sums, entries))
+        if read_positions is None and with_sinks:
             read_positions = _read_positions(sums, run)  # (B, K)
-        groups = list(_groups(len(sums), read_positions, sinks[Side.TEXT] if some_sinks else None))
-        for readout in read.values():
-            stack.enter_context(readout.detaching())
-        values = {place: list[Tensor]() for place in read}  # (k, B, T) of each group
-        of_sinks = {place: list[Tensor]() for place in read}  # (k, B)
+        groups = list(_groups(len(sums), read_positions if with_sinks else None, sinks[1]))
+        for readout in with_sinks.values():
+            stack.callback(readout.detach_sinks().remove)
         for number, (group, exempt) in enumerate(groups):
-            for place, readout in read.items():
-                readout.detached = readout.sinks
-                if readout.sinks is not None and exempt is not None and place.side is Side.TEXT:
-                    readout.detached = readout.sinks & ~exempt
+            for place, readout in with_sinks.items():
+                readout.detached = readout.sinks & ~exempt if place.side is Side.TEXT else readout.sinks
             found = _gradients(sums[group], list(read.values()), retain=keep or number < len(groups) - 1)
             for (place, readout), each in zip(read.items(), found, strict=True):
                 held = readout.detached
@@ -96,11 +104,13 @@ def contributions(
     # The groups have another order than the quantities.
     order = torch.tensor([k for group, _ in groups for k in group], device=answer.device).argsort()
     totals = {place: torch.cat(parts)[order].T for place, parts in of_sinks.items()}  # (B, K) each
+    sinks[1] = sinks[1] & ~torch.stack([exempt for _, exempt in groups]).all(0)  # (B, T), exempt from each quantity
+    detached = torch.cat(sinks, -1)  # (B, S + T)
     return Contributions(
         answer.detach(),
         {place: torch.cat(values[place])[order].transpose(0, 1) for place in places},
         {place: sum((t for p, t in totals.items() if p >= place), torch.zeros_like(totals[place])) for place in places},
-        _sinks_of_any_group(sinks, groups) if some_sinks else None,
+        detached if with_sinks and bool(detached.any()) else None,
     )
 
 
@@ -118,44 +128,34 @@ def _gradients(sums: Tensor, readouts: Sequence[Readout], *, retain: bool) -> li
     return [values.expand(len(sums), -1, -1) for values in found]
 
 
-Group = tuple[list[int], Tensor | None]
-"""Quantities that are backpropagated together, and the sinks not to detach, (B, T)."""
-
-
-def _groups(count: int, read_positions: Tensor | None, sinks: Tensor | None) -> Iterator[Group]:
-    """Yield groups of quantities that are backpropagated together.
+def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield groups of quantities that are backpropagated together, with the sinks not to detach for them, (B, T).
 
     Args:
         count: K, the number of quantities.
         read_positions: The token that each is read from, (B, K), negative for several; None if it is not known.
-        sinks: Which tokens are attention sinks, (B, T); None if none is.
+        sinks: Which tokens are attention sinks, (B, T).
     """
-    exempt: dict[int, Tensor] = {}
-    if read_positions is not None and sinks is not None:
+    reading_sinks, none = list[int](), torch.zeros_like(sinks)
+    if read_positions is not None:
         positions = read_positions.to(sinks.device)
         reads_sink = (positions >= 0) & sinks.gather(1, positions.clamp(min=0))  # (B, K)
-        for k in reads_sink.any(0).nonzero()[:, 0].tolist():
-            exempt[k] = torch.zeros_like(sinks).scatter(1, positions[:, k : k + 1].clamp(min=0), reads_sink[:, k, None])
-    remaining = [k for k in range(count) if k not in exempt]
+        reading_sinks = reads_sink.any(0).nonzero()[:, 0].tolist()
+    remaining = [k for k in range(count) if k not in reading_sinks]
     for start in range(0, len(remaining), BACKPROPAGATED_AT_ONCE):
-        yield remaining[start : start + BACKPROPAGATED_AT_ONCE], None
-    for k, tokens in exempt.items():
-        yield [k], tokens
+        yield remaining[start : start + BACKPROPAGATED_AT_ONCE], none
+    for k in reading_sinks:
+        yield [k], none.scatter(1, positions[:, k : k + 1].clamp(min=0), reads_sink[:, k, None])
 
 
-def _sinks_at_any(readouts: Sequence[Readout]) -> Tensor:
-    """Return the tokens that are attention sinks at any of several places, (B, T)."""
-    masks = [readout.sinks for readout in readouts if readout.sinks is not None]
-    return torch.stack(masks).any(0) if masks else readouts[0].empty[0].bool()
-
-
-def _sinks_of_any_group(sinks: dict[Side, Tensor], groups: Sequence[Group]) -> Tensor | None:
-    """Return the tokens that were detached for any quantity, (B, T), those of a source first; None if none was."""
-    text = sinks[Side.TEXT]
-    exempt = [torch.zeros_like(text) if tokens is None else tokens for _, tokens in groups]
-    text = text & ~torch.stack(exempt).all(0)  # (B, T)
-    tokens = torch.cat([sinks[Side.SOURCE], text], -1) if Side.SOURCE in sinks else text
-    return tokens if bool(tokens.any()) else None
+def _sinks_of(run: FrozenPass, side: Side) -> Tensor:
+    """Return the tokens of a side that are attention sinks at any place, (B, T); (B, 0) for none of the side."""
+    of_side = [readout for place, readout in run.readouts.items() if place.side is side]
+    masks = [
+        each.tokens.new_zeros(each.tokens.shape[:2], dtype=torch.bool) if each.sinks is None else each.sinks
+        for each in of_side
+    ]
+    return torch.stack(masks).any(0) if masks else run.batch.mask[:, :0].to(run.answer.device)
 
 
 def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
@@ -164,6 +164,9 @@ def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
     parts = [_gradients(part, last, retain=True)[0] for part in sums.split(BACKPROPAGATED_AT_ONCE)]
     values = torch.cat(parts)  # (K, B, T)
     return values.abs().argmax(-1).masked_fill((values != 0).sum(-1) != 1, -1).T
+
+
+# --- what a vocabulary head answers ----------------------------------------------------------------------------------
 
 
 def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
@@ -217,3 +220,110 @@ def contrasted_logits(
             gradients.append(torch.stack(by_target, 1))
     answer = torch.cat(values)
     return answer + ((states - states.detach())[:, None] * torch.cat(gradients)).sum(-1) if gradients else answer
+
+
+# --- the proof -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Balance:
+    """The contributions to an output, and their difference from it.
+
+    Attributes:
+        answer: The explained quantity.
+        inputs: The sum of the inputs' contributions.
+        bias: By module, what the constants that are added in it contribute; "" for held values.
+        size: The sum of all contributions without their signs, of which rounding is a part.
+    """
+
+    answer: float
+    inputs: float
+    bias: Mapping[str, float]
+    size: float
+
+    def __str__(self) -> str:
+        shares = sorted(self.bias.items(), key=lambda pair: -abs(pair[1]))
+        lines = [f"{self.answer:+9.4f}  the answer", f"{self.inputs:+9.4f}  its input"]
+        return "\n".join(lines + [f"{share:+9.4f}  {path or 'held values'}" for path, share in shares if share])
+
+    @property
+    def difference(self) -> float:
+        """The difference between the output and the sum of the contributions."""
+        return abs(self.answer - self.inputs - sum(self.bias.values()))
+
+
+def balance(answer: Tensor, entries: Sequence[Readout], constants: Constants) -> Balance:
+    """Return the contributions of the inputs and of all constants to an output, from one backward pass.
+
+    Args:
+        answer: The explained quantity, a scalar with the graph of a recorded pass; it is kept.
+        entries: Where the input enters the graph.
+        constants: The constants of the pass.
+
+    Raises:
+        UnsupportedModelError: If no gradient arrives at an input.
+    """
+    inputs = [pair for entry in entries for pair in zip(entry.edges, entry.vectors, strict=True)]
+    edges = [edge for edge, _ in inputs]
+    terms: list[tuple[str | None, Tensor]] = []  # whose, and products that sum to the contribution
+    with frozen_backward(answer, edges, lambda held: terms.append(("", held.double().sum()))):
+        sources = [*edges, *(leaf for leaf, _ in constants.leaves)]
+        gradients = torch.autograd.grad(answer, sources, retain_graph=True, allow_unused=True)
+    if all(gradient is None for gradient in gradients[: len(edges)]):
+        raise UnsupportedModelError("cannot be frozen: nothing flows from the input to the answer")
+    whose = [(vector, None) for _, vector in inputs] + constants.leaves
+    for (vector, path), gradient in zip(whose, gradients, strict=True):
+        if gradient is not None:
+            # A constant that excludes an answer may be infinite, and nothing of it arrives.
+            products = gradient.double() * vector.detach().double().masked_fill(gradient == 0, 0.0)
+            terms.append((path, products.sum(-1) if path is None else products))  # of tokens
+    totals = [torch.stack((products.sum(), products.abs().sum())).to(answer.device) for _, products in terms]
+    bias, size = defaultdict[str | None, float](float, {"": 0.0, None: 0.0}), 0.0
+    for (path, _), (contribution, absolute) in zip(terms, torch.stack(totals).tolist(), strict=True):  # one transfer
+        bias[path] += contribution
+        size += absolute
+    return Balance(float(answer.detach()), bias.pop(None), {path or "": share for path, share in bias.items()}, size)
+
+
+@proof(
+    compares="what the input and all constants of the model contribute, and the model's logits",
+    tolerance="rounding, relative to the sum of all contributions without their signs",
+    why="each rule gives what its operation passes on; what hides how it depends on the input shows",
+    when="first use of frozen-gradient; one backward pass",
+)
+def prove_conservation(
+    name: str, answer: Tensor, entries: Sequence[Readout], constants: Constants, dtype: torch.dtype
+) -> Balance:
+    """Prove that the contributions of a frozen backward pass add up to the output.
+
+    Args:
+        name: The model's class.
+        answer: Logits with the graph of a recorded pass; a random sum of them is compared.
+        entries: As for `balance`.
+        constants: As for `balance`.
+        dtype: The precision of the model.
+
+    Raises:
+        UnsupportedModelError: If contributions do not add up to the answer, or an operation has no rule.
+    """
+    blocked = operations_without_gradient(answer) if answer.requires_grad else ["any of its operations"]
+    if blocked:
+        raise UnsupportedModelError(
+            f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
+            "activations are quantised; load it in another precision, or use a method without gradients"
+        )
+    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
+    finite = answer.isfinite() & (answer.abs() < EXCLUDED)
+    finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
+    total = (answer.masked_fill(~finite, 0.0) * weights).sum()
+    try:
+        result = balance(total, entries, constants)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{name} {error}") from error
+    if not result.difference <= rounding_of(dtype) * max(1.0, result.size, abs(result.answer)):
+        raise UnsupportedModelError(
+            f"{name} cannot be frozen: the contributions of its input and its biases do not add up to its answer, by "
+            f"{result.difference:.2g} of {result.answer:.4g}: an operation that is not linear has no rule, or a wrong "
+            "one"
+        )
+    return result

@@ -2,14 +2,14 @@
 
 The answer stays the model's own. What the backward pass needs beside autograd's graph is noted on its nodes: the inputs
 of functions of which torch saves only the output, and, in a pass that is proved, what is held and the modules' paths.
-The proof's constants become leaves of the same graph (`Constants`).
+There, the constants that the model adds become leaves of the same graph.
 """
 
+import itertools
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from .backward import MODULE_PATH, frozen_backward, has_rule
-from .rules import RULES
+from .backward import MODULE_PATH
+from .rules import LEAF, RULES
 from .slopes import INPUT, VALUE, divide, keep_value, power, stem
 
 _SAVING_OUTPUTS = frozenset(
@@ -32,115 +32,101 @@ _SAVING_OUTPUTS = frozenset(
 ) | {torch.nn.functional.log_softmax}
 """Functions of which torch saves only the output."""
 
-_ADDITIVE = frozenset([
-    "add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "cat", "concat", "concatenate", "stack",
-    "hstack", "vstack", "dstack", "masked_fill", "masked_scatter", "index_put", "index_add", "index_copy",
-    "scatter", "scatter_add", "copy", "setitem", "lerp", "maximum", "minimum", "fmax", "fmin",
-    "append", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
-])  # fmt: skip
-"""Functions whose constant tensors are part of the bias, by name without outer underscores."""
-
 _WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "masked_fill"])
-"""Those of them that accept a number instead of a tensor."""
+_ADDITIVE = _WITH_NUMBERS | {
+    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "append", "copy", "setitem", "masked_scatter",
+    "index_put", "index_add", "index_copy", "scatter", "scatter_add", "lerp", "maximum", "minimum", "fmax", "fmin",
+    "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
+}  # fmt: skip
+"""Functions whose constant tensors, and of some whose numbers, are part of the bias, by name without underscores."""
 
-_ADDED_ARGUMENTS: dict[str, dict[int, str]] = {
-    "multi_head_attention_forward": {6: "in_proj_bias", 7: "bias_k", 8: "bias_v", 12: "out_proj_bias"},
-    "linear": {2: "bias"},
-    "bilinear": {3: "bias"},
-    **{f"{kind}_norm": {3: "bias"} for kind in ("layer", "group")},
-    **{f"{kind}_norm": {4: "bias"} for kind in ("instance", "batch")},
-    **{f"conv{transposed}{axes}d": {2: "bias"} for transposed in ("", "_transpose") for axes in (1, 2, 3)},
-    **{name: {0: "input"} for name in ("addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv")},
+_ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(["addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"], (0,)),
+    **dict.fromkeys(["linear", *(f"conv{way}{axes}d" for way in ("", "_transpose") for axes in (1, 2, 3))], (2,)),
+    **dict.fromkeys(["bilinear", "layer_norm", "group_norm"], (3,)),
+    **dict.fromkeys(["instance_norm", "batch_norm"], (4,)),
+    "multi_head_attention_forward": (6, 7, 8, 12),
 }
-"""The arguments that other functions add, by position and name."""
+"""The arguments that other functions add, by position; by keyword, they are an input or a bias."""
 
 
-@dataclass
 class Constants:
     """The constants that a pass of a copy adds, which are its bias.
 
     Attributes:
-        copy: The copy.
         leaves: Of each constant, its value and in which module it is added; the value is a leaf of the graph.
-        paths: The paths of modules, by their ids.
     """
 
-    copy: nn.Module
-    leaves: list[tuple[Tensor, str]] = field(default_factory=list)
+    def __init__(self, copy: nn.Module) -> None:
+        self._paths: dict[int, str] = {id(module): path for path, module in copy.named_modules()}
+        self.leaves: list[tuple[Tensor, str]] = []
 
-    def __post_init__(self) -> None:
-        self.paths: dict[int, str] = {id(module): path for path, module in self.copy.named_modules()}
+    def add_biases(self, module: nn.Module, stack: ExitStack) -> None:
+        """Make the bias of a module that is not torch's a leaf until an exit stack is closed.
+
+        Autograd functions of other packages may add it. Where a function of torch adds it, it is a leaf twice: the
+        later leaf gets the gradient.
+        """
+        if type(module).__module__.startswith("torch."):
+            return
+        for table in (module._parameters, module._buffers, module.__dict__):
+            bias: Any = table.get("bias")
+            if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
+                stack.callback(table.__setitem__, "bias", bias)
+                table["bias"] = leaf = nn.Parameter(bias.detach())
+                self.leaves.append((leaf, self._paths[id(module)]))
 
     def as_leaf(self, value: Any, *, numbers: bool = False) -> Any:
         """Return a constant as a leaf; anything else unchanged."""
-        if isinstance(value, Tensor):
+        if type(value) in (tuple, list):
+            return type(value)(self.as_leaf(part, numbers=numbers) for part in value)
+        if type(value) in (Tensor, nn.Parameter):
             if _depends_on_input(value) or not value.is_floating_point() or value.is_meta:
                 return value
             leaf = value.detach().requires_grad_()
-        elif isinstance(value, (tuple, list)) and any(isinstance(part, Tensor) for part in value):
-            return type(value)(self.as_leaf(part, numbers=numbers) for part in value)
-        elif numbers and isinstance(value, (int, float)) and not isinstance(value, bool) and value and isfinite(value):
+        elif numbers and type(value) in (int, float) and value and isfinite(value):
             leaf = torch.tensor(value, dtype=torch.float64).requires_grad_()
         else:
             return value
         self.leaves.append((leaf, self.path()))
         return leaf
 
-    def added(self, function_name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    def as_leaves(self, function_name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments of a call with the constants that it adds as leaves."""
         name = function_name.strip("_")
-        arguments = _ADDED_ARGUMENTS.get(name)
-        if (arguments is None and name not in _ADDITIVE) or not _depends_on_input((args, kwargs)):
+        added = _ADDED_ARGUMENTS.get(name, range(len(args)) if name in _ADDITIVE else ())
+        if not (added or name in _ADDITIVE) or not _depends_on_input((args, kwargs)):
             return args, kwargs
-        is_operator = function_name.endswith("__")
+        is_operator, numbers = function_name.endswith("__"), name in _WITH_NUMBERS
         in_place = function_name.startswith(("__i", "__set")) or (function_name.endswith("_") and not is_operator)
+        written = args[0] if in_place else None  # no leaf is written on
+        if isinstance(written, Tensor) and not (_depends_on_input(written) or written.is_inference()):
+            if written.is_floating_point() and written.any():
+                written.copy_(self.as_leaf(written.clone()))
         args = tuple(
-            self.as_leaf(value, numbers=name in _WITH_NUMBERS)
-            if not (in_place and index == 0) and (arguments is None or index in arguments)  # no leaf is written on
-            else value
+            self.as_leaf(value, numbers=numbers) if index in added and value is not written else value
             for index, value in enumerate(args)
         )
-        kwargs = {
-            key: self.as_leaf(value) if arguments is None or key in arguments.values() else value
-            for key, value in kwargs.items()
-        }
-        if in_place and not _depends_on_input(args[0]):  # a constant that the input is written on
-            value = args[0]
-            if isinstance(value, Tensor) and value.is_floating_point() and not value.is_inference() and value.any():
-                value.copy_(self.as_leaf(value.clone()))
+        is_added = name in _ADDITIVE
+        kwargs = {k: self.as_leaf(v) if is_added or k == "input" or "bias" in k else v for k, v in kwargs.items()}
         return args, kwargs
+
+    def note(self, node: Any, result: Tensor) -> None:
+        """Note a value that may be held, and of operations without a rule their module; a call may add several."""
+        if (row := RULES.get(stem(node))) is not None and row.slope in (keep_value, divide, power):
+            node.metadata[VALUE] = result.detach()
+        while node is not None and stem(node) not in RULES and stem(node) != LEAF and MODULE_PATH not in node.metadata:
+            node.metadata[MODULE_PATH] = self.path()
+            node = node.next_functions[0][0] if node.next_functions else None
 
     def path(self) -> str:
         """Find the module whose forward is running."""
         frame = sys._getframe(1)
         while frame is not None:
-            if (path := self.paths.get(id(frame.f_locals.get("self")))) is not None:
+            if (path := self._paths.get(id(frame.f_locals.get("self")))) is not None:
                 return path
             frame = frame.f_back  # type: ignore[assignment]
         return ""
-
-    @contextmanager
-    def biases_as_leaves(self) -> Iterator[None]:
-        """Turn the biases of modules from outside torch into leaves, as custom functions may add them.
-
-        Where a module adds its bias by a function of torch, it is a leaf twice: the later leaf gets the gradient, and
-        this one none, so that the bias counts once.
-        """
-        replaced: list[tuple[dict[str, Any], Tensor]] = []
-        try:
-            for path, module in self.copy.named_modules():
-                if type(module).__module__.startswith("torch."):
-                    continue
-                for table in (module._parameters, module._buffers, module.__dict__):
-                    bias = table.get("bias")
-                    if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
-                        table["bias"] = leaf = nn.Parameter(bias.detach())
-                        self.leaves.append((leaf, path))
-                        replaced.append((table, bias))
-            yield
-        finally:
-            for table, bias in replaced:
-                table["bias"] = bias
 
 
 def _depends_on_input(value: Any) -> bool:
@@ -168,40 +154,40 @@ class Recording(TorchFunctionMode):
             return None
         kwargs, constants, x = kwargs or {}, self.constants, None
         if constants is not None:
-            args, kwargs = constants.added(getattr(func, "__name__", ""), args, kwargs)
+            args, kwargs = constants.as_leaves(getattr(func, "__name__", ""), args, kwargs)
         if func in _SAVING_OUTPUTS:
             x = args[0] if args else kwargs["input"]
-            x = x.detach().clone() if func.__name__.endswith("_") else x.detach()
+            x = _Saved.apply(x.clone() if func.__name__.endswith("_") else x)  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if (x is not None or constants is not None) and isinstance(result, Tensor) and result.grad_fn is not None:
-            node: Any = result.grad_fn
             if x is not None:
-                node.metadata[INPUT] = x
+                result.grad_fn.metadata[INPUT] = x.grad_fn
             if constants is not None:
-                _note_for_proof(node, result, constants)
+                constants.note(result.grad_fn, result)
         return result
 
 
-def _note_for_proof(node: Any, result: Tensor, constants: Constants) -> None:
-    """Note a value that may be held, and of operations without a rule their module; a call may add several nodes."""
-    if (row := RULES.get(stem(node))) is not None and row.slope in (keep_value, divide, power):
-        node.metadata[VALUE] = result.detach()
-    while node is not None and not has_rule(node) and MODULE_PATH not in node.metadata:
-        node.metadata[MODULE_PATH] = constants.path()
-        node = node.next_functions[0][0] if node.next_functions else None
+class _Saved(Function):
+    """Saves a tensor as autograd does, so that hooks of saved tensors see it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Save a tensor."""
+        ctx.save_for_backward(x)
+        return x.new_empty(0)
 
 
 def with_constant_weights(copy: nn.Module) -> nn.Module:
     """Make the weights of a private copy constants of its passes: no graph is built for them.
 
-    They share the storage of the model's own, see `copies.pool.Lease.refresh`.
+    They share the storage of the model's own, see `copies.pool.PooledCopy.refresh`.
     """
     constants: dict[int, nn.Parameter] = {}
     for module in copy.modules():
-        table = module.__dict__["_parameters"]
-        for name, weight in table.items():
+        weights = module.__dict__["_parameters"]
+        for name, weight in weights.items():
             if weight is not None and weight.requires_grad and type(weight) is nn.Parameter:
-                table[name] = constants.setdefault(id(weight), nn.Parameter(weight.detach(), requires_grad=False))
+                weights[name] = constants.setdefault(id(weight), nn.Parameter(weight.detach(), requires_grad=False))
         config: Any = getattr(module, "config", None)
         if hasattr(config, "use_cache"):
             config.use_cache = False  # a layer that runs again must not find the keys that it left
@@ -220,14 +206,14 @@ def recorded(copy: nn.Module, *, careful: bool = False, constants: Constants | N
     """
     with ExitStack() as stack:
         stack.enter_context(torch.enable_grad())
-        if constants is not None:
-            stack.enter_context(constants.biases_as_leaves())
         stack.enter_context(Recording(constants))
         if careful:
-            stack.enter_context(torch.autograd.graph.saved_tensors_hooks(_cloned, lambda saved: saved))
-            for module in copy.modules():
-                if (forward := _with_plain_functions(module)) is not None:
-                    _replace_forward(stack, module, forward)
+            stack.enter_context(saved_tensors_hooks(_cloned, _unchanged))
+        for module in copy.modules():
+            if constants is not None:
+                constants.add_biases(module, stack)
+            if careful and (forward := _with_plain_functions(module)) is not None:
+                _replace_forward(stack, module, forward)
         yield
 
 
@@ -236,13 +222,16 @@ def _cloned(saved: Tensor) -> Tensor:
     return saved if isinstance(saved, nn.Parameter) else saved.detach().clone()  # with its graph it would not be freed
 
 
+def _unchanged(saved: Tensor) -> Tensor:
+    """Return a saved tensor as it is."""
+    return saved
+
+
 def _replace_forward(stack: ExitStack, module: nn.Module, forward: Callable[..., Any]) -> None:
     """Replace a module's `forward` until an exit stack is closed."""
-    replaced = module.__dict__.get("forward")
-    stack.callback(
-        lambda: module.__dict__.pop("forward") if replaced is None else module.__dict__.update(forward=replaced)
-    )
-    module.__dict__["forward"] = forward
+    table, replaced = module.__dict__, module.__dict__.get("forward")
+    stack.callback(lambda: table.pop("forward") if replaced is None else table.update(forward=replaced))
+    table["forward"] = forward
 
 
 # --- autograd functions of the model's own: opened, where their forward is of torch's operations ---------------------
@@ -257,9 +246,8 @@ def _with_plain_functions(module: nn.Module) -> Callable[..., Any] | None:
     functions = {n: _Opened(f) for n, f in used.items() if isinstance(f, type) and issubclass(f, Function)}
     if not functions:
         return None
-    opened = types.FunctionType(
-        forward.__code__, forward.__globals__ | functions, forward.__name__, forward.__defaults__, forward.__closure__
-    )
+    namespace = forward.__globals__ | functions
+    opened = types.FunctionType(forward.__code__, namespace, None, forward.__defaults__, forward.__closure__)
     opened.__kwdefaults__ = forward.__kwdefaults__
     return types.MethodType(opened, module)
 
@@ -272,8 +260,8 @@ class _Opened:
 
     def apply(self, *args: Any) -> Any:
         """Run it; if its result has no gradient, as from a kernel of another package, apply the function."""
-        separate = self.function.setup_context is not Function.setup_context
-        result = self.function.forward(*args) if separate else self.function.forward(_Context(args), *args)
+        context = () if self.function.setup_context is not Function.setup_context else (_Context(args),)
+        result = self.function.forward(*context, *args)
         results = result if isinstance(result, tuple) else (result,)
         return result if any(isinstance(r, Tensor) and r.requires_grad for r in results) else self.function.apply(*args)
 
@@ -284,10 +272,8 @@ class _Context:
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.needs_input_grad = tuple(isinstance(value, Tensor) and value.requires_grad for value in args)
 
-    def save_for_backward(self, *_: Any) -> None:
-        """Save nothing."""
-
-    mark_dirty = mark_non_differentiable = set_materialize_grads = save_for_forward = save_for_backward
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None  # such as `save_for_backward`
 
 
 # --- gradient checkpointing ------------------------------------------------------------------------------------------
@@ -295,75 +281,41 @@ class _Context:
 
 @contextmanager
 def checkpointed(copy: nn.Module, paths: Iterable[str]) -> Iterator[None]:
-    """Let modules, none inside another, keep only their inputs in the block, and run again in the backward pass."""
-    with ExitStack() as stack:
-        for path in set(paths):
-            module = copy.get_submodule(path)
-            _replace_forward(stack, module, partial(_call_checkpointed, module.forward))
-        yield
-
-
-class _Checkpoint(Function):
-    """A module that saves only its inputs, and runs again in the frozen backward pass.
+    """Let modules, none inside another, save nothing in the block, and run again when their nodes need what they saved.
 
     Torch's own checkpointing gives saved tensors out once, to torch's gradient, and not once more to the rules.
     """
-
-    @staticmethod
-    def forward(ctx: Any, run: Callable[..., list[Any]], slots: list[Any], *tensors: Tensor) -> Any:
-        """Run a module and return its floating-point outputs; list all in `slots`, with this class in their places."""
-        ctx.run = run
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors)
-        with torch.no_grad():
-            values = run(*tensors)
-        ctx.floats = [index for index, value in enumerate(values) if _is_float(value)]
-        slots += [_Checkpoint if _is_float(value) else value for value in values]
-        return tuple(values[index] for index in ctx.floats)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
-        """Run the module again with a graph, and backpropagate through it by the rules of the frozen network."""
-        leaves = [value.detach().requires_grad_() for value in ctx.saved_tensors]
-        with torch.enable_grad(), Recording():
-            values = ctx.run(*(leaf.clone() for leaf in leaves))
-        pairs = [(values[index], g) for index, g in zip(ctx.floats, gradients, strict=True) if g is not None]
-        pairs = [(value, gradient) for value, gradient in pairs if value.requires_grad]
-        if not pairs:
-            return (None,) * (2 + len(leaves))
-        outputs, output_gradients = zip(*pairs, strict=True)
-        with frozen_backward(outputs, leaves):
-            return None, None, *torch.autograd.grad(outputs, leaves, output_gradients, allow_unused=True)
+    latest: dict[Any, list[Tensor]] = {}
+    with ExitStack() as stack:
+        for path in set(paths):
+            module = copy.get_submodule(path)
+            _replace_forward(stack, module, partial(_call_checkpointed, latest, module.forward))
+        yield
 
 
-def _call_checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a module's forward with gradient checkpointing.
+def _call_checkpointed(latest: dict[Any, list[Tensor]], forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module's forward; the graph has numbers in the place of its saved tensors.
 
-    An autograd function takes and returns tensors alone, so the arguments and outputs are flattened around it.
+    Args:
+        latest: What the module that ran again last saved, by its call; it is shared by all modules of a pass.
+        forward: The module's forward.
+        *args: Its arguments, which are kept.
+        **kwargs: Its keyword arguments.
     """
-    flat, structure = tree_flatten((args, kwargs))
-    moving = [index for index, value in enumerate(flat) if isinstance(value, Tensor) and value.requires_grad]
-    if not moving:
+    call, numbers = object(), itertools.count()
+    versions = [value._version for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+
+    def unpack(number: int) -> Tensor:
+        if call not in latest:
+            if versions != [value._version for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]:
+                raise RuntimeError("the input of a layer that runs again was changed by an inplace operation")
+            latest.clear()
+            saved: list[Tensor] = []
+            hooks = saved_tensors_hooks(lambda tensor: saved.append(_cloned(tensor)), _unchanged)
+            with torch.enable_grad(), Recording(), hooks:
+                forward(*args, **kwargs)
+            latest[call] = saved
+        return latest[call][number]
+
+    with saved_tensors_hooks(lambda _: next(numbers), unpack):
         return forward(*args, **kwargs)
-    output_structures: list[Any] = []
-
-    def run(*tensors: Tensor) -> list[Any]:
-        arguments = list(flat)
-        for index, value in zip(moving, tensors, strict=True):
-            arguments[index] = value
-        inner_args, inner_kwargs = tree_unflatten(arguments, structure)
-        outputs, output_structure = tree_flatten(forward(*inner_args, **inner_kwargs))
-        output_structures[:] = [output_structure]
-        return outputs
-
-    slots: list[Any] = []  # the flat outputs, filled by `_Checkpoint`, with the class itself where a float tensor goes
-    tensors = [flat[index] for index in moving]
-    for index in moving:
-        flat[index] = None  # kept by the graph
-    floats = iter(_Checkpoint.apply(run, slots, *tensors))  # type: ignore[no-untyped-call]
-    return tree_unflatten([next(floats) if v is _Checkpoint else v for v in slots], output_structures[0])
-
-
-def _is_float(value: Any) -> bool:
-    """Return whether a value is a floating-point tensor."""
-    return isinstance(value, Tensor) and value.is_floating_point()

@@ -3,9 +3,8 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,35 +13,43 @@ from ..copies.arithmetic import full_float32
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of, private_clone
 from ..copies.run import merge_replacements, run, states_of, without_autocast
-from ..copies.trace import path_of, trace
-from ..errors import MethodError, UnsupportedModelError
+from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import Head, answer_of
-from ..parts.layer_outputs import LayerOutput, layer_outputs
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from ..tasks.positions import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
 from .contributions import (
+    Balance,
     Contributions,
     FrozenPass,
     HeadAnswer,
+    balance,
     contrasted_logits,
     contributions,
+    entries_of,
     head_answers,
+    prove_conservation,
     single_read_position,
 )
-from .entries import EntryPoints, first_text
 from .forward import Constants, checkpointed, recorded, with_constant_weights
-from .proof import Balance, balance, prove_conservation
-from .readouts import BATCH_FIRST, MEDIA, SOURCE, WORDS, Place, Readout, Side, hold_sinks, layer_readers, token_norms
-
-ReadAt = int | Literal["first-half", "middle", "all"]
-"""The layers at which contributions are read, see `FrozenGradient`."""
+from .places import (
+    MEDIA,
+    WORDS,
+    ModelPlaces,
+    Place,
+    Readout,
+    Side,
+    first_text,
+    hold_sinks,
+    layer_readers,
+    lowest_of_sides,
+)
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -52,15 +59,13 @@ class PassGraph(NamedTuple):
     """The output of a frozen forward pass, with its graph.
 
     Attributes:
-        readouts: By place, where contributions can be read.
-        entries: Those at which the input enters the graph.
-        answer: The head's input for a language model, (B, T, H), otherwise the logits.
+        readouts: As in `FrozenPass`.
+        answer: As in `FrozenPass`.
         hidden: The head's input, (B, T, H); None without a head.
         embedded: The embedding layer's output, (B, T, H), or why it is not known; None if the model gives none.
     """
 
     readouts: dict[Place, Readout]
-    entries: Sequence[Readout]
     answer: Tensor
     hidden: Tensor | None
     embedded: Tensor | UnsupportedModelError | None
@@ -79,12 +84,11 @@ class FrozenModel:
 
     def __init__(self, model: TaskModel) -> None:
         self.model, self.module = model, model.module
-        self.entry_points = EntryPoints(model)
+        self.places = ModelPlaces(model)
         self.pool: Pool[nn.Module] = Pool(model.module, with_constant_weights)
         self._lock = threading.RLock()
         self._careful = False
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
-        self._source_layers: tuple[LayerOutput, ...] | None = None
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -108,89 +112,6 @@ class FrozenModel:
     def tokens_kept(self) -> int:
         """Most tokens of a pass whose graph is kept; longer ones use gradient checkpointing."""
         return self.model.budget.tokens // GRAPH_MEMORY
-
-    # --- where contributions are read --------------------------------------------------------------------------------
-
-    def places(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
-        """Return where the contributions of a batch are read.
-
-        Args:
-            batch: A text to find them with.
-            read_at: As in `FrozenGradient`; for encoder-decoder models, it applies to the source.
-            layers: Requested layers, which are read instead.
-
-        Raises:
-            MethodError: If there is no such layer.
-            UnsupportedModelError: If no module returns the outputs of layers.
-        """
-        if batch.has_source:
-            return (*(Place(Side.SOURCE, layer) for layer in self._layers_of_source(batch, read_at)), WORDS)
-        text_layers = layers or self._layers_of_text(batch, read_at)
-        if text_layers != (0,) or self.entry_points.words is None:
-            return Place.of_text(text_layers)
-        return (WORDS, MEDIA) if batch.media else (WORDS,)
-
-    def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the layers at which `read_at` reads contributions of the text, 0 for the embeddings."""
-        parts = self.model.parts
-        if isinstance(read_at, int):
-            count = 0 if read_at == 0 else self.model.layer_count() if parts.outputs is None else len(parts.outputs)
-            return layers_read(read_at, count)
-        # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
-        has_unassigned_media = any(medium.by_token is None for medium in batch.media)
-        if parts.outputs is None or parts.token_pooling is not None or has_unassigned_media:
-            return (0,)
-        # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
-        bypassed = parts.embedding_output is None or self.entry_points.tables(batch) or batch.media
-        return layers_read(read_at, len(parts.outputs), 1 if bypassed else 0)
-
-    def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the encoder layers at which `read_at` reads contributions of the source, 0 for its entry."""
-        if read_at == 0:
-            return (0,)
-        count = len(self._source_outputs(batch))
-        if not count and isinstance(read_at, int):
-            raise UnsupportedModelError(
-                f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
-                "can be read at its word embeddings alone: read_at=0"
-            )
-        first = 1 if self.model.task.is_speech else 0  # a sound has no word embeddings among its layers
-        return layers_read(read_at, count, first) if count else (0,)
-
-    def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
-        """Return the modules that return the outputs of the encoder's layers; () if unknown."""
-        if self._source_layers is None:
-            copy: Any = private_clone(self.model.copy.unmodified)
-            inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
-            calls, outputs = trace(copy, {**inputs, "use_cache": False})
-            states = outputs.get("encoder_hidden_states") or ()
-            are_tensors = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
-            layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) if are_tensors else None
-            self._source_layers = () if layers is None or any(layer.axes != BATCH_FIRST for layer in layers) else layers
-        return self._source_layers
-
-    def _outputs_read(
-        self, batch: Batch, places: Sequence[Place], entries: Sequence[Place], find_sinks: bool
-    ) -> dict[Place, LayerOutput]:
-        """Return the modules' outputs that a pass reads: at places, and for attention sinks above the entries, too."""
-        outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(self.model.parts.outputs or (), 1)}
-        if batch.has_source:
-            outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
-        if self.model.parts.embedding_output is not None:
-            outputs[Place(Side.TEXT, 0)] = self.model.parts.embedding_output
-        wanted = set(places) - {WORDS, SOURCE, MEDIA}
-        if missing := wanted - outputs.keys():
-            layer = min(missing).layer
-            what = f"the output of layer {layer}" if layer else "the embeddings"
-            hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
-            raise UnsupportedModelError(
-                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
-                f"token, so the frozen network cannot be read there{hint}"
-            )
-        if find_sinks:
-            entry_of_side = {entry.side: entry for entry in entries}
-            wanted |= {place for place in outputs if place.layer and place > entry_of_side.get(place.side, place)}
-        return {place: outputs[place] for place in wanted}
 
     # --- passes ------------------------------------------------------------------------------------------------------
 
@@ -228,13 +149,11 @@ class FrozenModel:
                 f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
                 "to them from a baseline; points=1.0 and baseline=zero need none"
             )
-        run_copy = at_text if is_text else partial(at_text, baseline=baseline, point=point)
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
             graph = self._prove(batch, min(set(places) - {MEDIA}), at_text)
             if graph is None or not is_text:
-                long = self._is_long(batch)
-                with self._copy(batch, keep=long) as copy, recorded(copy, careful=self._careful):
-                    graph = run_copy(copy, batch, spare=long)
+                with self._copy(batch, keep=self._is_long(batch)) as copy, recorded(copy, careful=self._careful):
+                    graph = at_text(copy, batch, baseline=baseline, point=point, spare=self._is_long(batch))
         predicted: list[HeadAnswer] = []
 
         def predict_with_graph(states: Tensor) -> Tensor:
@@ -252,7 +171,9 @@ class FrozenModel:
                 predict,
                 predict_with_graph if self.ends_at_head else None,
             )
-        return replace(_frozen_pass(forward, graph.readouts, graph.entries, graph.answer), predicted=predicted or None)
+        return FrozenPass(
+            **vars(forward), readouts=graph.readouts, answer=graph.answer, predicted=predicted if predicted else None
+        )
 
     def run_given(
         self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
@@ -287,16 +208,73 @@ class FrozenModel:
             Place(Side.TEXT, layer): Readout(
                 edges=[torch.autograd.graph.get_gradient_edge(state)],
                 vectors=[state.detach()],
-                norms=token_norms(state) if layer else None,
             )
             for layer, state in read.items()
         }
         if sink_threshold is not None:
-            hold_sinks(readouts.values(), run.batch.mask, sink_threshold)
-        entries = [readouts[lowest]]
-        if not nodes_with_gradient(answer, entries[0].edges).issuperset(state.grad_fn for state in read.values()):
+            hold_sinks(readouts, {Side.TEXT: run.batch.mask}, sink_threshold)
+        if not nodes_with_gradient(answer, readouts[lowest].edges).issuperset(s.grad_fn for s in read.values()):
             return None
-        return _frozen_pass(run, readouts, entries, answer)
+        return FrozenPass(**vars(run), readouts=readouts, answer=answer)
+
+    @contextmanager
+    def _copy(self, batch: Batch, *, keep: bool = False) -> Iterator[nn.Module]:
+        """Yield a copy for one pass; one to keep is the pass's own, as its layers run again in the backward pass."""
+        if keep:
+            yield with_constant_weights(private_clone(self.module))
+        else:
+            with self.pool.lease(kind_of(batch.inputs)) as copy:
+                yield copy
+
+    def _is_long(self, batch: Batch) -> bool:
+        """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
+        source = batch.inputs["source"].numel() if batch.has_source else 0
+        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
+
+    def _run_copy(
+        self,
+        copy: nn.Module,
+        batch: Batch,
+        *,
+        places: Sequence[Place],
+        sink_threshold: float | None = None,
+        baseline: Tensor | None = None,
+        point: float = 1.0,
+        spare: bool = False,
+    ) -> PassGraph:
+        """Run a recorded copy over a batch, with readouts at places; `spare` lets layers keep only their inputs."""
+        parts = self.model.parts
+        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
+        readouts: dict[Place, Readout] = {}
+        entries = lowest_of_sides(places)
+        masks = {Side.TEXT: batch.mask}  # the real tokens
+        if batch.has_source:
+            masks[Side.SOURCE] = batch.inputs["source_mask"][..., 0].bool()
+        outputs = self.places.outputs(batch, places, find_sinks=sink_threshold is not None)
+        read_layers = layer_readers(outputs, masks, readouts, entries)
+        read_entry = partial(_read_entry, readouts)
+        read_words = partial(read_entry, baseline=baseline, point=point)
+        with self.places.replaced_entries(batch, places, read_words, read_entry) as read_entries:
+            replaced = merge_replacements(read_entries, read_layers)
+            layers = self.places.layer_paths
+            # Replacements inside a layer would not be applied when the layer runs again.
+            spare = spare and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
+            with checkpointed(copy, layers) if spare else nullcontext():
+                record = [site for site in (trunk, tap) if site is not None]
+                stop = trunk if self.ends_at_head else None
+                done = run(copy, batch.inputs, record=record, replace=replaced, stop=stop)
+        if sink_threshold is not None:
+            hold_sinks(readouts, masks, sink_threshold)
+        hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
+        embedded = parts.embedded(done.last(tap), batch.mask.shape[1])
+        if not readouts.keys() >= set(places):
+            raise no_states(self.module)
+        answer = hidden if self.ends_at_head else answer_of(done.output)
+        if answer is None:
+            raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
+        return PassGraph(readouts, answer, hidden, embedded.detach() if isinstance(embedded, Tensor) else embedded)
+
+    # --- answers -----------------------------------------------------------------------------------------------------
 
     def contributions(
         self,
@@ -352,6 +330,11 @@ class FrozenModel:
         answer = values.new_zeros(on_host.shape).index_put((texts, columns), values)  # (B, G)
         return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
+    @staticmethod
+    def _at_positions(answer: Tensor, positions: Tensor | None) -> Tensor:
+        """Return the logits at the position explained; a copy, for autograd keeps nothing of inference mode."""
+        return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
+
     def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
         """Return the contributions of the input and of each constant to the output for a text.
 
@@ -360,97 +343,34 @@ class FrozenModel:
             target: The target, one for the text.
         """
         with input_errors(self.module, run.batch.inputs), without_autocast(run.batch.inputs):
-            with self._copy(run.batch) as copy:
-                constants = Constants(copy)
-                with recorded(copy, careful=self._careful, constants=constants):
-                    graph = self._run_copy(copy, run.batch, places=self.places(run.batch, 0))
-                    answer = graph.answer
-                    if self.ends_at_head:
-                        states = self.model.copy.token_states(answer, run.batch.mask.shape[1])  # (1, T, H)
-                        answer = self.head.tokens(states[:, 0 if run.positions is None else int(run.positions[0])])
-                    else:
-                        answer = self._at_positions(answer, run.positions)  # (1, C)
-                    quantity = target.quantity(answer.float()).sum()
-            return balance(quantity, graph.entries, constants)
-
-    @staticmethod
-    def _at_positions(answer: Tensor, positions: Tensor | None) -> Tensor:
-        """Return the logits at the position explained; a copy, for autograd keeps nothing of inference mode."""
-        return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
-
-    @contextmanager
-    def _copy(self, batch: Batch, *, keep: bool = False) -> Iterator[nn.Module]:
-        """Yield a copy for one pass; one to keep is the pass's own, as its layers run again in the backward pass."""
-        if keep:
-            yield with_constant_weights(private_clone(self.module))
-        else:
-            with self.pool.lease(kind_of(batch.inputs)) as copy:
-                yield copy
-
-    def _is_long(self, batch: Batch) -> bool:
-        """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
-        source = batch.inputs["source"].numel() if batch.has_source else 0
-        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
-
-    def _run_copy(
-        self,
-        copy: nn.Module,
-        batch: Batch,
-        *,
-        places: Sequence[Place],
-        sink_threshold: float | None = None,
-        baseline: Tensor | None = None,
-        point: float = 1.0,
-        spare: bool = False,
-    ) -> PassGraph:
-        """Run a copy over a batch, with readouts at places; where the input enters, they are leaves of the graph.
-
-        Args:
-            copy: The copy, recorded.
-            batch: The batch.
-            places: Where contributions are read.
-            sink_threshold: As for `run`.
-            baseline: As for `run`.
-            point: As for `run`.
-            spare: Whether layers keep only their inputs.
-        """
-        parts = self.model.parts
-        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
-        readouts: dict[Place, Readout] = {}
-        by_side = [[place for place in places if place.side is side] for side in reversed(Side)]
-        entries = [min(of_side) for of_side in by_side if of_side]
-        masks = {Side.TEXT: batch.mask}  # the real tokens
-        if batch.has_source:
-            masks[Side.SOURCE] = batch.inputs["source_mask"][..., 0].bool()
-        find_sinks = sink_threshold is not None
-        outputs = self._outputs_read(batch, places, entries, find_sinks)
-        read_layers = layer_readers(outputs, masks, readouts, entries, find_sinks=find_sinks)
-        read_entry = partial(_read_entry, readouts)
-        read_words = partial(read_entry, baseline=baseline, point=point)
-        with self.entry_points.replacements(batch, places, read_words, read_entry) as read_entries:
-            replace = merge_replacements(read_entries, read_layers)
-            layers = {output.path for output in (*(parts.outputs or ()), *(self._source_layers or ()))}
-            # Replacements inside a layer would not be applied when the layer runs again.
-            spare = spare and not any(path.startswith(f"{layer}.") for path in replace for layer in layers)
-            with checkpointed(copy, layers) if spare else nullcontext():
-                record = [site for site in (trunk, tap) if site is not None]
-                stop = trunk if self.ends_at_head else None
-                done = run(copy, batch.inputs, record=record, replace=replace, stop=stop)
-        if sink_threshold is not None:
-            for side, mask in masks.items():
-                of_side = [readout for place, readout in readouts.items() if place.side is side]
-                hold_sinks(of_side, mask, sink_threshold)
-        hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
-        embedded = parts.embedded(done.last(tap), batch.mask.shape[1])
-        if not readouts.keys() >= set(places):
-            raise no_states(self.module)
-        answer = hidden if self.ends_at_head else answer_of(done.output)
-        if answer is None:
-            raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
-        embedded = embedded.detach() if isinstance(embedded, Tensor) else embedded
-        return PassGraph(readouts, [readouts[place] for place in entries], answer, hidden, embedded)
+            run_copy = partial(self._run_copy, places=self.places.read(run.batch, 0))
+            graph, constants, answer = self._run_with_constants(run.batch, run_copy, run.positions)
+            return balance(target.quantity(answer.float()).sum(), entries_of(graph.readouts), constants)
 
     # --- the proof ---------------------------------------------------------------------------------------------------
+
+    def _run_with_constants(
+        self, batch: Batch, run_copy: RunCopy, positions: Tensor | None, rows: Tensor | None = None
+    ) -> tuple[PassGraph, Constants, Tensor]:
+        """Run a pass over one text whose constants are leaves; return its logits, (1, C), at positions or of all.
+
+        Args:
+            batch: The text.
+            run_copy: Runs a copy.
+            positions: Where it is read, (1,) or (1, 2); None for heads that answer for the whole text.
+            rows: The vocabulary entries that are read there, (R,); None for all.
+        """
+        with self._copy(batch) as copy:
+            constants = Constants(copy)
+            with recorded(copy, careful=self._careful, constants=constants):
+                graph = run_copy(copy, batch)
+                if self.ends_at_head and positions is not None:
+                    states = self.model.copy.token_states(graph.answer, batch.mask.shape[1])  # (1, T, H)
+                    answer = self.head.tokens(states[[0], positions.to(states.device)], rows)  # (1, R)
+                else:
+                    answer = self._at_positions(graph.answer, positions)  # (1, C), or (1, T, C) without positions
+                    answer = answer if rows is None else answer[..., rows]  # (1, R)
+        return graph, constants, answer
 
     def _prove(self, batch: Batch, lowest: Place, run_copy: RunCopy) -> PassGraph | None:
         """Prove the first pass of a kind; return it if it is of the whole batch and keeps all that it needs.
@@ -487,38 +407,19 @@ class FrozenModel:
             position = batch.mask.int().cumsum(-1).argmax(-1)  # (1,), the last token
             rows = torch.arange(PROOF_ROWS, device=position.device)
             rows = rows * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)  # (R,)
-        with self._copy(batch) as copy:
-            constants = Constants(copy)
-            with recorded(copy, careful=self._careful, constants=constants):
-                graph = run_copy(copy, batch)
-                answer = graph.answer
-                if position is not None and rows is not None:
-                    if self.ends_at_head:
-                        answer = self.head.tokens(answer[[0], position.to(answer.device)], rows)  # (1, R)
-                    else:
-                        answer = logits_at(answer, position.to(answer.device))[..., rows]  # (1, R)
+        graph, constants, answer = self._run_with_constants(batch, run_copy, position, rows)
         answer = answer.float()
         self._check_answer(answer.detach(), batch.inputs, position, rows)
-        prove_conservation(type(self.module).__name__, answer, graph.entries, constants, self._precision(graph))
-        return graph
-
-    def _precision(self, graph: PassGraph) -> torch.dtype:
-        """Return the coarsest precision that the model computes in."""
         dtypes = (torch.float32, getattr(self.module, "dtype", torch.float32), graph.answer.dtype)
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
-        return max(floating, key=lambda dtype: torch.finfo(dtype).eps)
+        coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
+        prove_conservation(type(self.module).__name__, answer, entries_of(graph.readouts), constants, coarsest)
+        return graph
 
     def _check_answer(
         self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
     ) -> None:
-        """Compare the output of a frozen pass with the model's own.
-
-        Args:
-            answer: The output, (1, C), (1, T, C) or (1, R).
-            inputs: The inputs of the pass.
-            position: Where a language model is read, (1,).
-            rows: The vocabulary entries that are read there, (R,).
-        """
+        """Compare the output of a frozen pass, (1, C), (1, T, C) or (1, R), with the model's own."""
 
         def difference(expected: Tensor) -> float | None:
             expected = expected.to(answer.device).float()
@@ -535,14 +436,6 @@ class FrozenModel:
                 f"{type(self.module).__name__} cannot be frozen: the pass gives another answer than the model, "
                 f"by {largest_difference:.2g}"
             )
-
-
-def _frozen_pass(
-    run: ForwardPass, readouts: dict[Place, Readout], entries: Sequence[Readout], answer: Tensor
-) -> FrozenPass:
-    """Return a forward pass with its graph."""
-    values = {field.name: getattr(run, field.name) for field in fields(ForwardPass)}
-    return FrozenPass(**values, readouts=readouts, entries=entries, answer=answer)
 
 
 def _read_entry(
@@ -566,22 +459,3 @@ def _read_entry(
         direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
         state = embeddings if point == 1.0 else embeddings - (1 - point) * direction
         return readouts.setdefault(place, Readout()).read(state, direction, enters=True)
-
-
-def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
-    """Return the layers at whose outputs the frozen network is read, 0 for the embeddings.
-
-    Args:
-        read_at: As in `FrozenGradient`.
-        count: How many layers the model has.
-        first: The lowest layer of "first-half" and "all", 0 or 1.
-    """
-    if read_at == "middle":
-        return (count // 2,)
-    if isinstance(read_at, str):
-        last = count - 1 if read_at == "all" else min(max(count // 2, 1), count - 1)
-        return tuple(range(first, last + 1)) or (0,)
-    layer = count + read_at if read_at < 0 else read_at
-    if not 0 <= layer <= count:
-        raise MethodError(f"read_at={read_at}: there are layers 1 to {count}")
-    return (layer,)

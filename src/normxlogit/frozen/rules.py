@@ -3,20 +3,24 @@
 At the given input every operation of the forward pass is A z + b, z what flows through it; A and b keep their value.
 The forward pass is the model's own. The backward pass walks its autograd graph (`backward`), and by the name of each
 node finds its row here: which of its inputs are held, so that nothing flows back to them, and what takes the place of
-torch's gradient for the others (`slopes`). An operation without a row is refused, if a gradient arrives.
+torch's gradient for the others (`slopes`). An operation without a row is refused, if a gradient arrives. Of a product
+of two factors that depend on the input `CRITERIA`, below the table, choose the one that is held.
 
 Each rule is removed, doubled and turned round in tests/frozen/test_rule_mutations.py, which must fail; the test named
 in a row says what it is, in tests/frozen.
 """
 
+from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from . import slopes
-from .slopes import ACTIVATIONS, Slope, is_natural_power
+import torch
 
-Held = Callable[[Any], Collection[int]]
-"""Tells which inputs of a node are held."""
+from . import slopes
+from .slopes import ACTIVATIONS, Slope, is_natural_power, stem
+
+LEAF = "AccumulateGrad"
+"""The name of the node of a leaf."""
 
 
 class Row(NamedTuple):
@@ -27,7 +31,7 @@ class Row(NamedTuple):
         rule: What flows back, in words.
         source: Paper and equation.
         test: What fails without it.
-        held: Which inputs are held: indices, or a function of the node; of products, see `products`.
+        held: Which inputs are held: indices, or a function of the node; of products, see `CRITERIA`.
         slope: What takes the place of torch's gradients; None where they are right.
     """
 
@@ -35,7 +39,7 @@ class Row(NamedTuple):
     rule: str
     source: str
     test: str
-    held: tuple[int, ...] | Held = ()
+    held: Collection[int] | Callable[[Any], Collection[int]] = ()
     slope: Slope | None = None
 
 
@@ -44,159 +48,78 @@ def everything(node: Any) -> Collection[int]:
     return range(len(node.next_functions))
 
 
-def all_but(index: int) -> Held:
+def all_but(index: int) -> Callable[[Any], Collection[int]]:
     """Hold all inputs but one."""
-    return lambda node: [other for other in range(len(node.next_functions)) if other != index]
+    return lambda node: [other for other in everything(node) if other != index]
 
 
 TABLE = (
-    Row(
-        ["Softmax", "SafeSoftmax", "MaskedSoftmax", "SoftmaxBackwardData", "Logsumexp", "Logcumsumexp", "Exp", "Exp2"],
-        "nothing: the value is a constant",
-        "Ali et al., 2022, section 3.1: attention probabilities are held",
-        "test_plain_loops.py::test_attention_moves_values_by_held_probabilities",
-        everything, slopes.keep_value,
-    ),
-    Row(
-        ["ScaledDotProductFlashAttentionForCpu", "ScaledDotProductFlashAttention", "ScaledDotProductEfficientAttention",
+    Row(["Softmax", "SafeSoftmax", "MaskedSoftmax", "SoftmaxBackwardData", "Logsumexp", "Logcumsumexp", "Exp", "Exp2"],
+        "nothing: the value is a constant", "Ali et al., 2022, section 3.1: attention probabilities are held",
+        "test_plain_loops.py::test_attention_moves_values_by_held_probabilities", everything, slopes.keep_value),
+    Row(["ScaledDotProductFlashAttentionForCpu", "ScaledDotProductFlashAttention", "ScaledDotProductEfficientAttention",
          "ScaledDotProductCudnnAttention", "ScaledDotProductFusedAttentionOverrideable", "FlashAttention",
          "EfficientAttention", "CudnnAttention"],
-        "torch's own to the values, none to queries, keys and masks",
-        "Ali et al., 2022, section 3.1",
-        "test_plain_loops.py::test_attention_moves_values_by_held_probabilities",
-        all_but(2),
-    ),
-    Row(
-        ["YosoCumulationBackward"],
-        "torch's own to the values",
-        "Zeng et al., 2021, section 3: hashes in the place of probabilities",
-        "test_rules.py::test_attention_weights_are_held",
-        all_but(4),
-    ),
-    Row(
-        ["NativeLayerNorm"],
-        "gradient * weight / sigma, less its mean: sigma is held, the mean moves",
-        "Ali et al., 2022, section 3.2",
-        "test_plain_loops.py::test_a_standard_deviation_is_held_and_the_mean_moves",
-        (1,), slopes.layer_norm,
-    ),
-    Row(
-        ["FusedRmsNorm"],
-        "gradient * weight / root mean square, which is held",
-        "Ali et al., 2022, section 3.2",
-        "test_rule_mutations.py",
-        (1,), slopes.rms_norm,
-    ),
-    Row(
-        ["NativeGroupNorm"],
-        "that of a layer norm, of each group of channels",
-        "Ali et al., 2022, section 3.2",
-        "test_layers.py::test_a_group_norm_holds_the_spread_of_each_group",
-        (1,), slopes.group_norm,
-    ),
-    Row(
-        ["NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"],
+        "torch's own to the values, none to queries, keys and masks", "Ali et al., 2022, section 3.1",
+        "test_plain_loops.py::test_attention_moves_values_by_held_probabilities", all_but(2)),
+    Row(["YosoCumulationBackward"],
+        "torch's own to the values", "Zeng et al., 2021, section 3: hashes in the place of probabilities",
+        "test_rules.py::test_attention_weights_are_held", all_but(4)),
+    Row(["NativeLayerNorm"],
+        "gradient * weight / sigma, less its mean: sigma is held, the mean moves", "Ali et al., 2022, section 3.2",
+        "test_plain_loops.py::test_a_standard_deviation_is_held_and_the_mean_moves", (1,), slopes.layer_norm),
+    Row(["FusedRmsNorm"], "gradient * weight / root mean square, which is held", "Ali et al., 2022, section 3.2",
+        "test_rule_mutations.py", (1,), slopes.rms_norm),
+    Row(["NativeGroupNorm"], "that of a layer norm, of each group of channels", "Ali et al., 2022, section 3.2",
+        "test_layers.py::test_a_group_norm_holds_the_spread_of_each_group", (1,), slopes.group_norm),
+    Row(["NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"],
         "gradient * weight / sigma; less its mean where the statistics are the batch's",
-        "Ali et al., 2022, section 3.2",
-        "test_layers.py::test_statistics_of_its_own_make_a_norm_a_multiplication",
-        (1,), slopes.batch_norm,
-    ),
-    Row(
-        [*ACTIVATIONS],
-        "gradient * f(x) / x: the ratio is held",
-        "Modarressi et al., 2023, equation 9",
-        "test_plain_loops.py::test_an_activation_moves_by_its_ratio",
-        (), slopes.activation,
-    ),
-    Row(
-        ["Mul", "Addcmul", "Mm", "Bmm", "Mv", "Dot", "Vdot", "Addmm", "Baddbmm", "Addbmm", "Addmv", "Addr"],
+        "Ali et al., 2022, section 3.2", "test_layers.py::test_statistics_of_its_own_make_a_norm_a_multiplication",
+        (1,), slopes.batch_norm),
+    Row([*ACTIVATIONS], "gradient * f(x) / x: the ratio is held", "Modarressi et al., 2023, equation 9",
+        "test_plain_loops.py::test_an_activation_moves_by_its_ratio", (), slopes.activation),
+    Row(["Mul", "Addcmul", "Mm", "Bmm", "Mv", "Dot", "Vdot", "Addmm", "Baddbmm", "Addbmm", "Addmv", "Addr"],
         "torch's own to one factor, none to the other: that which is computed from the first, activated, stretched, or "
-        "left (`products`)",
-        "Arras et al., 2017, section 3: the signal takes all",
-        "test_plain_loops.py::test_a_gated_layer_holds_the_activated_factor",
-    ),
-    Row(
-        ["Linear", "Convolution", "ConvolutionOverrideable", "SlowConv2D", "SlowConvTranspose2D", "MkldnnConvolution",
-         "CudnnConvolution", "CudnnConvolutionTranspose", "Trilinear", "GridSampler2D", "GridSampler3D", "GroupedMm",
-         "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward", "TriangularSolve"],
-        "torch's own to what the kernel, weight or matrix is applied to",
-        "Arras et al., 2017, section 3",
-        "test_products.py::test_what_is_held_is_a_constant",
-        (1,),
-    ),
-    Row(
-        ["LinalgSolveTriangular", "LinalgSolveEx"],
-        "torch's own to the right side",
-        "Arras et al., 2017, section 3",
-        "test_products.py::test_what_is_held_is_a_constant",
-        (0,),
-    ),
-    Row(
-        ["Div"],
-        "torch's own to the numerator",
-        "Ali et al., 2022, section 3: denominators are held",
-        "test_products.py::test_what_is_held_is_a_constant",
-        (1,), slopes.divide,
-    ),
-    Row(
-        ["Addcdiv", "Lerp"],
-        "torch's own to all but the denominator, or the weight between two ends",
-        "Ali et al., 2022, section 3",
-        "test_products.py::test_what_is_held_is_a_constant",
-        (2,),
-    ),
-    Row(
-        ["Pow"],
-        "torch's own by n for x^n, all factors but one held; nothing for roots and reciprocals",
-        "Arras et al., 2017, section 3",
-        "test_rules.py::test_an_activation_is_its_ratio",
-        lambda node: () if is_natural_power(node) else everything(node), slopes.power,
-    ),
-    Row(
-        ["LogSoftmax"],
-        "the gradient: the normaliser is subtracted, and held",
-        "Ali et al., 2022, section 3",
-        "test_backward.py::test_a_head_of_powers_and_constants_adds_up",
-        (), slopes.log_softmax,
-    ),
-    Row(
-        ["Glu"],
-        "gradient * sigmoid(second half) to the first half",
-        "Arras et al., 2017, section 3",
-        "test_rules.py::test_the_signal_takes_all",
-        (), slopes.gated_linear_unit,
-    ),
-    Row(
-        ["Rsqrt", "Sqrt", "Reciprocal", "Std", "Var", "Norm", "LinalgVectorNorm", "Cdist", "Prod", "Cumprod", "Round",
+        "left (`CRITERIA`)", "Arras et al., 2017, section 3: the signal takes all",
+        "test_plain_loops.py::test_a_gated_layer_holds_the_activated_factor"),
+    Row(["Linear", "Convolution", "ConvolutionOverrideable", "SlowConv2D", "SlowConvTranspose2D",
+         "MkldnnConvolution", "CudnnConvolution", "CudnnConvolutionTranspose", "Trilinear", "GridSampler2D", "GridSampler3D",
+         "GroupedMm", "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward", "TriangularSolve"],
+        "torch's own to what the kernel, weight or matrix is applied to", "Arras et al., 2017, section 3",
+        "test_products.py::test_what_is_held_is_a_constant", (1,)),
+    Row(["LinalgSolveTriangular", "LinalgSolveEx"], "torch's own to the right side", "Arras et al., 2017, section 3",
+        "test_products.py::test_what_is_held_is_a_constant", (0,)),
+    Row(["Div"], "torch's own to the numerator", "Ali et al., 2022, section 3: denominators are held",
+        "test_products.py::test_what_is_held_is_a_constant", (1,), slopes.divide),
+    Row(["Addcdiv", "Lerp"],
+        "torch's own to all but the denominator, or the weight between two ends", "Ali et al., 2022, section 3",
+        "test_products.py::test_what_is_held_is_a_constant", (2,)),
+    Row(["Pow"], "torch's own by n for x^n, all factors but one held; nothing for roots and reciprocals",
+        "Arras et al., 2017, section 3", "test_rules.py::test_an_activation_is_its_ratio",
+        lambda node: () if is_natural_power(node) else everything(node), slopes.power),
+    Row(["LogSoftmax"], "the gradient: the normaliser is subtracted, and held", "Ali et al., 2022, section 3",
+        "test_backward.py::test_a_head_of_powers_and_constants_adds_up", (), slopes.log_softmax),
+    Row(["Glu"], "gradient * sigmoid(second half) to the first half", "Arras et al., 2017, section 3",
+        "test_rules.py::test_the_signal_takes_all", (), slopes.gated_linear_unit),
+    Row(["Rsqrt", "Sqrt", "Reciprocal", "Std", "Var", "Norm", "LinalgVectorNorm", "Cdist", "Prod", "Cumprod", "Round",
          "Floor", "Ceil", "Trunc", "Sign", "Sgn", "Fmod", "Remainder", "LinalgInvEx", "LinalgPinv"],
-        "nothing: the value is a constant",
-        "Ali et al., 2022, section 3",
-        "test_plain_loops.py::test_a_root_mean_square_is_held",
-        everything, slopes.keep_value,
-    ),
-    Row(
-        ["Abs", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "Amax", "Amin", "Aminmax", "Cummax", "Cummin", "Fmax", "Fmin",
+        "nothing: the value is a constant", "Ali et al., 2022, section 3",
+        "test_plain_loops.py::test_a_root_mean_square_is_held", everything, slopes.keep_value),
+    Row(["Abs", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "Amax", "Amin", "Aminmax", "Cummax", "Cummin", "Fmax", "Fmin",
          "FractionalMaxPool2D", "FractionalMaxPool3D", "Hardshrink", "IndexReduce", "Kthvalue", "LeakyRelu", "Max",
          "MaxPool2DWithIndices", "MaxPool3DWithIndices", "MaxUnpool2D", "MaxUnpool3D", "Maximum", "Median", "Min",
          "Minimum", "Mode", "NanToNum", "Nanmedian", "PreluKernel", "Relu", "RreluWithNoise", "Sort", "Threshold",
          "Topk"],
         "torch's own to what was chosen: the choice is held, and the slope is f(x) / x",
-        "Modarressi et al., 2023, equation 9",
-        "test_rules.py::test_what_is_linear_is_as_it_was",
-    ),
-    Row(
-        ["MatMul4BitBackward", "MatMul8bitFpBackward", "MatMul8bitLtBackward",  # bitsandbytes
+        "Modarressi et al., 2023, equation 9", "test_rules.py::test_what_is_linear_is_as_it_was"),
+    Row(["MatMul4BitBackward", "MatMul8bitFpBackward", "MatMul8bitLtBackward",  # bitsandbytes
          "HQQMatmulCachedDeqBackward", "HQQMatmulNoCacheDeqBackward", "HQQMatmulNoCacheMulBackward",
          "QuantizedLinearFunctionBackward", "WeightQBytesLinearFunctionBackward",  # quanto
          "AWQWeightQBitsLinearFunctionBackward", "TinyGemmQBitsLinearFunctionBackward",
          "MarlinF8QBytesLinearFunctionBackward", "MarlinQBitsLinearFunctionBackward", "AwqGemmFnBackward",  # AWQ
          "AwqGemmTritonFnBackward", "WQLinearMMFunctionBackward", "QuantLinearFunctionBackward"],  # GPTQ
-        "torch's own: that of the dequantised weights",
-        "linear",
-        "test_rule_mutations.py",
-    ),
-    Row(
-        ["AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "Add", "AffineGridGenerator", "Alias", "AsStrided",
+        "torch's own: that of the dequantised weights", "linear", "test_rule_mutations.py"),
+    Row(["AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "Add", "AffineGridGenerator", "Alias", "AsStrided",
          "AsStridedScatter", "AvgPool2D", "AvgPool3D", "BlockDiag", "Cat", "ChannelShuffle", "Chunk", "Clone",
          "Coalesce", "Col2Im", "Complex", "Conj", "ConjPhysical", "ConstantPadNd", "CopyBackwards", "CopySlices",
          "Cumsum", "DiagEmbed", "Diagonal", "DiagonalScatter", "Embedding", "EmbeddingBag", "Expand", "FftC2C",
@@ -214,20 +137,163 @@ TABLE = (
          "UpsampleBicubic2DAa", "UpsampleBilinear2D", "UpsampleBilinear2DAa", "UpsampleLanczos2DAa",
          "UpsampleLinear1D", "UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleNearestExact1D",
          "UpsampleNearestExact2D", "UpsampleNearestExact3D", "UpsampleTrilinear3D", "Values", "View", "ViewAsComplex",
-         "ViewAsReal", "Where", "Zero", "_CheckpointBackward"],
-        "torch's own",
-        "linear",
-        "test_rules.py::test_what_is_linear_is_as_it_was",
-    ),
+         "ViewAsReal", "Where", "Zero"],
+        "torch's own", "linear", "test_rules.py::test_what_is_linear_is_as_it_was"),
 )  # fmt: skip
 
 RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations}
 """The row of each operation."""
 
-PRODUCTS: dict[str, tuple[int, int, bool]] = {
-    **dict.fromkeys(("Mul",), (0, 1, False)),
-    **dict.fromkeys(("Addcmul",), (1, 2, False)),
-    **dict.fromkeys(("Mm", "Bmm", "Mv", "Dot", "Vdot"), (0, 1, True)),
-    **dict.fromkeys(("Addmm", "Baddbmm", "Addbmm", "Addmv", "Addr"), (1, 2, True)),
-}
-"""Products: the indices of the two factors, and whether they are matrices."""
+PRODUCTS = {name for name, row in RULES.items() if "Mul" in row.operations}
+"""Products, whose factors are the last two inputs; all but the first two of the row are of matrices."""
+
+UNKNOWN = Row((), "refused", "", "test_backward.py::test_what_has_no_rule_is_named_with_its_place")
+"""The row of every operation that has none."""
+
+
+# --- which factor of a product is held -------------------------------------------------------------------------------
+#
+# A product of two tensors that both depend on the input is not linear in it: one factor has to be held. *The signal
+# takes all* (Arras et al., 2017, section 3). Which one is the signal is decided from the autograd graph, by the first
+# of `CRITERIA` that applies; if none does, held is the left factor, where one writes weights: weights @ values. Both
+# choices conserve the answer, so that no sum can tell them apart: this is a convention, tested against plain loops.
+
+Edge = tuple[Any, int]
+"""A node of the graph and the index of one of its outputs: a tensor of the forward pass."""
+
+InputEdges = Callable[[Any], list[Edge]]
+"""Returns the edges over which the input reaches a node."""
+
+Criterion = Callable[[Edge, Edge, bool, InputEdges], int | None]
+"""Returns which factor is held, 0 or 1, of the left and the right one; None to leave it to the next."""
+
+STEPS, DEPTH = 64, 24
+"""Most operations that are searched to see whether one factor was computed from the other, or is an activation."""
+
+GATES = frozenset({"Sigmoid", "Hardsigmoid", "Softplus", "LogSigmoid"})
+
+ACTIVATED = frozenset(ACTIVATIONS) - {"Clamp", "ClampMin", "ClampMax", "GeLUFunctionBackward"} | {
+    "Abs", "Hardshrink", "LeakyRelu", "PreluKernel", "Relu", "RreluWithNoise", "Threshold",
+}  # fmt: skip
+"""Elementwise operations f, of which f(x) / x is held."""
+
+_RESHAPING = frozenset([
+    "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Squeeze", "Unsqueeze", "View", "UnsafeView",
+    "ReshapeAlias", "Clone", "ToCopy",
+])  # fmt: skip
+
+_ACTIVATION_KEEPING = _RESHAPING | frozenset([
+    "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
+    "Index", "IndexSelect", "Gather", "Topk", "Sort", "MaskedFill", "Where", "Clamp", "ClampMin", "ClampMax",
+    "Repeat", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Unfold", "Tril", "Triu", "CopySlices", "Cumsum",
+])  # fmt: skip
+"""Nodes whose output still counts as an activation's, if they have no other input."""
+
+_ELEMENTWISE = _RESHAPING | ACTIVATED | {
+    "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Pow", "Exp", "Reciprocal", "Where", "Clamp", "Minimum",
+}  # fmt: skip
+
+
+def computed_from_the_other(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold the factor that was computed from the other, as in x * sigmoid(x), squeeze-and-excitation, state spaces."""
+    if _computed_from(right, left, input_edges):
+        return 1
+    return 0 if _computed_from(left, right, input_edges) else None
+
+
+def transposed_kernel(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold a matrix that is transposed as `linear` transposes its kernel."""
+    return 1 if matrices and stem(right[0]) == "T" else None
+
+
+def activated(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold the factor that an activation returned, silu(gate) * up, and a gate rather than another activation.
+
+    A gate does not vanish at zero: sigmoid(i) * tanh(g) lets the tanh flow. In a product of matrices only gates count:
+    there, activated values are mixed by weights.
+    """
+    ranks = [_activation_rank(factor, input_edges) for factor in (left, right)]
+    of_left, of_right = (0 if matrices and rank < 2 else rank for rank in ranks)
+    return None if of_left == of_right else int(of_right > of_left)
+
+
+def stretched(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold a factor that is broadcast, or a single vector that a matrix is read with: keys and queries of a state."""
+    a, b = _shape_of(left), _shape_of(right)
+    if matrices:
+        of_left, of_right = a[-1] > 1 and (len(a) == 1 or a[-2] == 1), a[-1] > 1 and (len(b) == 1 or b[-1] == 1)
+    else:
+        whole = tuple(torch.broadcast_shapes(a, b))
+        of_left, of_right = ((1,) * (len(whole) - len(shape)) + shape != whole for shape in (a, b))
+    return None if of_left == of_right else int(of_right)
+
+
+CRITERIA: tuple[Criterion, ...] = (computed_from_the_other, transposed_kernel, activated, stretched)
+
+
+def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int:
+    """Return which of two factors, or of two matrices, that depend on the input is held: 0 for the left, 1."""
+    choices = (criterion(left, right, matrices, input_edges) for criterion in CRITERIA)
+    return next((held for held in choices if held is not None), 0)
+
+
+def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
+    """Return 2 for a gate such as sigmoid, reshaped or with constants, 1 for another activation, 0 for others."""
+    node = edge[0]
+    for _ in range(DEPTH):
+        name = stem(node)
+        if name in ACTIVATED:
+            return 2 if name in GATES else 1
+        edges = input_edges(node)
+        if name == "Mul" and len(edges) == 2:  # an activation that is written out, such as x * sigmoid(x), or neither
+            return int(_function_of(edges[1], edges[0], input_edges) or _function_of(edges[0], edges[1], input_edges))
+        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
+            return 0
+        node = edges[0][0]
+    return 0
+
+
+def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
+    """Return whether a factor, `later`, was computed from all of another, `earlier`, a few operations ago."""
+    origin = _origin(earlier, input_edges)
+    if _origin(later, input_edges) == origin:
+        return False
+    origin_number = 0 if stem(origin[0]) == LEAF else origin[0]._sequence_nr()
+    edges_to_visit, visited = deque([later]), set[Edge]()
+    while edges_to_visit and len(visited) < STEPS:
+        edge = edges_to_visit.popleft()
+        if edge == origin:
+            return True
+        if edge not in visited and stem(edge[0]) != LEAF and edge[0]._sequence_nr() >= origin_number:
+            visited.add(edge)
+            edges_to_visit += input_edges(edge[0])
+    return False
+
+
+def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
+    """Return whether one factor is an elementwise function of another alone, as (1 + tanh(x)) in x * (1 + tanh(x))."""
+    origin, edges_to_visit, visited = _origin(earlier, input_edges), [later], set[Edge]()
+    while edges_to_visit:
+        edge = edges_to_visit.pop()
+        if edge != origin and edge not in visited:
+            if stem(edge[0]) not in _ELEMENTWISE or len(visited) >= DEPTH:
+                return False
+            visited.add(edge)
+            edges_to_visit += input_edges(edge[0])
+    return bool(visited)
+
+
+def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
+    """Return the edge of the operation that computed a factor, before reshaping and constant factors."""
+    while (name := stem(edge[0])) in _RESHAPING or name in ("Mul", "Div", "Neg"):
+        edges = input_edges(edge[0])
+        if len(edges) != 1 or stem(edges[0][0]) == LEAF:
+            break
+        edge = edges[0]
+    return edge
+
+
+def _shape_of(edge: Edge) -> tuple[int, ...]:
+    """Return the shape of an edge's tensor."""
+    node, output = edge
+    return tuple(node.variable.shape if stem(node) == LEAF else node._input_metadata[output].shape)

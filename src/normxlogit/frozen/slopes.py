@@ -1,10 +1,9 @@
 """What takes the place of torch's gradients for the operations that are not linear: the formulas of the table of rules.
 
-A slope is a function of the node, of the gradients that torch computed for the node's inputs, and of those of its
-outputs; it returns what flows back, None for what torch computed. Inputs that the table holds are left to the walk.
-
-`constant` collects what a slope leaves out of A z, as part of the bias: f(0) where f(x) / x is held, held values. It is
-None where nobody asks for it.
+A slope is a function of the node, the gradient of its first output, the gradients that torch computed for its inputs,
+and `constant`. It returns what flows back to the first input, or to all; inputs that the table holds are left to the
+walk. `constant` collects what a slope leaves out of A z, as part of the bias: f(0) where f(x) / x is held, held values.
+It is None where nobody asks for it.
 
 Saved tensors and names of nodes are those of torch's derivatives.yaml. Nothing here asks a tensor for a value: on a GPU
 each would wait for the device.
@@ -23,10 +22,10 @@ from ..errors import UnsupportedModelError
 
 Gradients = tuple[Tensor | None, ...]
 Constant = Callable[[Tensor], None] | None
-Slope = Callable[[Any, Constant, Gradients, Gradients], Gradients | None]
+Slope = Callable[[Any, Tensor, Gradients, Constant], Tensor | Gradients]
 
 INPUT = "normxlogit_input"
-"""Key in a node's `metadata` for its input, if torch saves only its output."""
+"""Key in a node's `metadata` for a node that saves its input, if torch saves only its output."""
 
 VALUE = "normxlogit_value"
 """Key in a node's `metadata` for its held output, in a pass that is proved."""
@@ -85,82 +84,65 @@ def stem(node: Any) -> str:
     return name
 
 
-def keep_value(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
-    """Hold the value of an operation, which is then a constant."""
-    if constant and outputs[0] is not None:
-        constant(outputs[0] * _output_of(node))
+def keep_value(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Gradients:
+    """Hold the value of an operation, which is then a constant; NaN if the value is not known."""
+    if constant:
+        value = node.metadata.get(VALUE)
+        constant(gradient * (getattr(node, "_saved_result", math.nan) if value is None else value))
     return inputs
 
 
-def divide(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
+def divide(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Gradients:
     """Count a quotient whose numerator is constant as a constant."""
-    return keep_value(node, constant if node.next_functions[0][0] is None else None, inputs, outputs)
+    return keep_value(node, gradient, inputs, constant if node.next_functions[0][0] is None else None)
 
 
-def activation(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+def activation(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Multiply the gradient by f(x) / x (Modarressi et al., 2023, equation 9: the ratio is held)."""
-    gradient = outputs[0]
-    if gradient is None:
-        return None
     name = stem(node)
     x = _input_of(node, name)
     values = ACTIVATIONS[name](node, x)  # f(x)
     if constant and name not in _LIMITS:  # at x = 0, f(0) has no ratio: it is a constant
         constant(gradient * values.masked_fill(x != 0, 0.0))
     # At zero alone: a wider gap would turn rounding into a jump.
-    ratio = values.div_(x).nan_to_num_(_LIMITS.get(name, 0.0), 0.0, 0.0)
-    return ((gradient * ratio).to(gradient.dtype), *(None,) * (len(inputs) - 1))
+    return gradient * values.div_(x).nan_to_num_(_LIMITS.get(name, 0.0), 0.0, 0.0)
 
 
 def is_natural_power(node: Any) -> bool:
     """Return whether the exponent of a power is a whole number above zero."""
-    if node.name() != "PowBackward0":  # its exponent is a tensor
-        return False
-    return bool(node._saved_exponent > 0 and float(node._saved_exponent).is_integer())
+    exponent = node._saved_exponent if node.name() == "PowBackward0" else 0.5  # of others it is a tensor
+    return bool(exponent > 0 and float(exponent).is_integer())
 
 
-def power(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients:
+def power(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor | Gradients:
     """Hold all but one of the factors of x^n; hold roots and reciprocals."""
     if is_natural_power(node):
-        return (None if inputs[0] is None else inputs[0] / node._saved_exponent,)
-    return keep_value(node, constant, inputs, outputs)
+        return inputs if inputs[0] is None else inputs[0] / node._saved_exponent
+    return keep_value(node, gradient, inputs, constant)
 
 
-def layer_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+def layer_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
-    gradient = outputs[0]
-    if gradient is None:
-        return None
     scaled = _times(gradient, node._saved_weight) * node._saved_result2
-    axes = tuple(range(-len(node._saved_normalized_shape), 0))
-    return ((scaled - scaled.mean(axes, keepdim=True)).to(gradient.dtype), *inputs[1:])
+    return scaled - scaled.mean(tuple(range(-len(node._saved_normalized_shape), 0)), keepdim=True)
 
 
-def rms_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+def rms_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the root mean square."""
-    gradient = outputs[0]
-    if gradient is None:
-        return None
-    return ((_times(gradient, node._saved_weight) * node._saved_result1).to(gradient.dtype), *inputs[1:])
+    scaled: Tensor = _times(gradient, node._saved_weight) * node._saved_result1
+    return scaled
 
 
-def group_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+def group_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation of each group of channels."""
-    gradient = outputs[0]
-    if gradient is None:
-        return None
     scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
     rows = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
     rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
-    rows = rows - rows.mean(-1, keepdim=True)
-    return (rows.reshape(gradient.shape).to(gradient.dtype), *inputs[1:])
+    return (rows - rows.mean(-1, keepdim=True)).reshape(gradient.shape)
 
 
-def batch_norm(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+def batch_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Gradients:
     """Hold the standard deviation of each channel; linear in evaluation mode, where the mean is a constant."""
-    gradient = outputs[0]
-    if gradient is None:
-        return None
     channels = [axis for axis in range(gradient.ndim) if axis != 1]
     scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
     if node._saved_training:  # with the statistics of the batch
@@ -186,42 +168,37 @@ def _by_channel(values: Tensor | None, gradient: Tensor) -> Any:
     return None if values is None else values.reshape(1, -1, *(1,) * (gradient.ndim - 2))
 
 
-def log_softmax(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+def log_softmax(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the normaliser, which is subtracted."""
-    if constant and outputs[0] is not None:
-        x = node.metadata.get(INPUT)
-        constant(outputs[0] * ((node._saved_result - x) if x is not None else math.nan))
-    return (outputs[0], *(None,) * (len(inputs) - 1))
+    if constant:
+        x = noted_input(node)
+        constant(gradient * ((node._saved_result - x) if x is not None else math.nan))
+    return gradient
 
 
-def gated_linear_unit(node: Any, constant: Constant, inputs: Gradients, outputs: Gradients) -> Gradients | None:
+def gated_linear_unit(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the gate, which is the second half."""
-    gradient = outputs[0]
-    if gradient is None:
-        return None
     axis = node._saved_dim - (1 << 64 if node._saved_dim > gradient.ndim else 0)  # -1 is saved as an unsigned number
     gate = node._saved_self.chunk(2, axis)[1].sigmoid()
-    return (torch.cat((gradient * gate, torch.zeros_like(gradient)), axis),)
+    return torch.cat((gradient * gate, torch.zeros_like(gradient)), axis)
 
 
-def _output_of(node: Any) -> Tensor | float:
-    """Return the output of a node's operation, NaN if it is not known."""
-    value = node.metadata.get(VALUE)
-    return getattr(node, "_saved_result", math.nan) if value is None else value
+def noted_input(node: Any) -> Tensor | None:
+    """Return the input of an operation that saves only its output; None if it was not noted."""
+    saved = node.metadata.get(INPUT)
+    return None if saved is None else saved.saved_tensors[0].detach()
 
 
 def _input_of(node: Any, name: str) -> Tensor:
     """Return the input of an activation, computed from its output if torch saved only that."""
     saved = node.saved_tensors[0] if hasattr(node, "saved_tensors") else getattr(node, "_saved_self", None)
-    if saved is None:
-        saved = node.metadata.get(INPUT)
-    if saved is None:  # of a pass that the caller ran
-        result = node._saved_result
-        if result.dtype.itemsize < 4 or not _INVERSE[name](result).isfinite().all():
-            raise UnsupportedModelError(
-                f"cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output that "
-                "is rounded or at its limit"
-            )
-        saved = _INVERSE[name](result.double()).to(result.dtype)
-    x: Tensor = saved.detach()
-    return x
+    x: Tensor | None = noted_input(node) if saved is None else saved.detach()
+    if x is not None:
+        return x
+    result = node._saved_result  # of a pass that the caller ran
+    if result.dtype.itemsize < 4 or not _INVERSE[name](result).isfinite().all():
+        raise UnsupportedModelError(
+            f"cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output that is "
+            "rounded or at its limit"
+        )
+    return _INVERSE[name](result.double()).to(result.dtype)

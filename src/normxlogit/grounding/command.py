@@ -10,10 +10,11 @@ import typer
 from ..cli import options
 from ..cli.console import check_output, deliver_result, format_for, quiet, status, write
 from ..errors import DataError, InputError
+from ..inputs.text_files import decoded, is_existing_path
 from ..media.inputs.items import PICTURE_SUFFIXES
 from ..results.units.characters import one_line
 from .documents.conversations import read_conversation
-from .documents.documents import SUFFIXES, decoded, files_in, is_existing_path, names_of_files, read_file
+from .documents.documents import READERS, files_in, names_of_files, read_file
 
 
 def cite(
@@ -31,7 +32,7 @@ def cite(
     messages: Annotated[
         Path | None,
         typer.Option(
-            help="File of JSON or JSON lines with a conversation or an agent's trace, instead of a question and "
+            help="File of JSON or JSON lines with the messages of a conversation, instead of a question and "
             "documents: its last answer is explained by what was said before."
         ),
     ] = None,
@@ -128,7 +129,7 @@ def _written_answer(text_or_file: str) -> str:
         return decoded(sys.stdin.buffer.read(), "standard input")
     if is_existing_path(text_or_file):
         return "\n\n".join(read_file(text_or_file).values())
-    if len(text_or_file.split()) < 2 or text_or_file.lower().endswith(SUFFIXES):
+    if len(text_or_file.split()) < 2 or text_or_file.lower().endswith(tuple(READERS)):
         raise InputError(
             f"--answer: there is no file {text_or_file}; an answer that is typed has several words, and - is standard "
             "input"

@@ -5,5 +5,9 @@ from ..extending import Extension
 EXTENSION = Extension(
     commands={
         "cite": "normxlogit.grounding.command:cite",
+        "evaluate grounding": "normxlogit.grounding.evaluation.command:grounding",
+    },
+    results={
+        "citations": "normxlogit.grounding.result:Citations",
     },
 )

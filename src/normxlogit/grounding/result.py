@@ -14,21 +14,20 @@ from ..results.storage.schema import FloatArray, plain
 from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan
 from ..results.units.units import APART
-from ..results.verification import Verification
+from ..results.verification import LEAST_LOSS, Verification
+from .columns import DERIVED, STORED, citation_row, citation_state
 from .verdicts import Judgement, Reading, WordEdit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from ..render.blocks import Block
 
 LEAST = 0.2
 """A further source is cited from this part of the strongest one's share or loss on."""
 
 MOST = 3
 """Most sources that a sentence cites."""
-
-LEAST_LOSS = 1.0
-"""A sentence cites a source that was left out if it loses this many nats without it."""
-
 
 LEAST_QUOTED = 3
 """Words of the shortest quotation."""
@@ -186,6 +185,8 @@ class Citations(Record):
 
     kind: ClassVar = "citations"
     described: ClassVar = "an answer with citations"
+    stored: ClassVar = STORED
+    derived: ClassVar = DERIVED
 
     question: str
     attribution: Attribution
@@ -478,7 +479,7 @@ class Citations(Record):
     def _validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
         a, tested, sources = self.attribution, self.verified, self.sources
-        a._validate()
+        a._validate()  # noqa: SLF001  # a result that holds another
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
         require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
@@ -541,6 +542,18 @@ class Citations(Record):
             DataError: If matplotlib is missing.
         """
         return self.evidence.plot(k=k)
+
+    def _row(self) -> dict[str, Any]:
+        return citation_row(self)
+
+    @classmethod
+    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
+        return citation_state(row, attribution)
+
+    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+        from .drawing import citation_blocks
+
+        return citation_blocks(self)
 
     def _heading(self) -> str:
         return self.question

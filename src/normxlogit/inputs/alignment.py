@@ -6,18 +6,14 @@ to, and tokenizers that do not report offsets, whose decoded tokens are searched
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, pairwise
 
 from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, Spans, readable_tokens
 from .texts import SplitText, Text, pair_of
-
-Places = Sequence[int]
-"""The index in a text of each folded character."""
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """A token of a single byte, as SentencePiece writes it."""
@@ -141,9 +137,8 @@ def aligned_offsets(
 def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Spans | None:
     """Return the characters of a text that each of its tokens stands for, without special tokens around it.
 
-    Decoded tokens and text are compared without white space; then without upper case, in Unicode's compatibility form
-    (as sentencepiece normalises); and then without accents, with all punctuation alike. What is left are tokens that
-    do not read like their text, such as unknown words: those between two others stand for what is between these.
+    Decoded tokens are compared with the text, and where they do not read like it, with each of its words: tokens of a
+    word that do not read like it either all stand for the word.
 
     Args:
         tokenizer: The tokenizer.
@@ -151,18 +146,73 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
         text: The text.
 
     Returns:
-        The span of each token; None if there is no way to place them, or several.
+        The span of each token; None if the text's words do not give these tokens one by one.
+    """
+    spans = _matched(tokenizer, ids, text)
+    for words in (_words_and_signs(tokenizer, text), [word.span() for word in re.finditer(r"\S+", text)]):
+        if spans is None:
+            tokens = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text[start:end])) for start, end in words]
+            if [token_id for of_word in tokens for token_id in of_word] == ids:
+                spans = tuple(
+                    (start + first, start + last)
+                    for (start, end), of_word in zip(words, tokens, strict=True)
+                    for first, last in _matched(tokenizer, of_word, text[start:end])
+                    or [(0, end - start)] * len(of_word)
+                )
+    return spans
+
+
+def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]]:
+    """Return the characters of each word, sign, ideograph and special token, as BERT splits texts."""
+    words: list[tuple[int, int]] = []
+    special = "|".join(map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True)))
+    place = 0
+    for number, part in enumerate(re.split(f"({special})", text) if special else [text]):
+        if number % 2:
+            words.append((place, place + len(part)))
+        in_word = False
+        for start, character in enumerate(() if number % 2 else part, place):
+            kind = unicodedata.category(character)
+            is_ideograph = kind == "Lo" and unicodedata.name(character, "").startswith("CJK")
+            is_sign = kind[0] == "P" or (kind[0] == "S" and character.isascii()) or is_ideograph
+            if in_word and not is_sign and not character.isspace():
+                words[-1] = words[-1][0], start + 1
+            elif not character.isspace():
+                words.append((start, start + 1))
+            in_word = not is_sign and not character.isspace()
+        place += len(part)
+    return words
+
+
+def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Spans | None:
+    """Return the characters of tokens that read like a text; one of them, or the bytes of a character, may be unknown.
+
+    They are compared without white space, upper case and accents, in Unicode's compatibility form, and with all
+    punctuation alike.
+
+    Returns:
+        The span of each token; None if they read like something else, or more is unknown.
     """
     pieces = _pieces(tokenizer, ids, text)
     if "".join(piece or "" for piece in pieces) == text:
         return tuple(pairwise(accumulate((len(piece or "") for piece in pieces), initial=0)))
-    for whole_words in (True, False):  # unknown tokens are whole words, except single bytes
-        for fold in (str, _compatible, _without_accents, _with_plain_signs):
-            folded, places = _folded(text, fold)
-            literals = [None if piece is None else _folded(piece, fold)[0] for piece in pieces]
-            if (spans := _spans(literals, folded, places, text, whole_words)) is not None:
-                return spans
-    return _spans(_common(literals, folded), folded, places, text, True)
+    folded, places = _folded(text)
+    known = [piece is not None for piece in pieces]
+    literals = [_folded(piece or "")[0] for piece in pieces]
+    first = known.index(False) if False in known else len(ids)
+    last = len(ids) - known[::-1].index(False) if False in known else first
+    before, after = "".join(literals[:first]), "".join(literals[last:])
+    unknown = len(folded) - len(before) - len(after)  # characters of the unknown tokens
+    fits = folded.startswith(before) and folded.endswith(after) and (unknown > 0 if first < last else unknown == 0)
+    if any(known[first:last]) or not fits or (last - first > 1 and unknown > 1):
+        return None
+    spans, at = [], 0
+    for index, literal in enumerate(literals):
+        size = unknown if first <= index < last else len(literal)
+        start = places[at] if at < len(places) else len(text)
+        spans.append((start, places[at + size - 1] + 1 if size else start))
+        at += 0 if first <= index < last - 1 else size
+    return tuple(spans)
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> list[str | None]:
@@ -183,167 +233,16 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> li
     ]
 
 
-def _folded(text: str, fold: Callable[[str], str]) -> tuple[str, list[int]]:
-    """Return a text whose characters are folded, without white space and controls, with their places in the text."""
-    pairs = [
-        (c, place)
-        for place, character in enumerate(text)
-        for c in fold(character)
-        if not c.isspace() and unicodedata.category(c) not in ("Cc", "Cf")
-    ]
+def _folded(text: str) -> tuple[str, list[int]]:
+    """Return a text as `_matched` compares it, and the index in the text of each of its characters."""
+    pairs = []
+    for place, character in enumerate(text):
+        decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
+        for c in decomposed:
+            kind = unicodedata.category(c)
+            if not c.isspace() and kind not in ("Cc", "Cf", "Mn"):
+                pairs.append(("." if kind[0] == "P" else c, place))
     return "".join(c for c, _ in pairs), [place for _, place in pairs]
-
-
-def _compatible(character: str) -> str:
-    """Return a character decomposed, in Unicode's compatibility form and without upper case."""
-    return unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
-
-
-def _without_accents(character: str) -> str:
-    """Return a character as `_compatible` does, without accents."""
-    return "".join(c for c in _compatible(character) if unicodedata.category(c) != "Mn")
-
-
-def _with_plain_signs(character: str) -> str:
-    """Return a character as `_without_accents` does; all punctuation is alike."""
-    return "".join("." if unicodedata.category(c)[0] == "P" else c for c in _without_accents(character))
-
-
-def _common(literals: Sequence[str | None], text: str) -> list[str | None]:
-    """Return literals without those of which a part is not in the text at the same place, as it was replaced there."""
-    joined = "".join(literal or "" for literal in literals)
-    shared = {
-        block.a + i
-        for block in SequenceMatcher(None, joined, text, autojunk=False).get_matching_blocks()
-        for i in range(block.size)
-    }
-    kept, start = [], 0
-    for literal in literals:
-        end = start + len(literal or "")
-        kept.append(literal if literal is not None and shared.issuperset(range(start, end)) else None)
-        start = end
-    return kept
-
-
-def _spans(literals: Sequence[str | None], folded: str, places: Places, text: str, whole_words: bool) -> Spans | None:
-    """Return the spans of tokens in a text of which their literals are pieces, in their order.
-
-    Args:
-        literals: The text of each token, folded; None for one that may be any text.
-        folded: The folded text.
-        places: Where each of its characters is in the text.
-        text: The text.
-        whole_words: Whether what is between the literals begins and ends where words do.
-
-    Returns:
-        The spans; None if there is no way to place the tokens, or more than one.
-    """
-    visible = [i for i, literal in enumerate(literals) if literal != ""]
-    runs = [(is_gap, list(run)) for is_gap, run in groupby(visible, lambda i: literals[i] is None)]
-    fixed = ["".join(literals[i] or "" for i in run) for is_gap, run in runs if not is_gap]
-    opens, closes = bool(runs) and runs[0][0], bool(runs) and runs[-1][0]
-    bounded = [_is_boundary(text, places, at) for at in range(len(folded) + 1)]
-    allowed = bounded if whole_words else [True] * len(bounded)
-    starts = _only_places(fixed, folded, allowed, opens, closes)
-    if starts is None:
-        return None
-    ends = [at + len(piece) for at, piece in zip(starts, fixed, strict=True)]
-    gaps = iter(zip([0, *ends] if opens else ends, [*starts, len(folded)][0 if opens else 1 :], strict=False))
-    matched, spans = iter(starts), dict[int, tuple[int, int]]()
-    for is_gap, run in runs:
-        if is_gap:
-            if (of_gap := _spans_of_gap(len(run), *next(gaps), places, text, bounded)) is None:
-                return None
-            spans |= zip(run, of_gap, strict=True)
-            continue
-        at = next(matched)
-        for i in run:
-            size = len(literals[i] or "")
-            spans[i] = places[at], places[at + size - 1] + 1
-            at += size
-    end = len(text)
-    for i in reversed(range(len(literals))):  # tokens without characters stand before the next one
-        end = spans.setdefault(i, (end, end))[0]
-    return tuple(spans[i] for i in range(len(literals)))
-
-
-def _only_places(
-    fixed: Sequence[str], text: str, allowed: Sequence[bool], opens: bool, closes: bool
-) -> list[int] | None:
-    """Return the places of literals with other text between them; None if there are none, or several ways.
-
-    The arguments are those of `_first_places`. The only way is the one that is found from either end.
-    """
-    first, reverse = _first_places(fixed, text, allowed, opens, closes), [piece[::-1] for piece in fixed[::-1]]
-    mirrored = _first_places(reverse, text[::-1], allowed[::-1], closes, opens)
-    if first is None or mirrored is None:
-        return None
-    last = [len(text) - at - len(piece) for at, piece in zip(mirrored, reverse, strict=True)]
-    return first if first == last[::-1] else None
-
-
-def _first_places(
-    fixed: Sequence[str], text: str, allowed: Sequence[bool], opens: bool, closes: bool
-) -> list[int] | None:
-    """Return the first places of literals with other text between them; None if they do not fit into the text.
-
-    Args:
-        fixed: The literals.
-        text: The text.
-        allowed: At which places, (N + 1,), a gap may begin or end.
-        opens: Whether a gap precedes the first literal.
-        closes: Whether a gap follows the last one; otherwise it ends the text.
-    """
-    starts: list[int] = []
-    end = 0
-    for number, piece in enumerate(fixed):
-        follows_gap, is_last = bool(number) or opens, number == len(fixed) - 1
-        at = end + follows_gap
-        if is_last and not closes:
-            at = max(at, len(text) - len(piece)) if follows_gap else at
-        while not (
-            text.startswith(piece, at)
-            and (not follows_gap or allowed[at])
-            and ((is_last and not closes) or (at + len(piece) < len(text) and allowed[at + len(piece)]))
-        ):
-            at = text.find(piece, at + 1) if follows_gap else -1
-            if at < 0:
-                return None
-        starts.append(at)
-        end = at + len(piece)
-    return starts if closes or end == len(text) else None
-
-
-def _spans_of_gap(
-    count: int, start: int, end: int, places: Places, text: str, bounded: Sequence[bool]
-) -> list[tuple[int, int]] | None:
-    """Return the spans of unknown tokens that stand for a part of the folded text; None if they cannot be told apart.
-
-    They are words, or words and signs; the tokens of a single character or word, such as its bytes, all stand for it.
-    """
-    spaced = [at for at in range(start + 1, end) if any(map(str.isspace, text[places[at - 1] : places[at]]))]
-    edges = [at for at in range(start + 1, end) if bounded[at]]
-    for cuts in (spaced, edges):
-        if len(cuts) + 1 == count:
-            return [(places[first], places[last - 1] + 1) for first, last in pairwise([start, *cuts, end])]
-    return None if spaced else [(places[start], places[end - 1] + 1)] * count
-
-
-def _is_boundary(text: str, places: Places, at: int) -> bool:
-    """Return whether a word may begin or end at a folded character: not between letters of an alphabet."""
-    if not 0 < at < len(places):
-        return True
-    before, after = places[at - 1], places[at]
-    if any(map(str.isspace, text[before + 1 : after])):
-        return True
-    return before != after and not all(_is_letter(text[place]) for place in (before, after))
-
-
-def _is_letter(character: str) -> bool:
-    """Return whether a character can be inside a word: neither punctuation nor an ideograph, as BERT splits texts."""
-    kind = unicodedata.category(character)
-    is_ideograph = kind == "Lo" and unicodedata.name(character, "").startswith("CJK")
-    return not (kind[0] == "P" or (kind[0] == "S" and character.isascii()) or is_ideograph)
 
 
 def _added_texts(

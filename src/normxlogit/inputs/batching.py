@@ -9,7 +9,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .columns import EncodingColumns
 from .encoding import EncodedMedium, Encoding
 
 MAX_PADDING_SHARE = 0.04
@@ -96,16 +95,11 @@ class Batch:
 
 def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
     """Return the number of tokens of each encoding."""
-    if isinstance(encodings, EncodingColumns):
-        lengths: list[int] = encodings.lengths.tolist()
-        return lengths
     return [len(encoding) for encoding in encodings]
 
 
 def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
     """Return the number of tokens of each encoding, with those of its source."""
-    if isinstance(encodings, EncodingColumns):
-        return lengths_of(encodings)
     return [len(encoding) + (0 if encoding.source is None else len(encoding.source)) for encoding in encodings]
 
 
@@ -150,16 +144,9 @@ def collate(
     longest = int(lengths.max())
     token_places = np.arange(longest)  # (T,)
     mask = token_places >= longest - lengths if left else token_places < lengths  # (B, T)
-    columns: Mapping[str, npt.ArrayLike] = (
-        encodings.inputs
-        if isinstance(encodings, EncodingColumns)
-        else {
-            name: [value for encoding in encodings for value in encoding.inputs[name]] for name in encodings[0].inputs
-        }
-    )
     arrays = {"attention_mask": mask.astype(np.int64)}  # (B, T)
-    for name, values in columns.items():
-        numbers = np.asarray(values)  # (N,) or (N, ...)
+    for name in encodings[0].inputs:
+        numbers = np.array([value for encoding in encodings for value in encoding.inputs[name]])  # (N,) or (N, ...)
         padded = np.full((*mask.shape, *numbers.shape[1:]), pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
         padded[mask] = numbers
         arrays[name] = padded

@@ -8,12 +8,11 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..errors import InputError
-from ..grounding.documents.chat_messages import template_messages
-from ..grounding.documents.traces import is_message, message_of
 from ..media.inputs.items import MEDIA_TYPES, is_opened_picture
 from ..media.inputs.pictures import PICTURE_KEYS, Picture
 from ..media.inputs.sounds import Sound, sampling_rate_of
 from .message_parts import text_of_part, texts_of, typed_messages
+from .messages import is_message, message_of
 from .texts import collected, is_table, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -85,29 +84,13 @@ class ReadPrompt:
 def messages_of(value: Any) -> Any:
     """Return the messages of a chat as mappings; anything else unchanged."""
     messages = value["messages"] if isinstance(value, Mapping) and "messages" in value else _as_chat(value)
-    return template_messages(list(map(message_of, messages))) if isinstance(messages, list | tuple) else messages
+    return list(map(message_of, messages)) if isinstance(messages, list | tuple) else messages
 
 
 def _as_chat(value: Any) -> Any:
-    """Return a single message as a chat, and the messages in an object; anything else unchanged."""
-    value = _messages_within(value)
-    message = value if isinstance(value, tuple) else message_of(value)
-    return [message] if isinstance(message, Mapping) and is_message(message) else value
-
-
-def _messages_within(value: Any) -> Any:
-    """Return the messages in an object, such as a prompt or a history of LangChain; anything else unchanged."""
-    to_messages: Any = getattr(value, "to_messages", None)
-    if callable(to_messages):
-        messages: Any = to_messages()
-        return list(messages)
-    messages = getattr(value, "messages", None)
-    return messages if isinstance(messages, list) else value
-
-
-def _has_role_and_content(value: Any) -> bool:
-    """Return whether a message has what chat templates read of every message."""
-    return isinstance(value, Mapping) and {"role", "content"} <= value.keys()
+    """Return a single message as a chat; anything else unchanged."""
+    message = message_of(value)
+    return [message] if is_message(message) else value
 
 
 def has_chat_template(reader: Any) -> bool:
@@ -119,7 +102,7 @@ def is_chat(value: Any) -> bool:
     """Return whether a value is one chat."""
     messages = messages_of(value)
     messages = messages if isinstance(messages, list | tuple) else ()
-    return bool(messages) and all(map(_has_role_and_content, messages))
+    return bool(messages) and all(map(is_message, messages))
 
 
 def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
@@ -150,7 +133,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     prompts = _prompt_column(prompts)
     if not isinstance(prompts, Iterable):
         return [prompts], True  # refused where it is read
-    items = [message_of(_messages_within(plain_cell(item))) for item in prompts]
+    items = [message_of(plain_cell(item)) for item in prompts]
     if items and all(isinstance(item, Mapping) and "messages" in item for item in items):  # several chats
         return items, False
     if items and all(isinstance(item, Mapping) and not is_message(item) for item in items):
@@ -226,7 +209,7 @@ def read_prompt(
     images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
     prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
-    messages = [dict(item) for item in items if isinstance(item, Mapping) and "role" in item]
+    messages = [dict(item) for item in items if is_message(item)]
     if not messages or len(messages) != len(items):
         raise InputError(
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "

@@ -4,18 +4,15 @@ import copy
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import Any, Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
 from tokenizers import Tokenizer
 from torch.utils.data import DataLoader
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .alignment import aligned_offsets, spans_of_words
-from .columns import SPECIAL, EncodingColumns, spans_array
+from .columns import EncodingColumns
 from .encoding import Encoding, Spans, doubled_special_tokens, readable_tokens
 from .texts import WORDS, SplitText, Text, begins_with_text, collected, pair_of, positive_integer, read_texts
 from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
@@ -174,7 +171,7 @@ class Encoder:
 
     def _with_text(self, encoding: Encoding, text: Text) -> Encoding:
         """Return the encoding of a text that stands beside token ids, if the tokenizer makes these ids of it."""
-        from_text = self._encoding_of_row(self._tokenize([text], **self._token_details), 0, text)
+        from_text = self._encoding_of_row(self._tokenize([text]), 0, text)
         readings = (from_text, from_text.with_written_special_tokens())
         return next((reading for reading in readings if reading.ids == encoding.ids), encoding)
 
@@ -184,68 +181,29 @@ class Encoder:
         """Encode texts into arrays; an unreadable text is left out, and its error returned.
 
         Returns:
-            The encodings of the texts that could be read, in their order, and what is wrong with the others by place.
+            The encodings of the texts that could be read, in their order, and what is wrong with the others by index.
         """
-        kinds = {_kind(text) for text in texts}
-        if not self.tokenizer.is_fast or len(kinds) != 1 or self._virtual_ids or self._prefix:
-            return self._one_by_one(texts, long_text)
-        encoded = self._tokenize(texts, return_attention_mask=False)
-        rows = encoded.encodings or ()
-        sequences = [row.sequence_ids for row in rows]
-        words = [spans_of_words(*row) for row in zip(texts, sequences, (row.word_ids for row in rows), strict=True)]
-        offsets = [_offsets_in_text(row.offsets, spans) for row, spans in zip(rows, words, strict=True)]
-        columns = EncodingColumns(
-            self.tokenizer,
-            np.cumsum([0, *map(len, rows)]),
-            {name: np.fromiter(chain.from_iterable(values), np.int64) for name, values in encoded.items()},
-            spans_array([span for row in offsets for span in row]),
-            None if None in words else spans_array([span for row in words for span in row or ()]),
-            np.array([SPECIAL if sequence is None else sequence for row in sequences for sequence in row], np.int8),
-            [str(pair_of(text)[0]) for text in texts],
-            [str(text[1]) for text in texts if isinstance(text, tuple)] or None,
-            {},
-        )
-        doubtful = [int(index) for index in np.flatnonzero(self._needs_closer_look(columns, long_text))]
-        if not doubtful:
-            return columns, {}
-        # The few that need a closer look take the way of single texts.
-        closer_columns, problems = self._one_by_one([texts[index] for index in doubtful], long_text)
-        return _replace_encodings(columns, doubtful, closer_columns, problems)
+        encodings, problems = self._encode_by_halves(texts, long_text)
+        return EncodingColumns(encodings), problems
 
-    def _one_by_one(self, texts: Sequence[Text], long_text: LongText) -> tuple[EncodingColumns, dict[int, str]]:
-        """Encode texts one by one, so that each has its own error, with the return value of `columns`."""
-        encodings: list[Encoding] = []
-        problems: dict[int, str] = {}
-        for index, text in enumerate(texts):
-            try:
-                (encoding,) = self([text], long_text=long_text)
-                if encoding.offsets is None:
-                    raise InputError("the text's tokens cannot be found in it: several places are possible")
-                encodings.append(encoding)
-            except InputError as error:  # noqa: PERF203  # of this text alone
-                problems[index] = str(error).replace("input 0 ", "the text ")
-        return EncodingColumns.of(self.tokenizer, encodings), problems
-
-    def _needs_closer_look(self, columns: EncodingColumns, long_text: LongText) -> npt.NDArray[np.bool_]:
-        """Return which texts need the full checks, as they may be too long, empty, unreadable or unknown, (B,)."""
-        words = columns.sequences != SPECIAL  # (N,)
-        counts = columns.per_text(words)  # (B,)
-        doubtful: npt.NDArray[np.bool_] = counts == 0  # (B,)
-        pairs = columns.pairs or [None] * len(columns)
-        blank = [not f"{first}{second or ''}".strip() for first, second in zip(columns.texts, pairs, strict=True)]
-        doubtful |= np.array(blank, dtype=bool)  # some tokenizers make tokens of white space
-        doubtful |= columns.per_text(words & np.isin(columns.ids, np.unique(columns.ids[~words]))) > 0  # written in it
-        if self.limit is not None and long_text != "window":
-            doubtful |= columns.lengths > self.limit
-        if self.vocabulary is not None:
-            doubtful |= columns.per_text(columns.ids >= self.vocabulary) > 0
-        if self.tokenizer.unk_token_id is not None:
-            unknown = columns.per_text(words & (columns.ids == self.tokenizer.unk_token_id))  # (B,)
-            doubtful |= (unknown == counts) | (unknown >= MIN_UNKNOWN) & (unknown > MAX_UNKNOWN_SHARE * counts)
-        if columns.pairs is not None and getattr(self.config, "type_vocab_size", None):
-            types = columns.inputs.get("token_type_ids", np.zeros(1, np.int64))  # (N,)
-            doubtful |= types.max(initial=0) >= self.config.type_vocab_size
-        return doubtful
+    def _encode_by_halves(
+        self, texts: Sequence[Text], long_text: LongText, first: int = 0
+    ) -> tuple[list[Encoding], dict[int, str]]:
+        """Encode texts together, or by halves where one of them cannot be read; `first` is the index of the first."""
+        if not texts:
+            return [], {}
+        try:
+            encodings = self(texts, long_text=long_text)
+            if any(encoding.offsets is None for encoding in encodings):
+                raise InputError("the text's tokens cannot be found in it: several places are possible")
+        except InputError as error:
+            if len(texts) == 1:
+                return [], {first: str(error).replace("input 0 ", "the text ")}
+            half = len(texts) // 2
+            before, some = self._encode_by_halves(texts[:half], long_text, first)
+            after, others = self._encode_by_halves(texts[half:], long_text, first + half)
+            return before + after, some | others
+        return encodings, {}
 
     def opening(self, text: str, *, special: bool) -> Encoding:
         """Encode a prompt without the special tokens at its end.
@@ -259,9 +217,7 @@ class Encoder:
         if text.strip():
             read_texts(text)
         text, special = str(text), special and self.add_special_tokens  # a completion follows the text, not its words
-        encoding = self._encoding_of_row(
-            self._tokenize([text], add_special_tokens=special, **self._token_details), 0, text
-        )
+        encoding = self._encoding_of_row(self._tokenize([text], add_special_tokens=special), 0, text)
         check_ids(encoding.ids, self.vocabulary, "the prompt")
         count = len(encoding)
         while count > 1 and encoding.special[count - 1]:
@@ -288,18 +244,13 @@ class Encoder:
         # One call for all texts of a kind: tokenizers work in parallel inside a call.
         for kind in {_kind(text) for text in texts}:
             places = [index for index, text in enumerate(texts) if _kind(text) == kind]
-            encoded = self._tokenize([texts[index] for index in places], **self._token_details, **options)
+            encoded = self._tokenize([texts[index] for index in places], **options)
             for row, index in enumerate(places):
                 encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
                 self._check_encoding(encoding, index)
                 encoding = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
                 encodings[index] = self._after_virtual_tokens(encoding)
         return [encodings[index] for index in range(len(texts))]
-
-    @property
-    def _token_details(self) -> dict[str, bool]:
-        """Options for a tokenizer to return details of each token."""
-        return {"return_special_tokens_mask": True, "return_offsets_mapping": bool(self.tokenizer.is_fast)}
 
     def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
         """Return the tokenizer's output for texts, without truncation, which follows later."""
@@ -309,6 +260,7 @@ class Encoder:
         )
         details = {"is_split_into_words": _kind(texts[0])[1], "add_special_tokens": self.add_special_tokens}
         details |= {"truncation": False, "padding": False, "verbose": False}
+        details["return_special_tokens_mask"] = not self.tokenizer.is_fast  # whose backend has it
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
             first, None if None in second else second, **details | options
         )
@@ -320,7 +272,7 @@ class Encoder:
         if not ids:
             raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
         first, second = pair_of(text)
-        extra = ("special_tokens_mask", "offset_mapping", "attention_mask")
+        extra = ("special_tokens_mask", "attention_mask")
         inputs = {name: list(rows[row]) for name, rows in encoded.items() if name not in extra}
         offsets: Spans | None
         if self.tokenizer.is_fast:
@@ -484,27 +436,3 @@ def _tokens_that_fit(encoding: Encoding, limit: int, *, last: bool) -> list[int]
         drop = len(text) - amounts[id(text)]
         cut.update(text[:drop] if last else text[len(text) - drop :])
     return [index for index in range(len(encoding)) if index not in cut]
-
-
-def _replace_encodings(
-    columns: EncodingColumns, places: Sequence[int], replacements: EncodingColumns, problems: Mapping[int, str]
-) -> tuple[EncodingColumns, dict[int, str]]:
-    """Replace some encodings, and leave out those that have a problem.
-
-    Args:
-        columns: The encodings.
-        places: Which of them are replaced.
-        replacements: Their replacements, without those that have a problem.
-        problems: The problems, by the index in `places`.
-
-    Returns:
-        The encodings, and the problems by the index in `columns`.
-    """
-    problem_by_place = {places[index]: problem for index, problem in problems.items()}
-    readable = [index for index in places if index not in problem_by_place]
-    order = np.arange(len(columns))
-    order[readable] = len(columns) + np.arange(len(readable))
-    joined = columns.joined(replacements)
-    return joined.take(
-        [int(order[index]) for index in range(len(columns)) if index not in problem_by_place]
-    ), problem_by_place

@@ -1,6 +1,5 @@
 """Inputs that the user has tokenised: padded token ids to encodings."""
 
-import operator
 from collections.abc import Collection, Mapping, Sequence
 from itertools import compress, pairwise
 from numbers import Integral
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import BatchEncoding, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .alignment import with_decoded_words
@@ -17,7 +16,6 @@ from .encoding import Encoding, readable_tokens
 from .texts import Text, named_columns, plain_cell, read_texts
 
 IGNORED_FIELDS = (
-    "attention_mask",
     "special_tokens_mask",
     "offset_mapping",
     "overflow_to_sample_mapping",
@@ -30,7 +28,8 @@ IGNORED_FIELDS = (
 
 NO_MASK = "{} padding tokens were left out, as the token ids came without an attention_mask; a mask of ones keeps them"
 
-_OF_NO_TOKEN = tuple(name for name in IGNORED_FIELDS if name != "attention_mask")
+Row = dict[str, list[Any]]
+"""The inputs of one text by name, with a number for each token, or several."""
 
 
 def read_token_ids(
@@ -38,7 +37,6 @@ def read_token_ids(
     tokenizer: PreTrainedTokenizerBase,
     vocabulary: int | None,
     model_inputs: Collection[str] | None = None,
-    first_row: int = 0,
 ) -> list[Encoding]:
     """Return one encoding for each row, without its padding.
 
@@ -47,56 +45,37 @@ def read_token_ids(
         tokenizer: Knows the special tokens and how tokens read.
         vocabulary: How many token ids the model knows, None if that is not known.
         model_inputs: The inputs that the model reads, None if that is not known.
-        first_row: The number of the first row, for errors.
     """
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
     if encoded.get("input_ids") is None:
         raise InputError("encoded input needs 'input_ids'")
-    encoded = _without_other_fields(encoded, model_inputs)
-    if (rows := _separate_rows(encoded)) is not None:
-        return [
-            encoding
-            for number, row in enumerate(rows)
-            for encoding in read_token_ids(row, tokenizer, vocabulary, model_inputs, number)
-        ]
-    names = [name for name, values in encoded.items() if values is not None and name not in IGNORED_FIELDS]
-    unknown_names = [name for name in names if model_inputs is not None and name not in model_inputs]
-    if unknown_names:
-        raise InputError(f"the encoded input holds {unknown_names[0]!r}, which the model does not read; leave it out")
-    fields, mask = _fields_of_tokens(encoded, names), encoded.get("attention_mask")
-    shape = fields["input_ids"].shape
-    if mask is None:
-        real_mask = _without_padding(fields["input_ids"], tokenizer, first_row)  # (B, T)
-    else:
-        real_mask = _rows_of_numbers(mask, "attention_mask")  # (B, T)
-        _check_shape(real_mask, "attention_mask", shape)
-    backends = getattr(encoded, "encodings", None)
-    if backends and [len(backend.ids) for backend in backends] != [shape[1]] * len(real_mask):
-        backends = None  # the user has cut or joined the tokenizer's output
+    rows = _rows_of_fields(encoded, model_inputs)
+    backends = getattr(encoded, "encodings", None) or ()
+    backends = backends if len(backends) == len(rows) else [None] * len(rows)
     specials = {token_id for token_id in tokenizer.all_special_ids if token_id != tokenizer.mask_token_id}
     result = []
-    for row, is_real in enumerate(_real_tokens(real_mask, first_row)):
-        inputs = {name: list(compress(values[row].tolist(), is_real)) for name, values in fields.items()}
+    for number, (row, backend) in enumerate(zip(rows, backends, strict=True)):
+        mask = row.pop("attention_mask", None)
+        is_real = _without_padding(row["input_ids"], tokenizer, number) if mask is None else _checked_mask(mask, number)
+        inputs = {name: list(compress(values, is_real)) for name, values in row.items()}
         ids = inputs["input_ids"]
-        check_ids(ids, vocabulary, f"row {first_row + row} of the encoded input")
+        if not ids:
+            raise InputError(f"row {number} of the encoded input has no real token")
+        check_ids(ids, vocabulary, f"row {number} of the encoded input")
         offsets, words = None, tuple[int | None, ...]()
         special = tuple(token_id in specials for token_id in ids)
-        sequences: tuple[int | None, ...] = tuple(None if is_special else 0 for is_special in special)
-        types = inputs.get("token_type_ids", [])
-        if {token_type for token_type, is_special in zip(types, special, strict=False) if not is_special} == {
-            0,
-            1,
-        }:  # they tell a pair's texts apart
-            sequences = tuple(
-                None if is_special else token_type for token_type, is_special in zip(types, special, strict=True)
+        types = inputs.get("token_type_ids", [0] * len(ids))
+        is_pair = {kind for kind, is_special in zip(types, special, strict=True) if not is_special} == {0, 1}
+        sequences: tuple[int | None, ...] = tuple(
+            None if is_special else kind if is_pair else 0 for kind, is_special in zip(types, special, strict=True)
+        )
+        # The user may have cut or joined the tokenizer's output.
+        if backend is not None and len(backend.ids) == len(is_real) and list(compress(backend.ids, is_real)) == ids:
+            offsets, words, sequences = (
+                tuple(compress(values, is_real)) for values in (backend.offsets, backend.word_ids, backend.sequence_ids)
             )
-        if backends and list(compress(backends[row].ids, is_real)) == ids:
-            backend = backends[row]
-            offsets = tuple(compress(backend.offsets, is_real))
-            words = tuple(compress(backend.word_ids, is_real))
-            sequences = tuple(compress(backend.sequence_ids, is_real))
-            special = tuple(is_special is None for is_special in sequences)
+            special = tuple(sequence is None for sequence in sequences)
         notes = (NO_MASK.format(len(is_real) - len(ids)),) if mask is None and len(ids) < len(is_real) else ()
         encoding = Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special, notes=notes)
         result.append(with_decoded_words(tokenizer, encoding, words) if _was_split(encoding, words) else encoding)
@@ -112,115 +91,108 @@ def _was_split(encoding: Encoding, words: Sequence[int | None]) -> bool:
     )
 
 
-def _fields_of_tokens(encoded: Mapping[str, Any], names: Sequence[str]) -> dict[str, Tensor]:
-    """Return the fields of a tokenizer's output, (B, T), or of several numbers for each token, such as a box."""
-    fields = {name: _rows_of_numbers(encoded[name], name) for name in names}
-    shape = fields["input_ids"].shape
-    if _length(next(iter(encoded["input_ids"]))) is None:  # of one text, without the axis of texts
-        fields = {name: values[None] if len(values) == shape[1] > 1 else values for name, values in fields.items()}
-    for name, values in fields.items():
-        _check_shape(values, name, shape)
-    return fields
-
-
-def _check_shape(values: Tensor, name: str, shape: torch.Size) -> None:
-    """Refuse values that are not of the tokens, (B, T)."""
-    if values.shape[:2] != shape or values.ndim > (2 if name == "attention_mask" else 3):
-        raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
-
-
-def _without_padding(ids: Tensor, tokenizer: PreTrainedTokenizerBase, first_row: int) -> Tensor:
-    """Return which token ids are real, (B, T), where no mask says it: padding at one end of a row is not.
-
-    Args:
-        ids: The token ids, (B, T).
-        tokenizer: Knows the id of padding.
-        first_row: The number of the first row, for errors.
+def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> list[Row]:
+    """Return the inputs of each text, without what a data set has beside them, such as a text or the number of a row.
 
     Raises:
-        InputError: If a row may be padded by a token that also ends a text.
+        InputError: If a field is not of the tokens, or one that the model does not read.
     """
-    real, pad_id = torch.ones_like(ids, dtype=torch.long), tokenizer.pad_token_id  # (B, T)
-    if pad_id is None:
-        return real
-    meanings = (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id)
-    for row, values in enumerate(ids.tolist()):
-        before = next((place for place, value in enumerate(values) if value != pad_id), len(values))
-        after = next((place for place, value in enumerate(reversed(values)) if value != pad_id), len(values))
-        if pad_id in meanings:  # one of them may be a token of the text
-            if max(before, after) > 1:
-                raise InputError(
-                    f"row {first_row + row} of the encoded input has {max(before, after)} tokens "
-                    f"{tokenizer.pad_token!r} at one end, which may be padding or end the text: pass attention_mask "
-                    "beside input_ids"
-                )
+    ids = _plain(encoded["input_ids"], "input_ids")
+    is_single = not (isinstance(ids, list) and any(isinstance(row, list) for row in ids))
+    ids = [ids] if is_single else ids
+    rows: list[Row] = [{} for _ in ids]
+    for name, values in encoded.items():
+        if values is None or name in IGNORED_FIELDS:
             continue
-        real[row, :before] = 0
-        real[row, len(values) - after :] = 0
-    return real
+        is_read = name in ("input_ids", "attention_mask", *(model_inputs or ()))
+        cells = _plain(values, name) if is_read or getattr(values, "ndim", 1) < 3 else None
+        if is_single and not (isinstance(cells, list) and len(cells) == 1 and isinstance(cells[0], list)):
+            cells = [cells]
+        if not is_read and not _run_along(cells, ids):
+            continue
+        if not is_read and model_inputs is not None:
+            raise InputError(f"the encoded input holds {name!r}, which the model does not read; leave it out")
+        if not isinstance(cells, list) or len(cells) != len(rows):
+            raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
+        for number, (row, own) in enumerate(zip(rows, cells, strict=True)):
+            row[name] = _checked_row(own, name, len(ids[number]) if isinstance(ids[number], list) else 0, number)
+    return rows
 
 
-def _without_other_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> Mapping[str, Any]:
-    """Return a tokenizer's output without what a data set has beside it, such as a text or the number of a row."""
-    ids = encoded["input_ids"]
-    others = [
-        name
-        for name, value in encoded.items()
-        if name not in (*IGNORED_FIELDS, "input_ids", *(model_inputs or ())) and not _runs_along(value, ids)
-    ]
-    if not others:
-        return encoded
-    kept = {name: value for name, value in encoded.items() if name not in others}
-    return BatchEncoding(kept, getattr(encoded, "encodings", None))
+def _plain(values: Any, name: str) -> Any:
+    """Return an input as lists of numbers, whatever library holds them."""
+    if isinstance(values, Tensor) and (values.layout is not torch.strided or values.device.type == "meta"):
+        raise InputError(f"'{name}' must hold rows of whole numbers, and is a tensor without them (sparse, or meta)")
+    if getattr(values, "ndim", 0) > 3:
+        raise InputError(
+            f"'{name}' of shape {tuple(values.shape)} is not of tokens: pass pictures in messages, as "
+            "generate([{'role': 'user', 'content': [{'type': 'image', 'image': picture}, ...]}])"
+        )
+    cells = plain_cell(values)
+    return [_plain(cell, name) for cell in cells] if isinstance(cells, list | tuple) else cells
 
 
-def _runs_along(values: Any, ids: Any) -> bool:
-    """Return whether values are numbers in rows like token ids: an input that the model may need."""
-    while (length := _length(ids)) is not None:
-        if _length(values) != length:
-            return False
-        if not length:
-            return True
-        values, ids = next(iter(values)), next(iter(ids))
-    return _length(values) is None and not isinstance(values, str | bytes)
+def _run_along(rows: Any, ids: Sequence[Any]) -> bool:
+    """Return whether values are numbers in rows like those of token ids: an input that the model may need."""
+    return isinstance(rows, list) and list(map(_shape_of_row, rows)) == list(map(_shape_of_row, ids))
 
 
-def _length(value: Any) -> int | None:
-    """Return how many cells a list, a column, an array or a tensor has; None for a number or a text."""
-    is_cell = isinstance(value, str | bytes) or getattr(value, "ndim", 1) == 0 or not hasattr(value, "__len__")
-    return None if is_cell else len(value)
+def _shape_of_row(row: Any) -> int | None:
+    """Return how many numbers a row has; None for anything else."""
+    return len(row) if isinstance(row, list) and all(isinstance(value, int | float) for value in row) else None
+
+
+def _checked_row(row: Any, name: str, count: int, number: int) -> list[Any]:
+    """Return a row of whole numbers, or of several for each token, such as a box; `count` is that of the tokens."""
+    groups = [value if isinstance(value, list) and name != "input_ids" else [value] for value in row or ()]
+    kinds: Any = int | float if name == "attention_mask" else int
+    if not isinstance(row, list) or not all(isinstance(value, kinds) for group in groups for value in group):
+        raise InputError(f"'{name}' must hold rows of whole numbers")
+    if len(row) != count or not row:
+        raise InputError(f"'{name}' has {len(row)} values in row {number}, which has {count} tokens")
+    return row
+
+
+def _checked_mask(mask: Sequence[Any], number: int) -> list[bool]:
+    """Return which tokens of a row are real by its mask, after checking that padding is only at the ends."""
+    if not set(mask) <= {0, 1}:
+        raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
+    is_real = list(map(bool, mask))
+    inside = is_real[is_real.index(True) : len(is_real) - is_real[::-1].index(True)] if any(is_real) else []
+    if not all(inside):
+        raise InputError(
+            f"the attention mask of row {number} has a hole at token {is_real.index(True) + inside.index(False)}: a "
+            "token between others is hidden, which only padding at the ends may be; leave the token out"
+        )
+    return is_real
+
+
+def _without_padding(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase, number: int) -> list[bool]:
+    """Return which token ids of a row are real where no mask says it: padding at one end is not.
+
+    Raises:
+        InputError: If the row may be padded by a token that also ends a text.
+    """
+    pad_id = tokenizer.pad_token_id
+    before = next((place for place, value in enumerate(ids) if value != pad_id), len(ids))
+    after = next((place for place, value in enumerate(reversed(ids)) if value != pad_id), len(ids))
+    if pad_id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id):
+        if pad_id is not None and max(before, after) > 1:  # one of them may be a token of the text
+            raise InputError(
+                f"row {number} of the encoded input has {max(before, after)} tokens {tokenizer.pad_token!r} at one end, "
+                "which may be padding or end the text: pass attention_mask beside input_ids"
+            )
+        return [True] * len(ids)
+    return [before <= place < len(ids) - after for place in range(len(ids))]
 
 
 def texts_of_fields(encoded: Mapping[str, Any]) -> list[Text]:
     """Return the texts that a data set has beside token ids; none where it is not known which they are."""
+    beside = {n: v for n, v in encoded.items() if n not in IGNORED_FIELDS and n != "attention_mask"}
     try:
-        return read_texts({name: values for name, values in encoded.items() if name not in IGNORED_FIELDS})[0]
+        return read_texts(beside)[0]
     except InputError:
         return []
-
-
-def _separate_rows(encoded: Mapping[str, Any]) -> list[BatchEncoding] | None:
-    """Return each row of a tokenizer's output by itself, where they are of several lengths or not numbers yet."""
-    rows = encoded["input_ids"]
-    if not isinstance(rows, list | tuple) or not all(map(_is_row, rows)):
-        return None
-    if len(set(map(len, rows))) < 2 and not any(isinstance(row, Tensor) for row in rows):
-        return None
-    fields = {name: values for name, values in encoded.items() if values is not None and name not in _OF_NO_TOKEN}
-    for name, values in fields.items():
-        if not isinstance(values, list | tuple) or len(values) != len(rows):
-            raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
-    backends = getattr(encoded, "encodings", None)
-    backends = backends if backends and len(backends) == len(rows) else [None] * len(rows)
-    return [
-        BatchEncoding({name: [plain_cell(values[row])] for name, values in fields.items()}, backend)
-        for row, backend in enumerate(backends)
-    ]
-
-
-def _is_row(row: Any) -> bool:
-    """Return whether a value is a list, or a vector."""
-    return isinstance(row, list | tuple) or (isinstance(row, Tensor | np.ndarray) and row.ndim == 1)
 
 
 def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
@@ -283,47 +255,3 @@ def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str)
             f"{described_source} holds token id {unknown_id} and the model knows {known_ids}; is this the model's "
             "tokenizer?"
         )
-
-
-def _rows_of_numbers(value: Any, name: str) -> Tensor:
-    """Return rows of whole numbers as a tensor, (B, T)."""
-    values = value
-    if not isinstance(values, Tensor):
-        try:
-            values = torch.as_tensor(values)
-        except (TypeError, ValueError, RuntimeError, OverflowError):
-            raise InputError(f"'{name}' must hold rows of whole numbers") from None
-    if values.layout is not torch.strided or values.device.type == "meta":
-        raise InputError(f"'{name}' must hold rows of whole numbers, and is a tensor without them (sparse, or meta)")
-    if values.ndim == 1:
-        values = values[None]
-    if values.ndim > 2 and name != "input_ids" and values.is_floating_point():
-        raise InputError(
-            f"'{name}' of shape {tuple(values.shape)} is not of tokens: pass pictures in messages, as "
-            "generate([{'role': 'user', 'content': [{'type': 'image', 'image': picture}, ...]}])"
-        )
-    if values.ndim < 2 or (values.ndim > 2 and name == "input_ids") or not values.numel():
-        raise InputError(f"'{name}' must be of shape (texts, tokens) with one token or more, not {tuple(values.shape)}")
-    not_ids = values.is_floating_point() or values.is_complex() or (values.dtype == torch.bool and name == "input_ids")
-    if not_ids and name != "attention_mask":
-        raise InputError(f"'{name}' must hold whole numbers, not {str(values.dtype).removeprefix('torch.')}")
-    tensor: Tensor = values
-    return tensor
-
-
-def _real_tokens(mask: Tensor, first_row: int) -> list[list[bool]]:
-    """Return which tokens of each row are real by its mask, after checking that padding is only at the ends."""
-    rows: list[list[bool]] = mask.bool().tolist()
-    if not bool(((mask == 0) | (mask == 1)).all()):
-        raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
-    for row, is_real in enumerate(rows, first_row):
-        if not any(is_real):
-            raise InputError(f"row {row} of the encoded input has no real token")
-        first, last = is_real.index(True), len(is_real) - operator.indexOf(reversed(is_real), True)
-        if not all(is_real[first:last]):
-            hole = is_real.index(False, first)
-            raise InputError(
-                f"the attention mask of row {row} has a hole at token {hole}: a token between others is hidden, which "
-                "only padding at the ends may be; leave the token out"
-            )
-    return rows

@@ -9,8 +9,8 @@ from torch import Tensor
 from ..copies.run import without_autocast
 from ..errors import MethodError, UnsupportedModelError
 from ..frozen.contributions import Contributions, FrozenPass
-from ..frozen.frozen_model import FrozenModel, ReadAt
-from ..frozen.readouts import MEDIA, Place, Side
+from ..frozen.frozen_model import FrozenModel
+from ..frozen.places import MEDIA, Place, ReadAt, Side
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass, has_graph
@@ -127,7 +127,7 @@ class FrozenGradient(Method):
         3. Each token's score is <g_i, h_i>, the mean over the places; what is missing of the answer is the bias.
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
-        places = frozen.places(forward.batch, self.read_at, request.layers)
+        places = frozen.places.read(forward.batch, self.read_at, request.layers)
         found = [
             frozen.contributions(run, request.target, places, read_positions, weights)
             for run in self._passes(request, frozen, places)
@@ -179,7 +179,7 @@ class FrozenGradient(Method):
     ) -> FrozenPass:
         """Run the frozen network, recording the hidden states that this method uses."""
         frozen = FrozenModel.of(model)
-        places = frozen.places(batch, self.read_at, layers)
+        places = frozen.places.read(batch, self.read_at, layers)
         threshold = self.sink_threshold if self.points == (1.0,) else None
         return frozen.run(batch, places, baseline=baseline, point=point, sink_threshold=threshold, predict=predict)
 

@@ -10,7 +10,6 @@ from ..copies.arithmetic import full_float32
 from ..copies.memory import empty_cache, out_of_memory, result_or_none
 from ..errors import InputError
 from ..inputs.batching import Batch, batches, sizes_of
-from ..inputs.columns import EncodingColumns
 from ..inputs.encoding import Encoding
 from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
@@ -67,7 +66,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
     Raises:
         InputError: If there is not enough memory for a single text.
     """
-    never_batch = model.copy.mixes_texts or _hold_media(encodings)
+    never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)
     lengths = sizes_of(encodings)
     budget = model.budget
@@ -84,20 +83,19 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
         if attempt.unreadable:
             remaining_batches.extendleft([index] for index in reversed(places))
             continue
-        longest = max(lengths[place] for place in places)
-        tokens = longest * len(places)
         if not attempt.out_of_memory:
-            is_budget_changed = budget.fitted(tokens * memory_factor)
+            is_budget_changed = budget.fitted()
         else:
             empty_cache()
             remaining_batches.appendleft(places)
-            if len(places) == 1:  # the budget also bounds the work of a method on a single text
-                tokens = budget.tokens
+            longest = max(lengths[place] for place in places)
+            # The budget also bounds the work of a method on a single text.
+            tokens = budget.tokens if len(places) == 1 else longest * len(places)
             smaller_budget = max(min(budget.tokens, tokens) // 2, longest)
             if smaller_budget >= budget.tokens:
-                budget.restore(budget_before)
+                budget.change(budget_before)
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
-            budget.shrink(smaller_budget, tokens * memory_factor)
+            budget.change(smaller_budget)
             is_budget_changed = True
         if is_budget_changed:
             remaining_places = [place for group in remaining_batches for place in group]
@@ -119,18 +117,13 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
     return [passes[place] for place in range(len(encodings))]
 
 
-def _hold_media(encodings: Sequence[Encoding]) -> bool:
-    """Return whether a text contains pictures or sounds; such a text is a batch by itself."""
-    return not isinstance(encodings, EncodingColumns) and any(encoding.media for encoding in encodings)
-
-
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     """Return whether padding leaves a text's states unchanged, tested with the shortest and the longest text.
 
     A trial holds for all lengths between them, see `ProvedLengths`.
     """
     if len(encodings) < 2:
-        return True  # alone, nothing is put beside it
+        return True
     model.refresh()
     lengths = sizes_of(encodings)
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
@@ -138,12 +131,10 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
         return not proved.refuted
     trial_texts = [encodings[list(lengths).index(length)] for length in (*lengths_to_try(lengths), longest)]
     is_same = result_or_none(lambda: _ignores_padding(model, trial_texts))
-    if is_same is None:  # no memory for two; there are no more than one in a batch then
-        return False
     if is_same:
         proved.add(shortest, longest)
-    proved.refuted = not is_same
-    return is_same
+    proved.refuted = is_same is False  # None without memory for two: there is one in a batch then
+    return bool(is_same)
 
 
 @full_float32()

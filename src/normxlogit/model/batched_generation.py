@@ -1,6 +1,6 @@
 """Batched generation, where each prompt gets the same tokens as by itself."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import prompts_are_continued_as_alone
 from .batch_attempts import batch_attempts
-from .model_copy import ProvedLengths, input_errors, lengths_to_try
+from .model_copy import input_errors, lengths_to_try
 from .task_model import TaskModel
 
 PADDING_SAFE = {
@@ -55,9 +55,8 @@ def batched_generation(
 
     Where several sequences are asked for, each prompt has several; otherwise one.
 
-    Greedy prompts of similar lengths are batched, padded on the left, if padding does not change a prompt's next-token
-    logits; otherwise prompts of one length are, if the batch does not change them.
-    All others go one at a time.
+    Greedy prompts of similar lengths are batched, padded on the left, if a trial shows that this does not change a
+    prompt's next-token logits. All others go one at a time.
     """
     one_by_one = any(prompt.source is not None or prompt.media for prompt in prompts)
     ends = end_ids(config)
@@ -82,20 +81,11 @@ def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: Ge
     The trial is made afterwards, for then it is known how long the texts have become: a rotary embedding that stretches
     does so at some length of prompt and completion.
     """
-    if len(prompts) > 1:
-        lengths = {len(prompt) for prompt in prompts}
-        proved = model.copy.generates_padded if len(lengths) > 1 else model.copy.generates_together
-        if not proved.refuted:
-            generated = _generate_tokens(model, prompts, config, {})
-            if _same_as_alone(model, prompts, max(lengths) + len(generated[0]), proved):
-                return generated
-        by_index: dict[int, list[int]] = {}
-        smaller_groups = _indices_by_length(prompts) if len(lengths) > 1 else ([index] for index in range(len(prompts)))
-        for group in smaller_groups:
-            generated = _generate_together(model, [prompts[index] for index in group], config)
-            by_index.update(zip(group, generated, strict=True))
-        return [by_index[index] for index in range(len(prompts))]
-    return _generate_tokens(model, prompts, config, {})
+    if len(prompts) > 1 and not model.copy.generates_batched.refuted:
+        generated = _generate_tokens(model, prompts, config, {})
+        if _same_as_alone(model, prompts, max(map(len, prompts)) + len(generated[0])):
+            return generated
+    return [_generate_tokens(model, [prompt], config, {})[0] for prompt in prompts]
 
 
 def _generate_tokens(
@@ -160,36 +150,30 @@ def _without_padding(ids: list[int], ends: set[int], padding: int | None) -> lis
     return unpadded
 
 
-def _indices_by_length(prompts: Sequence[Encoding]) -> Iterator[list[int]]:
-    """Yield the indices of the prompts of each length."""
-    for length in sorted({len(prompt) for prompt in prompts}):
-        yield [index for index, prompt in enumerate(prompts) if len(prompt) == length]
-
-
-def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: int, proved: ProvedLengths) -> bool:
+def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: int) -> bool:
     """Return whether prompts get the same logits in a batch as alone, testing lengths that are not proved yet.
 
     Args:
         model: The model.
         prompts: The prompts.
         final_length: Tokens of the longest text after generation.
-        proved: The lengths for which it was proved; what is found is added.
     """
-    shortest, longest = min(prompts, key=len).ids, max(map(len, prompts))
+    proved = model.copy.generates_batched
+    by_length = {len(prompt): prompt.ids for prompt in prompts}
+    shortest, longest = min(by_length), max(by_length)
     trial_length = max(longest, final_length - TRIAL_STEPS)  # a trial generates tokens after it
-    if proved.covers(len(shortest), trial_length):
+    if proved.covers(shortest, trial_length):
         return True
-    if len(shortest) < longest:
-        by_length = {len(prompt): prompt.ids for prompt in prompts}
+    if shortest < longest:
         trials = [by_length[length] for length in lengths_to_try(by_length)]
-    else:  # all prompts have one length: two equally long texts, as long as at the end of the generation
-        trials = [shortest + [model.filler] * (trial_length - longest)]
+    else:  # two equally long texts, as long as at the end of the generation
+        trials = [by_length[shortest] + [model.filler] * (trial_length - longest)]
     try:
         is_same = result_or_none(lambda: all(_same_beside_longer(model, ids, trial_length) for ids in trials))
     except InputError:  # the token that fills need not make a text that the model reads
         is_same = False
     if is_same:
-        proved.add(len(shortest), trial_length)
+        proved.add(shortest, trial_length)
     proved.refuted = is_same is False  # without memory for the trial, nothing is known
     return bool(is_same)
 

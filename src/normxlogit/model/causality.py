@@ -40,14 +40,9 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
 
 
 def _is_proved_causal(model: TaskModel, run: ForwardPass, proved: ProvedLengths, shortest: int, *, again: bool) -> bool:
-    """Prove `is_causal` for lengths for which it is not known.
+    """Prove `is_causal` for lengths for which it is not known, and add them to `proved`.
 
-    Args:
-        model: The model.
-        run: A pass over texts.
-        proved: The lengths for which it was proved; what is found is added.
-        shortest: As for `is_causal`.
-        again: Whether the text's states are computed again, as the pass is of another precision.
+    With `again` the text's states are computed again, as the pass is of another precision.
     """
     longest, encodings = run.batch.mask.shape[1], run.batch.encodings
     row = max(range(len(encodings)), key=lambda index: len(encodings[index]))
@@ -98,14 +93,7 @@ def _doubling_lengths(first: int, last: int) -> tuple[int, ...]:
 
 
 def _prefixes_keep_states(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:
-    """Return whether prefixes of a text have the same states alone as in the text.
-
-    Args:
-        model: The model.
-        text: The text.
-        states: Its states, (T, H).
-        counts: How many tokens the prefixes have.
-    """
+    """Return whether prefixes of a text of so many tokens have the same states alone as in the text, (T, H)."""
     return all(later_tokens_change_nothing(_states(model, text.take(range(count))), states[:count]) for count in counts)
 
 

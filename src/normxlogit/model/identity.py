@@ -118,14 +118,11 @@ def _reading_settings(model: TaskModel) -> dict[str, Any]:
         "task": model.task.name,
         "labels": list(model.task.labels),
         "tokenizer": {name: getattr(model.tokenizer, name, None) for name in names},
-        "processors": [_processor_settings(reader) for reader in readers],
+        "processors": [
+            reader.to_dict() if hasattr(reader, "to_dict") else type(reader).__qualname__
+            for reader in readers
+            if reader is not None and not hasattr(reader, "get_vocab")
+        ],
         "pipeline": vars(model.pipeline),
         "forward": [value for value in vars(model.forward).values() if value],  # printed, a tensor with its numbers
     }
-
-
-def _processor_settings(reader: Any) -> Any:
-    """Return the settings of an image processor or a feature extractor; None if there is neither."""
-    if reader is None or hasattr(reader, "get_vocab"):
-        return None
-    return reader.to_dict() if hasattr(reader, "to_dict") else type(reader).__qualname__

@@ -78,19 +78,14 @@ def _position_counts(path: list[str], module: nn.Module) -> Iterator[tuple[int, 
         return  # a table of sines that grows with the text
     if isinstance(module, nn.ParameterList) and any(map(_is_position_table, path)):  # a table for each axis
         yield math.prod(max(part.shape[:-1]) for part in module), True
-    for name, tensor in _own_tensors(module):
-        if tensor.ndim not in (2, 3):
+    tables = (module._parameters, module._buffers, vars(module))  # some are neither parameters nor buffers
+    for name, tensor in ((name, value) for table in tables for name, value in table.items()):
+        if not isinstance(tensor, Tensor) or tensor.ndim not in (2, 3):
             continue
         if name == "weight" and _is_position_table(path[-1]):
             yield tensor.shape[-2] - _first_position_row(module), True
         elif _is_position_table(name) and tensor.shape[-2] > 1:  # or it holds numbers of positions, one for each token
             yield tensor.shape[-2], False
-
-
-def _own_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of a module itself, not of its children, with their names."""
-    for table in (module._parameters, module._buffers, vars(module)):  # some tables are neither parameters nor buffers
-        yield from ((name, value) for name, value in table.items() if isinstance(value, Tensor))
 
 
 def _is_position_table(name: str) -> bool:

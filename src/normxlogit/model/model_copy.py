@@ -56,8 +56,7 @@ class ModelCopy:
         known_answer: The inputs of the first text and its logits, of a vocabulary the last token's; None if the
             model has not read that text alone.
         padding: Lengths of texts that keep their states in one batch, padded.
-        generates_padded: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
-        generates_together: The same of prompts of one length.
+        generates_batched: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
         causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
         causal_with_media: The same of texts with pictures or sounds.
     """
@@ -80,8 +79,7 @@ class ModelCopy:
         self.parts: Parts | None = None
         self.known_answer: tuple[dict[str, Any], Tensor] | None = None
         self.padding = ProvedLengths()
-        self.generates_padded = ProvedLengths()
-        self.generates_together = ProvedLengths()
+        self.generates_batched = ProvedLengths()
         self.causal = ProvedLengths()
         self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()
@@ -111,14 +109,9 @@ class ModelCopy:
         stop: Site | None = None,
         states: bool = False,
     ) -> Pass:
-        """Run one forward pass of the model that is explained, in its own precision.
+        """Run one forward pass of the model that is explained, as `copies.run` does, in its own precision.
 
-        Args:
-            inputs: Its inputs.
-            record: As for `copies.run`, as `replace` and `stop` are.
-            replace: Functions that replace modules' outputs, by path.
-            stop: Where the pass ends.
-            states: Whether the model is to return every layer's output.
+        With `states` the model returns every layer's output.
         """
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs

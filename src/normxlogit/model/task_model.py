@@ -33,7 +33,7 @@ from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
 from .token_budget import TokenBudget, tokens_that_fit
-from .version import ModelVersion, ThreadVersion, read_version
+from .version import ModelVersion, read_version
 
 
 class TaskModel:
@@ -80,7 +80,7 @@ class TaskModel:
         )
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
-        self._thread_version = ThreadVersion()  # that with which the call of this thread began
+        self._thread = threading.local()  # with the version that its call began with
         self._newest_version = self._read_version(previous=caller_model)
         self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
 
@@ -91,7 +91,7 @@ class TaskModel:
     @property
     def version(self) -> ModelVersion:
         """The version that this thread's call began with; another thread may refresh the model meanwhile."""
-        return self._thread_version.version or self._newest_version
+        return getattr(self._thread, "version", None) or self._newest_version
 
     @property
     def caller_model(self) -> nn.Module:
@@ -210,13 +210,13 @@ class TaskModel:
         Returns:
             Whether it was.
         """
-        version = self._thread_version.version = self.version
+        version = self._thread.version = self.version
         if version.copy.current:
             return False
         with self._lock:
             if self._newest_version is version:
                 self._newest_version = self._read_version(previous=version.caller_model)
-            self._thread_version.version = self._newest_version
+            self._thread.version = self._newest_version
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
@@ -474,22 +474,17 @@ class TaskModel:
             return ()
         if isinstance(layers, All):
             return tuple(range(1, self.layer_count() + 1))
-        several: Any = layers
-        several = several.tolist() if getattr(several, "ndim", 0) == 1 else several  # of an array or a tensor
-        choices: Sequence[Any] = (
-            several if isinstance(several, Sequence) and not isinstance(several, str | bytes) else [several]
-        )
+        choices: Any = layers
+        choices = choices.tolist() if getattr(choices, "ndim", 0) == 1 else choices  # of an array or a tensor
+        choices = choices if isinstance(choices, list | tuple | range) else [choices]
         if not choices:
             raise MethodError("the list of layers is empty; None explains the model's answer as it is")
-        numbers = []
+        count, numbers = self.layer_count(), []
         for layer in choices:
             if (number := whole_number(layer)) is None:
                 raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
-            numbers.append(number)
-        count = self.layer_count()
-        numbers = [number + count + 1 if -count <= number < 0 else number for number in numbers]  # -1 is the last
-        for number in numbers:
-            if not 1 <= number <= count:
+            numbers.append(number + count + 1 if -count <= number < 0 else number)  # -1 is the last
+            if not 1 <= numbers[-1] <= count:
                 raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
         return tuple(numbers)
 

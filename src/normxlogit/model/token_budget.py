@@ -60,44 +60,24 @@ class TokenBudget:
     """Most tokens, padding included, in one forward pass.
 
     Memory may run out because a batch is too large for the device, or because another process had it just then. So the
-    budget that fits is kept for the calls that follow, and doubled again after many batches that fitted. When a batch
-    fits that is as large as the one that failed, the lack of memory has passed, and the budget is the caller's again.
+    budget that fits is kept for the calls that follow, and doubled again after many batches that fitted.
 
     Args:
         limit: The caller's limit; the budget never exceeds it.
     """
 
     def __init__(self, limit: int) -> None:
-        self.limit = self.tokens = limit
-        self._failed_tokens = 0  # of the last batch that did not fit into memory
+        self._limit = self.tokens = limit
         self._fitted_batches = 0  # since the budget was changed
 
-    def shrink(self, tokens: int, failed: int) -> None:
-        """Set the budget to fewer tokens.
-
-        Args:
-            tokens: The budget.
-            failed: Tokens of the batch that memory did not suffice for.
-        """
-        self.tokens, self._failed_tokens, self._fitted_batches = tokens, failed, 0
-
-    def restore(self, tokens: int) -> None:
-        """Set the budget to more tokens, and count the batches that fit anew."""
+    def change(self, tokens: int) -> None:
+        """Set the budget, and count the batches that fit anew."""
         self.tokens, self._fitted_batches = tokens, 0
 
-    def fitted(self, tokens: int) -> bool:
-        """Record that a batch of this many tokens fitted into memory.
-
-        Returns:
-            Whether the budget has grown.
-        """
-        if self.tokens >= self.limit:
-            return False
+    def fitted(self) -> bool:
+        """Count a batch that fitted into memory, and return whether the budget has grown by it."""
         self._fitted_batches += 1
-        if tokens >= self._failed_tokens:  # the lack of memory has passed
-            self.restore(self.limit)
-        elif self._fitted_batches >= GROWS_AFTER:
-            self.restore(min(2 * self.tokens, self.limit))
-        else:
+        if self.tokens >= self._limit or self._fitted_batches < GROWS_AFTER:
             return False
+        self.change(min(2 * self.tokens, self._limit))
         return True

@@ -1,6 +1,5 @@
 """The version of a model at one moment: its copies, its task and its encoder."""
 
-import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -46,16 +45,6 @@ class ModelVersion(NamedTuple):
     task: Task
     pad_left: bool
     pad_id: int
-
-
-class ThreadVersion(threading.local):
-    """The version that the current thread's call began with; None before the first call.
-
-    Of each thread its own: another thread may see that the model changed, and read it anew, in the middle of this one's
-    call.
-    """
-
-    version: ModelVersion | None = None
 
 
 def read_version(

@@ -138,8 +138,8 @@ class Cite(TypedDict, total=False):
 
     messages: Annotated[
         Any,
-        "A conversation or a trace of any format (see `normxlogit.grounding.documents.conversations`), or the path of "
-        "its file; with spans as documents a prompt of your own.",
+        "The messages of a conversation, as chat templates take them, or the path of their file; with spans as "
+        "documents a prompt of your own.",
     ]
     turn: Annotated[
         int | None,

@@ -12,8 +12,8 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError
+from ..frozen.contributions import Balance
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.proof import Balance
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
@@ -435,5 +435,5 @@ def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
     batch = model.batch(encodings, [0])
     model.prepare(batch)
     frozen = FrozenModel.of(model)
-    run = frozen.run(batch, frozen.places(batch, 0))
+    run = frozen.run(batch, frozen.places.read(batch, 0))
     return frozen.balance(run, resolve(model.task, run, target))

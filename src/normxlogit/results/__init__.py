@@ -1,16 +1,15 @@
-"""Results: the attribution with its units and targets, collections, citations and storage."""
+"""Results: the attribution with its units and targets, collections and storage."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..grounding.result import Support
     from .targets import Prediction, Target
     from .units.words import UnitScore
     from .verification import Verification
 
-__all__ = ["Prediction", "Support", "Target", "UnitScore", "Verification"]
+__all__ = ["Prediction", "Target", "UnitScore", "Verification"]
 
-_HOMES = {"Support": "citations", "UnitScore": "units.words", "Verification": "verification"}
+_HOMES = {"UnitScore": "units.words", "Verification": "verification"}
 
 
 def __getattr__(name: str) -> Any:

@@ -26,6 +26,7 @@ from .verification import Verification
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..render.blocks import Block
     from ..render.figures.plots import PlotKind
     from .units.grouping import Merging
 
@@ -603,6 +604,11 @@ class Attribution(Record):
         from ..render.latex import latex_of
 
         return latex_of(self if merge is None else replace(self, merge=merge), words=words, greys=greys)
+
+    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+        from ..render.builders.collection import blocks_of_attribution
+
+        return blocks_of_attribution(self, words=words, cost=cost)
 
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:

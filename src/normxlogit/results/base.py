@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
+from ..extending import extensions, named
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
 from .storage.tables import Columns, shap_text, to_csv, to_pandas, to_shap, unit_columns
@@ -177,6 +178,12 @@ class Record(Exports):
     described: ClassVar[str]
     """What an error calls it."""
 
+    stored: ClassVar[Mapping[str, Any]] = {}
+    """Columns of its files beside those of the attribution that it holds, with their types."""
+
+    derived: ClassVar[Mapping[str, Any]] = {}
+    """Further columns, which are computed from the others and not read."""
+
     format_version: int = FORMAT_VERSION
 
     @property
@@ -195,6 +202,27 @@ class Record(Exports):
     @abstractmethod
     def _heading(self) -> str:
         """Return the heading of the result among several."""
+
+    @abstractmethod
+    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+        """Return the blocks that it is drawn of.
+
+        Args:
+            words: Whether to merge tokens to words, where single units are listed; by default where it can tell.
+            cost: The cost of the method, as text.
+
+        Raises:
+            DataError: If words are asked for and it has none.
+        """
+
+    def _row(self) -> dict[str, Any]:
+        """Return the values of its `stored` and `derived` columns, which go before the attribution's."""
+        return {}
+
+    @classmethod
+    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
+        """Return the state that `from_dict` reads, from a row of a file and the state of its attribution."""
+        return attribution
 
     def __post_init__(self) -> None:
         """Freeze the arrays, and keep settings and diagnostics as files hold them."""
@@ -252,6 +280,17 @@ class Record(Exports):
 
     def _of_words(self) -> "Record":
         return self.scored.group("word") if self.scored is self else self
+
+
+def record_type(kind: Any) -> "type[Record]":
+    """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
+    for extension in extensions():
+        if kind in extension.results:
+            record: type[Record] = named(extension.results[kind])
+            return record
+    from .attribution import Attribution
+
+    return Attribution
 
 
 def require(condition: bool, problem: str) -> None:

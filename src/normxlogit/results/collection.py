@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
-from ..grounding.result import Citations
 from .attribution import Attribution
-from .base import Exports, Record
+from .base import Exports, Record, record_type
 from .gold import read_gold
 from .storage.files import read_json
 from .storage.parquet import read_parquet
@@ -264,7 +263,7 @@ class Attributions(Sequence[R], Exports):
         for index, result_state in enumerate(states):
             try:
                 kind = checked_version(result_state).get("kind")
-                results.append((Citations if kind == Citations.kind else Attribution).from_dict(result_state))
+                results.append(record_type(kind).from_dict(result_state))
             except DataError as error:  # noqa: PERF203  # names the result
                 raise DataError(f"result {index}: {error}") from None
         return cls(results)

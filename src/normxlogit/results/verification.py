@@ -18,6 +18,9 @@ RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 """How a part is removed."""
 
 
+LEAST_LOSS = 1.0
+"""A sentence of an answer uses a source if it loses this many nats without it."""
+
 CITATION_TEST: Mapping[str, Any] = {
     "target": "the answer",
     "quantity": "log-probability",

@@ -13,7 +13,6 @@ from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options, VerifyCount, checked_count
 from ...results.base import Record
-from ...results.storage.columns import CONVERSATION, TESTED
 from ..rows.cells import json_cell, text_cell
 from .base import Reads
 from .completions import CompletionJob
@@ -35,6 +34,8 @@ class CitationJob(CompletionJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of tests and texts that were not asked for."""
+        from ...grounding.columns import TESTED
+
         return [*super().absent_columns(keep_text=keep_text), *(TESTED if self.verify is None else [])]
 
     def result(self, model: TaskModel, row: Any, options: Options) -> tuple[Record, int]:
@@ -78,6 +79,8 @@ class Answers(CitationJob):
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of conversations too."""
+        from ...grounding.columns import CONVERSATION
+
         return [*CONVERSATION, *super().absent_columns(keep_text=keep_text)]
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
@@ -94,9 +97,8 @@ class Conversations(CitationJob):
     """Which messages each sentence of an answer in a conversation rests on, as `Explainer.cite` cites them.
 
     Attributes:
-        messages_column: The column of conversations or traces of any format that `Explainer.cite` reads, as lists,
-            mappings or JSON, "messages" by default; or several columns that make a trace together, such as
-            ["input", "output"].
+        messages_column: The column of the messages of conversations, as lists, mappings or JSON, "messages" by default;
+            or several columns, such as ["messages", "tools"].
         turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
         verify: As in `Answers`.
 
@@ -150,24 +152,32 @@ def _documents_cell(value: Any, column: str) -> str:
 
 
 def _conversation_cell(value: Any, column: str) -> str:
-    """Return a conversation or a trace as JSON.
+    """Return the messages of a conversation as JSON, from data or from JSON; also several columns of them by name.
 
     Raises:
-        ValueError: If it cannot be read.
+        ValueError: If they cannot be read.
     """
     from ...grounding.documents.conversations import read_conversation
-    from ...grounding.documents.traces import to_plain_data
 
     if value is None:
         raise ValueError(f"no conversation: {column} is null")
-    if isinstance(value, bytes):
-        value = text_cell(value, column)
-    elif isinstance(value, Mapping):
-        value = {name: text_cell(part, column) if isinstance(part, bytes) else part for name, part in value.items()}
+    several = isinstance(value, Mapping)
+    value = {name: _from_json(part, column) for name, part in value.items()} if several else _from_json(value, column)
     try:
         read_conversation(value)
-        return json_cell(to_plain_data(value))
+        return json_cell(value)
     except RecursionError:
         raise ValueError(f"{column} is nested too deeply") from None
     except InputError as error:
         raise ValueError(str(error)) from None
+
+
+def _from_json(value: Any, column: str) -> Any:
+    """Return what a text of JSON holds; anything else unchanged."""
+    if not isinstance(value, str | bytes):
+        return value
+    text = text_cell(value, column)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -3,9 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...grounding.conversation_summaries import QUESTION, ConversationSummary
-from ...grounding.result import LEAST_LOSS
-from ...grounding.summaries import AnswerSummary, MeasuredUse
 from ...render.blocks import (
     Bar,
     Block,
@@ -24,6 +21,9 @@ from ...render.blocks import (
 from ...render.charts import Legend, number
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
+from ...results.verification import LEAST_LOSS
+from .answers import AnswerSummary, MeasuredUse
+from .conversations import QUESTION, ConversationSummary
 from .summary import Summary
 from .units import NAMES, SIGNALS, Unit, WrongAnswer
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, reason_of
-from ...grounding.result import Citations
 from ...inputs.table_files import arrow_module
 from ...results.storage.columns import CORPUS
 from ...results.storage.tables import optional_module
@@ -50,7 +49,7 @@ class RunTables:
         self.kind = self.common.get("kind", "text")
         if self.kind == "sources":
             raise DataError(f"{folder}: sources of completions, which have no words to summarise; query the shards")
-        self.of_answers = self.kind == Citations.kind
+        self.of_answers = "sentence_verdicts" in CORPUS[self.kind]
         self._connection = self._duckdb.connect()
         self._connection.execute("SET preserve_insertion_order = false")
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import DataError, InputError
-from ...grounding.conversation_summaries import ConversationSummary, summarize_conversations
-from ...grounding.summaries import AnswerSummary, summarize_answers
 from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
 from ...results.layers import last_visible
 from ...results.storage.schema import plain
+from .answers import AnswerSummary, summarize_answers
+from .conversations import ConversationSummary, summarize_conversations
 from .gold import compared_with_gold, judge
 from .run_tables import RunTables
 from .units import NAMES, SIGNALS, Mass, Rate, RowNote, Unit, WrongAnswer, Z

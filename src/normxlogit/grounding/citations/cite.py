@@ -26,7 +26,6 @@ from ...results.storage.schema import FloatArray
 from ...results.units.sentences import finished_sentences, sentence_spans
 from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts
 from ...results.verification import CITATION_TEST, Removal, Verification
-from ..documents.answers import answer_text, piece_text
 from ..documents.conversations import Conversation, read_conversation
 from ..documents.documents import documents_by_name, separate_pictures
 from ..result import Citations
@@ -103,7 +102,6 @@ def read_answered(
         system: As in `ask`.
         **answer: Of `ask`: `answer` and `max_new_tokens`.
     """
-    answer["answer"] = answer_text(answer.get("answer"))
     if _is_conversation(question, documents, messages, system):
         return ask_in(model, messages, turn, **answer)
     if turn is not None:
@@ -212,7 +210,7 @@ def _cite_finished(
     options: Options,
 ) -> Iterator[Citations]:
     """Yield the citations of each sentence of an answer as soon as it is finished."""
-    for text, (start, end) in finished_sentences(_texts(pieces)):
+    for text, (start, end) in finished_sentences(_checked(pieces)):
         answered = answered_with(text)
         completed = answered.completed
         sequence = completed.sequenced()
@@ -225,24 +223,21 @@ def _cite_finished(
         yield cite_answered(model, answered, options, span)
 
 
-def _texts(pieces: Iterable[str]) -> Iterator[str]:
+def _checked(pieces: Iterable[str]) -> Iterator[str]:
     for piece in pieces:
-        text = piece_text(piece)
-        if not isinstance(text, str):
+        if not isinstance(piece, str):
             raise InputError(f"a piece of an answer is a text, not {type(piece).__name__}")
-        yield text
+        yield piece
 
 
-def cite_each(
-    model: TaskModel, questions: Iterable[Any], documents: Any, options: Mapping[str, Any]
-) -> Attributions[Citations]:
+def cite_each(model: TaskModel, questions: Iterable[Any], documents: Any, **options: Any) -> Attributions[Citations]:
     """Cite for each of several questions.
 
     Args:
         model: A causal language model.
         questions: The questions.
         documents: As in `cite`, those of all questions; or a list with a list for each.
-        options: The other arguments of `cite`; `answer` is a list, or None.
+        **options: The other arguments of `cite`; `answer` is a list, or None.
 
     Raises:
         InputError: If there is no question, or the lists differ in length; see `cite`.
@@ -418,12 +413,6 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
         raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
     spans: Spans = {}
     messages = [] if isinstance(prompt, str) else messages_of(prompt)
-    given = prompt["messages"] if isinstance(prompt, Mapping) and "messages" in prompt else prompt
-    if isinstance(given, list | tuple) and len(messages) != len(given):
-        raise InputError(
-            f"spans count the messages as the chat template reads them, and it reads these {len(given)} messages as "
-            f"{len(messages)}: pass calls and results of tools as messages of their own"
-        )
     for name, span in documents.items():
         try:
             *message, start, end = map(operator.index, span)

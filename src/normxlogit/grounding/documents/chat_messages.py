@@ -1,13 +1,11 @@
-"""Conversations as the messages of chat templates, whatever client they were written for."""
+"""Conversations as the messages of chat templates, with where each step stands in them."""
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...inputs.message_parts import texts_of
-from .conversations import Message, MessageKind, is_tool_part, read_conversation
-from .traces import is_message
+from .conversations import Message, MessageKind, parsed_arguments
 
 AS_TEXT: dict[MessageKind, str] = {
     "tool call": "tool calls",
@@ -56,7 +54,7 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
             role = "user" if message.role == "system" and AS_TEXT["system"] in as_text else message.role
             chat.append(ChatMessage({"role": role, "content": [message.part]}))
         elif message.kind == "tool call" and not plain:
-            call = {"name": message.name, "arguments": _arguments(message.text)}
+            call = {"name": message.name, "arguments": parsed_arguments(message.text)}
             tool_call = {"type": "function", "id": _call_id(message, messages), "function": call}
             if chat and chat[-1].message["role"] == "assistant":
                 chat[-1].message.setdefault("tool_calls", []).append(tool_call)
@@ -82,33 +80,6 @@ def chat_messages(messages: Sequence[Message], as_text: frozenset[str] = frozens
             chat.append(ChatMessage({"role": role, "content": before + message.text}, ((place, len(before)),)))
     system = AS_TEXT["system"] in as_text
     return _joined(chat, messages, everything=ALTERNATE in as_text) if system or ALTERNATE in as_text else chat
-
-
-def template_messages(messages: Sequence[Any]) -> list[Any]:
-    """Return messages of any client as those of chat templates; others, and what is not messages, unchanged.
-
-    Templates know a role and a content, a text or parts of texts and media, and calls of functions. What stands
-    otherwise in a message, such as a tool's result among its parts, they refuse or leave out.
-
-    Args:
-        messages: What may be messages.
-    """
-    if not any(map(_is_foreign, messages)) or not all(map(is_message, messages)):
-        return list(messages)
-    return [chat_message.message for chat_message in chat_messages(read_conversation(messages).messages)]
-
-
-def _is_foreign(message: Any) -> bool:
-    """Return whether a message has a form that chat templates do not know."""
-    if not isinstance(message, Mapping):
-        return False
-    calls, content = message.get("tool_calls"), message.get("content")
-    if "role" not in message or ("content" not in message and not calls):
-        return True
-    if isinstance(calls, list) and any(isinstance(call, Mapping) and "function" not in call for call in calls):
-        return True
-    parts = content if isinstance(content, list) else ()
-    return any(isinstance(part, Mapping) and is_tool_part(part) for part in parts)
 
 
 def _are_parts_of_one(previous: Message, following: Message) -> bool:
@@ -178,14 +149,6 @@ def _may_join(previous: ChatMessage, current: ChatMessage, messages: Sequence[Me
     same_role = previous.message["role"] == current.message["role"] != "tool"
     system = bool(previous.places) and messages[previous.places[-1][0]].kind == "system"
     return same_role and not previous.calls and (everything or system)
-
-
-def _arguments(text: str) -> Any:
-    """Return the arguments of a tool call for templates: parsed JSON, or the text if it is not JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _call_id(message: Message, messages: Sequence[Message]) -> str:

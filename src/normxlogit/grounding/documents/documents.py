@@ -1,38 +1,27 @@
-"""Documents with names: texts, rows, retrievers' objects, and files of text, Markdown, HTML and PDF."""
+"""Documents with names: texts, mappings and objects with a text and metadata, and files."""
 
 import os
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from html.parser import HTMLParser
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, InputError
-from ...inputs.text_files import encoding_of
-from ...inputs.texts import is_missing
+from ...inputs.text_files import decoded, encoding_of, is_file_name
+from ...inputs.texts import collected, is_missing, named_columns, plain_cell
 from ...media.inputs.items import PICTURE_SUFFIXES, is_opened_picture, medium_type
 from ...media.inputs.pictures import Picture, read_picture
 
-TEXT_KEYS = ("page_content", "text", "content", "passage", "document", "body", "chunk")
-"""Keys of a document's text: of LangChain, LlamaIndex and Haystack, and common columns."""
+TEXT_KEYS = ("page_content", "text", "content")
+"""Names of a document's text, as a key of a mapping or an attribute of an object."""
 
-METADATA_KEYS = ("metadata", "meta", "payload", "_source")
-"""Keys of metadata; Pinecone, Qdrant (`payload`) and Elasticsearch keep the text in them too."""
+METADATA_KEYS = ("metadata", "meta")
+"""Names of its metadata."""
 
-LIST_KEYS = ("documents", "matches", "points", "source_nodes", "hits", "context", "source_documents")
-"""Keys of a search result's documents: Haystack and Chroma, Pinecone, Qdrant, LlamaIndex, Elasticsearch, LangChain."""
-
-ID_KEYS = ("id", "_id", "doc_id", "_index")
-"""Keys of strings that are not the text."""
-
-NAME_KEYS = ("source", "file_name", "filename", "file_path", "path", "url", "title", "name")
-"""Keys of metadata for the name of a text's source."""
+NAME_KEYS = ("source", "file_name", "file_path", "url", "title", "name")
+"""Keys of metadata, or beside the text, for the name of what the text is of."""
 
 PAGE_KEYS = ("page_label", "page", "page_number")
 
@@ -41,10 +30,9 @@ def documents_by_name(documents: Any) -> dict[str, str]:
     """Return the text of each document by its name, without empty documents and leading white space.
 
     Args:
-        documents: A text, a file (`pathlib.Path`: .txt, .md, .html or .pdf) or a folder of them, texts by name, or an
-            iterable of texts, files, rows and objects: LangChain's (`page_content`, `metadata`), LlamaIndex's
-            (`get_content()` or `text`, `metadata`), Haystack's (`content`, `meta`), rows of data sets and frames, also
-            with a relevance score as a tuple (document, score).
+        documents: A text, a file (`pathlib.Path`, of a suffix of `READERS`) or a folder of them, texts by name, or an
+            iterable of texts, files, and mappings or objects with a text (`page_content`, `text` or `content`) and
+            `metadata` or `meta`; a frame or a table of such rows.
 
     Returns:
         Texts by name. A name is that of the mapping, of the metadata ("report.pdf, page 3") or of the file, with as
@@ -54,14 +42,14 @@ def documents_by_name(documents: Any) -> dict[str, str]:
         InputError: If there is no document, one has no text, or two have one name in a mapping.
         DataError: If a file cannot be read.
     """
-    documents = _search_hits(documents)
-    if isinstance(documents, Mapping) and not _is_document(documents):
+    documents = _by_name_or_in_rows(documents)
+    if isinstance(documents, Mapping):
         if len({str(name) for name in documents}) < len(documents):
             raise InputError("two documents have the same name; give them different ones")
         texts = {str(name): _text_of(document, repr(name)) for name, document in documents.items()}
     else:
         texts = {}
-        items = [item for document in _each_document(documents) for item in _files_of(_without_score(document))]
+        items = [item for document in documents for item in _files_of(document)]
         names = iter(names_of_files([Path(document) for document in items if isinstance(document, PathLike)]))
         for number, document in enumerate(items, start=1):
             for name, text in _named_texts(document, number, names):
@@ -81,7 +69,6 @@ def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
     Raises:
         InputError: If a picture cannot be read.
     """
-    documents = _search_hits(documents)
     if _is_picture(documents):
         documents = [documents]
     if isinstance(documents, Iterator):
@@ -91,9 +78,8 @@ def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
         others: Any = {name: document for name, document in documents.items() if name not in pictures}
         named = {str(name): replace(read_picture(picture), name=str(name)) for name, picture in pictures.items()}
     elif isinstance(documents, list | tuple):
-        items = [_without_score(document) for document in documents]
-        picture_items = [item for item in items if _is_picture(item)]
-        others = [document for document, item in zip(documents, items, strict=True) if not _is_picture(item)]
+        picture_items = [item for item in documents if _is_picture(item)]
+        others = [document for document in documents if not _is_picture(document)]
         names = iter(names_of_files([Path(item) for item in picture_items if isinstance(item, PathLike)]))
         named = {}
         for number, item in enumerate(picture_items, start=1):
@@ -114,26 +100,23 @@ def _is_picture_file(document: Any) -> bool:
     return isinstance(document, PathLike) and Path(document).suffix.casefold() in PICTURE_SUFFIXES
 
 
-def _search_hits(documents: Any) -> Any:
-    """Return the documents in a search result, and pairs of names and texts (a map of Parquet) as texts by name.
+def _by_name_or_in_rows(documents: Any) -> Any:
+    """Return documents as a mapping by name or as an iterable, the rows of a frame or a table; one in a list.
 
-    Anything else is returned unchanged.
+    Raises:
+        InputError: If they are neither.
     """
-    if isinstance(documents, list) and documents and all(map(_is_named_text, documents)):
-        if len(by_name := dict(documents)) < len(documents):
-            raise InputError("two documents have the same name; give them different ones")
-        return by_name
-    for key in LIST_KEYS:
-        hits = _field(documents, key)
-        if isinstance(hits, Mapping):
-            return _search_hits(hits)  # Elasticsearch's {"hits": {"hits": [...]}}
-        if isinstance(hits, list):
-            lists = (hit if isinstance(hit, list) else [hit] for hit in hits)  # Chroma: one for each question
-            return [hit for hit_list in lists for hit in hit_list]
-    if isinstance(documents, Mapping) and len(documents) == 1:
-        (answer,) = documents.values()  # of the only component of a Haystack pipeline that answers
-        if isinstance(answer, Mapping) and any(isinstance(answer.get(key), list) for key in LIST_KEYS):
-            return _search_hits(answer)
+    if isinstance(documents, str | PathLike) or _is_document(documents):
+        return [documents]
+    if isinstance(documents, Mapping):
+        return documents
+    documents = collected(documents)
+    if (columns := named_columns(documents)) is not None:
+        return [dict(zip(columns, map(plain_cell, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+    if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
+        raise InputError(
+            f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
+        )
     return documents
 
 
@@ -142,20 +125,10 @@ def _field(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
 
 
-def _each_document(documents: Any) -> Iterable[Any]:
-    """Return a list of documents; the rows of a frame or a table."""
-    if isinstance(documents, str | PathLike) or _is_document(documents):
-        return [documents]
-    for to_rows in ("to_dicts", "to_pylist"):  # polars; Arrow
-        if rows := _method(documents, to_rows):
-            return list(rows())
-    if hasattr(documents, "to_dict") and hasattr(documents, "columns"):  # pandas
-        return list(documents.to_dict("records"))
-    if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
-        raise InputError(
-            f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
-        )
-    return documents
+def _is_document(value: Any) -> bool:
+    """Return whether a value is one document with metadata, not a collection of documents."""
+    has_text = any(isinstance(_field(value, key), str) for key in TEXT_KEYS)
+    return has_text and any(isinstance(_field(value, key), Mapping) for key in METADATA_KEYS)
 
 
 def _files_of(document: Any) -> list[Any]:
@@ -169,26 +142,10 @@ def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple
     if isinstance(document, PathLike):
         return list(read_file(document, next(names)).items())
     text = _text_of(document, f"{number}")
-    suffixes = *SUFFIXES, *PICTURE_SUFFIXES
+    suffixes = *READERS, *PICTURE_SUFFIXES
     if isinstance(document, str) and document.lower().endswith(suffixes) and is_file_name(document):
         raise InputError(f"document {number} is the name of a file; pathlib.Path({document!r}) is read")
     return [(_name_of(document) or f"document {number}", text)]
-
-
-def _without_score(document: Any) -> Any:
-    """Return the document of a tuple (document, relevance score); anything else unchanged."""
-    if isinstance(document, tuple) and len(document) == 2 and not isinstance(document[1], str):
-        return document[0]
-    return document
-
-
-def _is_document(value: Any) -> bool:
-    """Return whether a value is one document with metadata, not a collection of documents."""
-    if isinstance(value, str | PathLike):
-        return True
-    fields = value if isinstance(value, Mapping) else {k: getattr(value, k, None) for k in (*TEXT_KEYS, *METADATA_KEYS)}
-    has_text = any(isinstance(fields.get(key), str) for key in TEXT_KEYS) or _method(value, "get_content") is not None
-    return has_text and any(isinstance(fields.get(key), Mapping) for key in METADATA_KEYS)
 
 
 def _text_of(document: Any, name: str) -> str:
@@ -197,59 +154,26 @@ def _text_of(document: Any, name: str) -> str:
     Raises:
         InputError: If it has none.
     """
-    document = _without_score(document)
     if isinstance(document, str):
         return document
     if isinstance(document, PathLike):
         return "\n\n".join(read_file(document).values())
-    if get_content := _method(document, "get_content"):
-        return str(get_content())
-    for text in (*(_field(document, key) for key in TEXT_KEYS), _text_in_metadata(document)):
+    texts = [_field(document, key) for key in TEXT_KEYS]
+    for text in texts:
         if isinstance(text, str):
             return text
-    has = document.__contains__ if isinstance(document, Mapping) else partial(hasattr, document)
-    if any(has(key) and is_missing(_field(document, key)) for key in TEXT_KEYS):
+    is_there = document.__contains__ if isinstance(document, Mapping) else lambda key: hasattr(document, key)
+    if any(is_there(key) and is_missing(text) for key, text in zip(TEXT_KEYS, texts, strict=True)):
         return ""
-    expected = "a string or a retriever's document"
-    if isinstance(document, Mapping):
-        name_keys = (*NAME_KEYS, *PAGE_KEYS, *ID_KEYS)  # a title is not the document
-        text_keys = [key for key, value in document.items() if isinstance(value, str) and key not in name_keys]
-        if len(text_keys) == 1:
-            return str(document[text_keys[0]])
-        expected = f"one of the keys {', '.join(TEXT_KEYS)}"
-    raise InputError(f"document {name} has no text: expected {expected}, got {_type_name(document)}")
-
-
-def _text_in_metadata(document: Any) -> str | None:
-    """Return the text among a document's metadata, where vector stores keep it; None if there is none."""
-    metadata = (_field(document, key) for key in METADATA_KEYS)
-    texts = (fields[key] for fields in metadata if isinstance(fields, Mapping) for key in TEXT_KEYS if key in fields)
-    return next((text for text in texts if isinstance(text, str)), None)
-
-
-def _method(value: Any, name: str) -> Callable[[], Any] | None:
-    """Return a method of an object by its name, None if it has none."""
-    method = getattr(value, name, None)
-    return method if callable(method) else None
-
-
-def _type_name(document: Any) -> str:
-    """Return the keys of a mapping, or the name of a value's type, for errors."""
-    if isinstance(document, Mapping):
-        return ", ".join(map(str, document))
-    return "None" if document is None else type(document).__name__
+    kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
+    raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
 
 
 def _name_of(document: Any) -> str:
     """Return a document's source and page from its metadata; empty if it has none."""
-    if isinstance(document, str):
-        return ""
-    columns = document if isinstance(document, Mapping) else {}
-    inner = getattr(document, "node", document)  # LlamaIndex's NodeWithScore
-    for key in METADATA_KEYS:
-        metadata = columns.get(key) if columns else getattr(inner, key, None)
-        if isinstance(metadata, Mapping):
-            columns = {**columns, **metadata}
+    metadata = (_field(document, key) for key in METADATA_KEYS)
+    columns = dict(document) if isinstance(document, Mapping) else {}
+    columns |= next((fields for fields in metadata if isinstance(fields, Mapping)), {})
     name = next((str(columns[key]).strip() for key in NAME_KEYS if isinstance(columns.get(key), str | PathLike)), "")
     page = next((columns[key] for key in PAGE_KEYS if isinstance(columns.get(key), str | int)), None)
     return f"{name}, page {page}" if name and page is not None else name
@@ -264,34 +188,18 @@ def _unique_name(name: str, names: Mapping[str, Any]) -> str:
     return unique
 
 
-HTML_SUFFIXES = (".html", ".htm", ".xhtml")
-SUFFIXES = (".txt", ".md", ".markdown", *HTML_SUFFIXES, ".pdf")
-"""Files of a folder that are read as documents."""
-
-HIDDEN = frozenset({"title", "script", "style", "template", "noscript", "svg", "math", "select", "textarea"})
-"""Elements whose content a browser does not show as text."""
-
-VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"})
-"""Elements without an end tag."""
-
-INLINE = frozenset(
-    {
-        *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label"),
-        *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
-    }
-)
-"""Elements that do not begin a new line."""
-
-
 def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, str]:
     """Return a document's text by name.
 
     Args:
-        path: The file. PDF needs the extra `documents`.
+        path: The file; one of an unknown suffix is read as text.
         name: The name of the document; its file name by default.
 
     Returns:
         One text, or one for each page of a PDF, called "report.pdf, page 3".
+
+    Raises:
+        DataError: If it cannot be read.
     """
     path = Path(path)
     name = path.name if name is None else name
@@ -299,28 +207,8 @@ def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, s
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
-    if path.suffix.lower() == ".pdf":
-        return _pdf_pages(content, path, name)
-    if path.suffix.lower() in HTML_SUFFIXES:
-        return {name: visible_text(_decoded_html(content, str(path)))}
-    return {name: decoded(content, str(path))}
-
-
-def _is_named_text(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)
-
-
-def is_existing_path(text: str) -> bool:
-    """Return whether a text is the path of something that exists."""
-    try:
-        return bool(text) and Path(text).exists()
-    except (OSError, ValueError):  # longer than a name can be, or with a zero byte
-        return False
-
-
-def is_file_name(text: str) -> bool:
-    """Return whether a text is the name of an existing file alone."""
-    return len(text.split()) == 1 and is_existing_path(text) and Path(text).is_file()
+    parts = READERS.get(path.suffix.lower(), _read_text)(content, str(path))
+    return {name + part: text for part, text in parts.items()}
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -328,12 +216,12 @@ def files_in(folder: Path) -> list[Path]:
     files = sorted(
         file
         for file in folder.rglob("*")
-        if file.suffix.lower() in SUFFIXES
+        if file.suffix.lower() in READERS
         and file.is_file()
         and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     )
     if not files:
-        raise DataError(f"{folder}: no {', '.join(SUFFIXES)} file in this folder")
+        raise DataError(f"{folder}: no {', '.join(READERS)} file in this folder")
     return files
 
 
@@ -346,85 +234,67 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
     return names
 
 
-def decoded(content: bytes, name: str) -> str:
-    """Return bytes of UTF-8, or of UTF-16 with its mark, as text, with line feeds as line ends."""
-    try:
-        text = content.decode(encoding_of(content))
-    except UnicodeDecodeError:
-        raise DataError(f"{name} is not UTF-8 text") from None
-    if "\0" in text:  # such as UTF-16 without its mark
-        raise DataError(f"{name} is not UTF-8 text")
-    return text.replace("\r\n", "\n")
+HIDDEN = ("head", "script", "style", "template", "noscript", "svg", "math", "select", "textarea")
+"""Elements whose content a browser does not show as text."""
+
+INLINE = frozenset(
+    {
+        *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label"),
+        *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
+    }
+)
+"""Elements that do not begin a new line."""
 
 
-def visible_text(page: str) -> str:
+def _read_text(content: bytes, path: str) -> dict[str, str]:
+    return {"": decoded(content, path)}
+
+
+def _read_html(content: bytes, path: str) -> dict[str, str]:
     """Return the text of an HTML page that a browser shows, one line for each block element."""
-    parser = _VisibleText()
-    parser.feed(page)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
-
-
-class _VisibleText(HTMLParser):
-    """Collects the text outside hidden elements."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-        self.open_elements: list[tuple[str, bool]] = []  # element and whether it is hidden, from the outermost on
-        self.open_counts: Counter[str] = Counter()  # of open elements
-
-    @property
-    def hidden(self) -> bool:
-        return bool(self.open_elements) and self.open_elements[-1][1]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in VOID:
-            self.open_counts[tag] += 1
-            self.open_elements.append((tag, self.hidden or tag in HIDDEN or "hidden" in dict(attrs)))
-        if not self.hidden and tag not in INLINE:
-            self.pieces.append("\n\n" if tag in ("p", "h1", "h2", "h3", "h4", "h5", "h6") else "\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        closed = ""
-        while self.open_counts[tag] and closed != tag:  # also closes elements that were left open inside it
-            closed, _ = self.open_elements.pop()
-            self.open_counts[closed] -= 1
-        if not self.hidden and tag not in INLINE:
-            self.pieces.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self.hidden:
-            self.pieces.append(re.sub(r"\s+", " ", data))
-
-
-def _decoded_html(content: bytes, name: str) -> str:
-    """Return an HTML page as text, decoded by the charset that it declares if that reads the declaration itself."""
-    declared = re.search(rb"<meta[^>]+charset=[\"']?([\w-]+)", content[:2048], re.IGNORECASE)
-    if declared:
-        with suppress(LookupError, UnicodeError):  # no such encoding, or another one
-            text = content.decode(declared.group(1).decode())
-            if declared.group().decode("ascii", "replace") in text:
-                return text.lstrip("\ufeff")
     try:
-        return content.decode(encoding_of(content)).lstrip("\ufeff")
-    except UnicodeDecodeError:
-        raise DataError(f"{name} is not text in the encoding that it names, or UTF-8") from None
+        from bs4 import BeautifulSoup
+        from bs4.dammit import EncodingDetector
+    except ImportError:
+        raise DataError(f"reading {path} needs beautifulsoup4: pip install 'normxlogit[documents]'") from None
+    declared = EncodingDetector.find_declared_encoding(content, is_html=True)
+    try:
+        page = BeautifulSoup(content.decode(declared or encoding_of(content)).lstrip("\ufeff"), "html.parser")
+    except (LookupError, UnicodeError):
+        raise DataError(f"{path} is not text in the encoding that it names, or UTF-8") from None
+    for element in [*page(HIDDEN), *page(hidden=True)]:
+        element.extract()
+    for element in page(lambda tag: tag.name not in INLINE):
+        element.insert_before("\0")
+        element.insert_after("\0")
+    lines = (" ".join(line.split()) for line in page.get_text().split("\0"))
+    return {"": "\n".join(line for line in lines if line)}
 
 
-def _pdf_pages(content: bytes, path: Path, name: str) -> dict[str, str]:
+def _read_pdf(content: bytes, path: str) -> dict[str, str]:
     """Return the text of each page of a PDF file."""
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
     except ImportError:
-        raise DataError(f"reading {path.name} needs pypdf: pip install 'normxlogit[documents]'") from None
+        raise DataError(f"reading {path} needs pypdf: pip install 'normxlogit[documents]'") from None
     try:
         pages = PdfReader(BytesIO(content)).pages
-        texts = {f"{name}, page {number}": page.extract_text() for number, page in enumerate(pages, start=1)}
+        texts = {f", page {number}": page.extract_text() for number, page in enumerate(pages, start=1)}
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise DataError(f"cannot read {path}: {error or type(error).__name__}") from None  # a damaged or locked file
     if not any(text.strip() for text in texts.values()):
         raise DataError(f"{path} has no text: its pages may be pictures, which need text recognition first")
     return texts
+
+
+READERS: dict[str, Callable[[bytes, str], dict[str, str]]] = {
+    **dict.fromkeys((".txt", ".md", ".markdown"), _read_text),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), _read_html),
+    ".pdf": _read_pdf,
+}
+"""Readers of files by suffix; add one for another kind of file.
+
+A reader takes the content of a file and its path, for errors, and returns its text by the part of its name that tells
+several texts of it apart, {"": text} of a single one.
+"""

@@ -2,10 +2,11 @@
 
 import json
 import re
-from json.decoder import scanstring  # type: ignore[attr-defined]  # it says where a string ends
 
-SPACE = re.compile(r"[ \t\n\r]*")
-SCALAR = re.compile(r"[^\s,\]}]+")
+BETWEEN = re.compile(r"[\s,:]*")
+"""What stands between values and keys."""
+
+DECODER = json.JSONDecoder()
 
 Fields = list[tuple[str, int, int]]
 
@@ -22,19 +23,19 @@ def json_fields(text: str) -> Fields:
     Returns:
         The fields in the order of the text; none if the text is not an object or an array of JSON.
     """
-    if not text.lstrip().startswith(("{", "[")):
-        return []
+    start = len(text) - len(text.lstrip())
     try:
-        json.loads(text)
+        if not isinstance(json.loads(text), dict | list):
+            return []
+        fields: Fields = []
+        _add_fields(text, start, "", start, fields)
     except (ValueError, RecursionError):
         return []
-    fields: Fields = []
-    _add_value(text, _after_space(text, 0), "", 0, fields)
     return fields
 
 
-def _add_value(text: str, position: int, path: str, start: int, fields: Fields) -> int:
-    """Add the fields of the value that begins at a character.
+def _add_fields(text: str, position: int, path: str, start: int, fields: Fields) -> int:
+    """Add the fields of a value.
 
     Args:
         text: Valid JSON.
@@ -46,46 +47,22 @@ def _add_value(text: str, position: int, path: str, start: int, fields: Fields) 
     Returns:
         Where the value ends.
     """
-    if text[position] in "{[":
-        return _add_container(text, position, path, fields)
-    if text[position] == '"':
-        content, end = _read_string(text, position)
-        has_content = bool(content.strip())
-    else:
-        match = SCALAR.match(text, position)
-        end = position + 1 if match is None else match.end()
-        has_content = text[position:end] != "null"
-    if has_content:
-        fields.append((path, start, end))
-    return end
-
-
-def _add_container(text: str, position: int, path: str, fields: Fields) -> int:
-    """Add the fields of an object or an array."""
-    is_object, number = text[position] == "{", 0
-    position = _after_space(text, position + 1)
+    if text[position] not in "{[":
+        value, end = DECODER.raw_decode(text, position)
+        if value is not None and str(value).strip():
+            fields.append((path, start, end))
+        return end
+    is_object, number, position = text[position] == "{", 0, _next(text, position + 1)
     while text[position] not in "}]":
-        start = position
+        start, inner = position, f"{path}[{number}]"
         if is_object:
-            key, position = _read_string(text, position)
-            position = _after_space(text, _after_space(text, position) + 1)  # behind the colon
-            inner = f"{path}.{key}" if path else key
-        else:
-            inner = f"{path}[{number}]"
-        position = _after_space(text, _add_value(text, position, inner, start, fields))
-        if text[position] == ",":
-            position = _after_space(text, position + 1)
+            key, position = DECODER.raw_decode(text, position)
+            inner, position = f"{path}.{key}" if path else key, _next(text, position)
+        position = _next(text, _add_fields(text, position, inner, start, fields))
         number += 1
     return position + 1
 
 
-def _after_space(text: str, position: int) -> int:
-    """Return the position of the first character that is not white space."""
-    match = SPACE.match(text, position)
-    return position if match is None else match.end()
-
-
-def _read_string(text: str, position: int) -> tuple[str, int]:
-    """Return the string that begins with the quote at a position, and its end."""
-    content, end = scanstring(text, position + 1)
-    return str(content), int(end)
+def _next(text: str, position: int) -> int:
+    """Return the position of the next value, key or closing bracket."""
+    return BETWEEN.match(text, position).end()  # type: ignore[union-attr]  # it matches nothing, too

@@ -126,7 +126,7 @@ def measure_statements(
         folder: Keeps what was measured, so that a stopped run continues.
         on_progress: Called with the name of the work, the finished prompts and all prompts.
     """
-    cache = ResultCache[tuple[Reading, ...]](folder, explainer._language_model, [], tuple[Reading, ...])
+    cache = ResultCache[tuple[Reading, ...]](folder, explainer.language_model, [], tuple[Reading, ...])
     measured: list[MeasuredSentence] = []
     for _, prompt in with_progress("prompts", prompted, on_progress):
         request = (prompt.question, dict(prompt.documents), prompt.system, [s.sentence for s in prompt.statements])
@@ -140,7 +140,7 @@ def measure_statements(
 
 def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
     """Read the sentences, each as an answer of its own; those after one prompt share its passes."""
-    model = explainer._language_model
+    model = explainer.language_model
     answers = [
         ask(model, prompt.question, prompt.documents, system=prompt.system, answer=statement.sentence)
         for statement in prompt.statements

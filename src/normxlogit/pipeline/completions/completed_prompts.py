@@ -11,7 +11,6 @@ from transformers import GenerationConfig
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...grounding.documents.answers import answer_text
 from ...inputs.alignment import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
@@ -300,7 +299,6 @@ def read_completion(
     model.refresh()
     model.task.check_generates(model)
     prompt_encoding, rendered = _read_prompt(model, prompt)
-    completion = answer_text(completion)
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...grounding.drawing import citation_blocks, source_blocks
-from ...grounding.result import Citations
+from ...leave_out.deletion import DeletionCurve
 from ...results.attribution import Attribution
-from ...results.base import Record
 from ...results.collection import Attributions
 from ...results.layers import representative_layer
 from ...results.targets import prediction_of
@@ -15,8 +13,9 @@ from ..blocks import Block, Card, Cell, Column, Table, cell
 from ..describe import answer_number, method_of, shortened
 from ..html import page
 from ..layout import layout
-from .curves import Curve, curves_card
+from .curves import curves_card
 from .generation import generation_blocks
+from .sources import source_blocks
 from .text import attribution_blocks, comparison_blocks
 
 WORDS, OPEN = 4, 3
@@ -42,7 +41,7 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
         if len(group) > 1:
             blocks = comparison_blocks(group, words=words, costs=costs_of_group)
         else:
-            blocks = blocks_of(group[0], words=words, cost=costs_of_group[0])
+            blocks = group[0]._blocks(words=words, cost=costs_of_group[0])
         heading = shortened(group[0]._heading()) if len(groups) > 1 else ""
         result_cards.append(Card(blocks, heading, opened=len(groups) <= OPEN))
     if len(groups) == 1 or not all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results):
@@ -50,20 +49,17 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
     return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards] if groups else []
 
 
-def blocks_of(result: Record, *, words: bool | None = None, cost: str = "") -> list[Block]:
-    """Return the blocks of a result.
+def blocks_of_attribution(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
+    """Return the blocks of an attribution.
 
     Args:
-        result: The result.
+        a: The attribution.
         words: Whether to merge tokens to words, where single units are listed; by default where the result can tell.
         cost: The cost of the method, as text.
 
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    if isinstance(result, Citations):
-        return citation_blocks(result)
-    a: Attribution = result  # type: ignore[assignment]  # the only other type that is drawn
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
         return generation_blocks(a) if tokens and a.generated else source_blocks(a)
@@ -77,7 +73,7 @@ def results_page(
     *,
     words: bool | None = None,
     costs: Sequence[str] = (),
-    curves: Sequence[Curve] = (),
+    curves: Sequence[DeletionCurve] = (),
     title: str | None = None,
 ) -> str:
     """Draw a page of results: `cards`, and deletion curves below them, if given.

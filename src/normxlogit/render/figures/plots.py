@@ -8,13 +8,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...errors import DataError, InputError
-from ...grounding.drawing import scores_grid, shares_grid
 from ...media.drawing.figures import media_figure
 from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
 from ...similarity.drawing import pairs_grid
+from ..builders.sources import scores_grid, shares_grid
 from ..charts import MOST, Grid, number
 from ..describe import shortened
 from ..layout import layout

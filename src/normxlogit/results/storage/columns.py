@@ -9,39 +9,25 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from ...errors import DataError
-from ...grounding.result import Citations
-from ...grounding.verdicts import Reading
+from ...extending import extensions, named
 from ...media.units import grid_medium, sound_of_times
 from ..attribution import Attribution
+from ..base import Record, record_type
 from ..targets import prediction_of
 from ..units.units import APART, Units
-from ..verification import CITATION_TEST, Removal
 from .files import json_text
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
-
-if TYPE_CHECKING:
-    from ..base import Record
-
 
 METADATA = b"normxlogit"
 """Key in a file's metadata for the values that all its rows share, as JSON."""
 
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """Errors that reading a damaged or unrelated file may raise."""
-
-
-class ContradictionCell(NamedTuple):
-    """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited."""
-
-    rather: str
-    gain: Number
-    source: str
-    document: str
 
 
 Strings = tuple[str, ...]
@@ -94,43 +80,23 @@ ANSWER: Mapping[str, Any] = {
     "target_spans": Spans,
     "settings": str,
 }
-CITED: Mapping[str, Any] = {
-    "question": str,
-    "weighted_scores": FloatArray,
-    "sentence_shares": FloatArray,
-    "sentence_sources": tuple[Strings, ...],
-    "sentence_verdicts": Strings,
-}
-CONVERSATION: Mapping[str, Any] = {
-    "sentence_messages": tuple[Strings, ...],
-    "message_names": Strings,
-    "message_kinds": Strings,
-    "message_tools": Strings,
-    "message_spans": Spans,
-    "message_shares": FloatArray,
-    "message_losses": FloatArray,
-}
-TESTED: Mapping[str, Any] = {
-    "sentence_nats": tuple[Number, ...],
-    "sentence_losses": FloatArray,
-    "sentence_contradictions": tuple[ContradictionCell, ...],
-    "source_losses": FloatArray,
-    "readings": tuple[Reading, ...],
-    "message_losses": FloatArray,
-}
-
 CORPUS: Mapping[str, Mapping[str, Any]] = {
     "text": {**COMMON, **TOKENS},
     "image": {**COMMON, **TOKENS, **SIGNAL},
     "audio": {**COMMON, **TOKENS, **SIGNAL},
     "sources": {**COMMON, **ANSWER},
-    "citations": {**COMMON, **ANSWER, **CITED, **CONVERSATION, **TESTED},
+    **{
+        kind: {**COMMON, **ANSWER, **named(reference).stored, **named(reference).derived}
+        for extension in extensions()
+        for kind, reference in extension.results.items()
+    },
 }
 """The columns of a corpus by the kind of its results."""
 
 SAVED: Mapping[str, Any] = {
     name: type_
-    for name, type_ in {**CORPUS["text"], **CORPUS["citations"], "kind": str, "rest": str}.items()
+    for columns in (*(CORPUS[kind] for kind in CORPUS if kind not in ("image", "audio")), {"kind": str, "rest": str})
+    for name, type_ in columns.items()
     if name not in ("words", "word_scores")
 }
 """The columns of a file that `save` writes."""
@@ -154,13 +120,7 @@ JSON_FIELDS = ("settings", "diagnostics")
 PREDICTION = {"prediction": "label", "prediction_id": "id", "value": "value", "probability": "probability"}
 """Fields of a prediction by their columns."""
 
-MESSAGE = {"message_names": "name", "message_kinds": "role", "message_tools": "tool"}
-"""Fields of messages by their columns."""
-
-DERIVED = {
-    *("words", "word_scores", "shares", "message_shares", "message_losses"),
-    *(f"sentence_{name}" for name in ("shares", "sources", "verdicts", "contradictions", "messages")),
-}
+DERIVED = ("words", "word_scores", "shares")
 """Columns that are computed from the others."""
 
 DEFAULTS: Mapping[Any, Mapping[str, Any]] = {
@@ -199,7 +159,7 @@ def _arrow_type(type_: Any) -> Any:
 # --- written ----------------------------------------------------------------------------------------------------------
 
 
-def result_table(results: "Sequence[Record]", *, single: bool = False) -> Any:
+def result_table(results: Sequence[Record], *, single: bool = False) -> Any:
     """Return results as an Arrow table, one row a result; its metadata mark a single result."""
     import pyarrow
 
@@ -213,14 +173,14 @@ def result_table(results: "Sequence[Record]", *, single: bool = False) -> Any:
         raise DataError(f"cannot be written as Parquet: {error}") from None
 
 
-def _saved_row(result: "Record") -> dict[str, Any]:
+def _saved_row(result: Record) -> dict[str, Any]:
     a = result.scored
     state = {name: value for name, value in vars(a).items() if name not in (*FIELDS, *JSON_FIELDS)}
     rest = json_text(plain(state | {"units": {"special": a.units.special}}))
     return result_row(result) | {"kind": result.kind, "rest": rest}
 
 
-def result_row(result: "Record") -> dict[str, Any]:
+def result_row(result: Record) -> dict[str, Any]:
     """Return a result as a row of a corpus, without `row` and `id`."""
     a = result.scored
     row: dict[str, Any] = {column: attrgetter(path)(a) for column, path in FIELDS.items()}
@@ -238,8 +198,8 @@ def result_row(result: "Record") -> dict[str, Any]:
     if (prediction := prediction_of(a)) is not None:
         row |= {column: getattr(prediction, name) for column, name in PREDICTION.items()}
     if a.targets[0].kind == "part":
-        row["shares"] = (result.evidence if isinstance(result, Citations) else a).whole().shares
-    return row | (_cited_columns(result) if isinstance(result, Citations) else _signal_columns(a))
+        row["shares"] = a.whole().shares
+    return row | _signal_columns(a) | result._row()
 
 
 def _signal_columns(a: Attribution) -> dict[str, Any]:
@@ -254,67 +214,6 @@ def _signal_columns(a: Attribution) -> dict[str, Any]:
         return {"rows": rows, "columns": columns, "first": medium.first}
     after = len(a.units) - medium.units.stop
     return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
-
-
-def _cited_columns(result: Citations) -> dict[str, Any]:
-    """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
-    names, messages, tested = result.names, result.messages, result.verified
-    support = result.support
-    row: dict[str, Any] = {
-        "question": result.question,
-        "weighted_scores": None if result.weighted_scores is None else _spread_to_units(result, result.weighted_scores),
-        "sentence_shares": [sentence.share for sentence in support],
-        "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
-        "sentence_verdicts": [sentence.judgement for sentence in support],
-    }
-    if messages:
-        shares = np.zeros(len(messages), np.float32)
-        np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
-        row |= {column: [getattr(message, name) for message in messages] for column, name in MESSAGE.items()}
-        row |= {"message_spans": [(message.start, message.end) for message in messages], "message_shares": shares}
-        # Each message once.
-        row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
-    if tested is not None:
-        losses = result.source_losses
-        row |= {
-            "sentence_nats": tested.original.values,
-            "sentence_losses": _null_for_nan(result.sentence_losses),
-            "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
-            "source_losses": _spread_to_units(result, losses),
-            "readings": plain(result.readings),
-        }
-        if messages:
-            of_messages = np.full(len(messages), np.nan, np.float32)
-            np.fmax.at(of_messages, result.message_indices, np.fmax.reduce(losses))
-            row["message_losses"] = _null_for_nan(of_messages)
-    return row
-
-
-def _contradiction(result: Citations, sentence: int) -> dict[str, Any] | None:
-    """Return the cell of a sentence that contradicts its sources, with the first source that it cites; else None."""
-    support = result.support[sentence]
-    if support.judgement != "contradicts":
-        return None
-    source = next(iter(support.sources), None)
-    rather = result.readings[sentence].rather
-    return ContradictionCell(
-        support.rather,
-        0.0 if rather is None else rather.gain,
-        "" if source is None else result.names[source],
-        "" if source is None else result.documents[source],
-    )._asdict()
-
-
-def _spread_to_units(result: Citations, values: FloatArray) -> list[float | None]:
-    """Return values of sources, (K, S), in the order of all units' scores, with null for the other units."""
-    table = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
-    table[:, result.sources] = values
-    return _null_for_nan(table.ravel())
-
-
-def _null_for_nan(losses: FloatArray) -> list[float | None]:
-    """Return losses with null instead of NaN, which queries would take for a large number."""
-    return [None if np.isnan(nats) else nats for nats in losses.tolist()]
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -335,7 +234,8 @@ def result_states(table: Any) -> list[dict[str, Any]]:
     """Return the states of the results in a table, as `from_dict` reads them."""
     common = metadata_of(table.schema)
     names = CORPUS[common["kind"]] if "shard" in common else SAVED
-    table = table.select([name for name in table.column_names if name in names and name not in DERIVED])
+    derived = {*DERIVED, *record_type(common["kind"]).derived} if "shard" in common else DERIVED
+    table = table.select([name for name in table.column_names if name in names and name not in derived])
     if "target_spans" in table.column_names and "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
     table = _as_written(table, arrow_types({name: names[name] for name in table.column_names}))
@@ -377,18 +277,7 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         if a[name] is not None:
             axes = row["shape"] if name == "scores" else [2] if a["quantity"] == "cosine" else row["shape"][:-1]
             a[name] = np.asarray(a[name], np.float32).reshape(axes)
-    if kind != Citations.kind:
-        return a
-    messages = zip(*(row.get(column) or () for column in (*MESSAGE, "message_spans")), strict=True)
-    return {
-        "kind": kind,
-        "format_version": a["format_version"],
-        "question": row["question"],
-        "attribution": a,
-        "weighted_scores": _source_columns(row, "weighted_scores", units["kind"]),
-        "readings": row.get("readings") or (),
-        "messages": [{"name": n, "role": r, "tool": t, "start": i, "end": j} for n, r, t, (i, j) in messages],
-    }
+    return record_type(kind)._state_of_row(row, a)
 
 
 def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
@@ -407,7 +296,6 @@ def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[s
             {**shared, "name": name, "id": id_, "position": row.get("position"), "span": span}
             for name, id_, span in zip(row["target"], row.get("target_ids") or nothing, spans or nothing, strict=True)
         ],
-        "verified": _tested_state(row, kinds),
     }
     if "target_spans" not in row and row["prediction"] is not None:
         state["predictions"] = [{name: row[column] for column, name in PREDICTION.items()}]
@@ -416,33 +304,3 @@ def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[s
     elif (sound := sound_of_times(row.get("times") or ())) is not None:
         state["media"] = [plain(sound)]
     return state
-
-
-def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
-    """Return the verification of an answer as a state; None if it was not verified."""
-    if (losses := _source_columns(row, "source_losses", kinds)) is None:
-        return None
-    nats = np.array(row["sentence_nats"], np.float64)  # (K,)
-    sources = [unit for unit, kind in enumerate(kinds) if kind not in APART]
-
-    def removal(units: Sequence[int], values: Any) -> dict[str, Any]:
-        names = tuple(row["unit_names"][unit] for unit in units)
-        return Removal(names, tuple(units), None, float(values.sum()), False, tuple(values.tolist()))._asdict()
-
-    lost = zip(sources, losses.T, strict=True)
-    return {
-        **CITATION_TEST,
-        "original": removal([], nats),
-        "single": [removal([source], nats - loss) for source, loss in lost if not np.isnan(loss).all()],
-        "together": removal(sources, nats - np.array(row["sentence_losses"], np.float64)),
-        "smallest": None,
-        "control": None,
-    }
-
-
-def _source_columns(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
-    """Return the part of a column, in the order of all units' scores, that belongs to the sources, (K, S)."""
-    if row.get(name) is None:
-        return None
-    values = np.array(row[name], np.float32).reshape(row["shape"])  # (K, U)
-    return values[:, [kind not in APART for kind in kinds]]

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from ...grounding.result import Citations
-from ..blocks import Chat, Piece, Turn
-from ..layout import cut
+from ..render.blocks import Chat, Piece, Turn
+from ..render.layout import cut
+from .result import Citations
 
 MATTERS = 0.05
 """A source with this share of some sentence of the answer is never folded."""

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-
 from normxlogit.grounding.documents.answers import answer_text, piece_text, question_text
+
 from tests.inputs.test_conversations import ANSWER, ANTHROPIC, COMPLETION, LANGCHAIN, LLAMA_INDEX, OTEL_OUTPUT, SAYS
 
 THOUGHT = {"type": "thinking", "thinking": "It is cold."}

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..corpora.summaries.run_tables import RunTables
-from .summaries import (
+from .answers import (
     USED,
     MeasuredUse,
     Verdicts,
@@ -14,6 +13,7 @@ from .summaries import (
     measured_uses,
     read_verdicts,
 )
+from .run_tables import RunTables
 
 QUESTION = "question"
 """The name of the user's last message among the kinds of messages."""

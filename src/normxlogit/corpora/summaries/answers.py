@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ..corpora.summaries.run_tables import RunTables
-from ..results.storage.schema import plain
-from ..results.units.units import APART
-from .result import LEAST_LOSS
+from ...results.storage.schema import plain
+from ...results.units.units import APART
+from ...results.verification import LEAST_LOSS
+from .run_tables import RunTables
 
 USED = f"(cited OR coalesce(loss > {LEAST_LOSS}, false))"
 """A DuckDB expression for whether an answer uses a source, over rows with `cited` and `loss`."""

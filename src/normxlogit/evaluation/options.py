@@ -1,0 +1,63 @@
+"""Options of the commands that measure methods: what is measured, on which texts, how often."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ..cli.options import check_method
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..methods import Method
+
+Protocol = Literal["default", "published"]
+"""The protocols of perturbation."""
+
+BOTH_NORMS = ("normxlogit", "input-norm")
+"""Methods that "all" lists with both of their norms."""
+
+
+def method_names(value: str) -> list[str]:
+    """Split --methods at spaces or commas; a comma before SETTING=VALUE continues the settings."""
+    return [name for name in re.split(r"[\s]+|,(?!\s*[\w-]+=)", value) if name]
+
+
+def check_methods(value: str | None) -> str | None:
+    """Refuse --methods if one does not exist, as `check_method` does."""
+    check_method([method for method in method_names(value or "") if method != "all"])
+    return value
+
+
+def methods_of(methods: str) -> "list[Method]":
+    """Return the methods of a command line with their settings; "all" are those that are registered."""
+    from ..methods import list_methods, method_named
+
+    if not (names := method_names(methods)):
+        raise InputError('--methods takes "all", or names separated by spaces')
+    if names == ["all"]:
+        norms = {name: [name, f"{name}:norm_of=word_embedding"] for name in BOTH_NORMS}
+        names = [spec for info in list_methods() for spec in norms.get(info.name, [info.name])]
+    return [method_named(name) for name in names]
+
+
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        callback=check_methods,
+        help='"all", or names separated by spaces; settings as name:setting=value,setting=value. By default those that '
+        "the page on this measurement compares.",
+    ),
+]
+Dataset = Annotated[
+    str, typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name.")
+]
+DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet, .csv or .tsv; else the hub.")]
+Split = Annotated[str, typer.Option(help="Which split: choose settings on train, report validation.")]
+Columns = Annotated[str | None, typer.Option(help="The text column, or two separated by a comma.")]
+LabelColumn = Annotated[str, typer.Option(help="The column of gold labels.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
+MostQuestions = Annotated[int, typer.Option(min=1, help="Most questions.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap, and of what is drawn at random.")]

@@ -1,0 +1,443 @@
+"""Places: where the input enters the graph of a frozen pass, where contributions are read, and what a pass reads there.
+
+At a hidden state h that is on every path from the input to the answer, token i contributes <g_i, h_i>, g the gradient
+that arrives there; with the bias of what follows these sum to the answer. A `Readout` is an edge of the graph with its
+value, in a pass of the library's own as in one that the caller ran.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from ..copies.memory import reraise_out_of_memory
+from ..copies.pool import private_clone
+from ..copies.run import Replace, main_input, merge_replacements, tensor_of, with_tensor
+from ..copies.trace import Axes, path_of, trace
+from ..errors import MethodError, UnsupportedModelError
+from ..inputs.batching import Batch
+from ..media.signal_entry import SignalEntry, find_signal_entry
+from ..model.task_model import TaskModel
+from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
+from ..parts.find_parts import same_ids
+from ..parts.layer_outputs import LayerOutput, layer_outputs
+
+ReadAt = int | Literal["first-half", "middle", "all"]
+"""The layers at which contributions are read, see `FrozenGradient`."""
+
+PROOF_TOKENS = 512
+"""Most tokens of the text for the proof of a language model, which is not checkpointed."""
+
+BATCH_FIRST: Axes = (0, 1, 2)
+"""The axes of a state of shape (B, T, H)."""
+
+
+class Side(IntEnum):
+    """A part of the input, in the order in which models read them.
+
+    Pictures and sounds beside a text; what an encoder reads for a decoder; a text, the decoder's, or whatever else the
+    layers with the answer read.
+    """
+
+    MEDIA = 0
+    SOURCE = 1
+    TEXT = 2
+
+
+class Place(NamedTuple):
+    """Where contributions are read: the output of a layer, or where the input enters; ordered as they are computed.
+
+    Attributes:
+        side: Whose contributions.
+        layer: l for the output of layer l, 0 for the embedding layer's, -1 for the word embeddings of a text.
+    """
+
+    side: Side
+    layer: int
+
+    @classmethod
+    def of_text(cls, layers: Iterable[int]) -> "tuple[Place, ...]":
+        """Return the places of a text's layers."""
+        return tuple(cls(Side.TEXT, layer) for layer in layers)
+
+
+WORDS, SOURCE, MEDIA = Place(Side.TEXT, -1), Place(Side.SOURCE, 0), Place(Side.MEDIA, 0)
+"""The entries: of a text its word embeddings; of a source these, or its first module with weights; of pictures and
+sounds the output of their patch embedding or first convolution."""
+
+
+def lowest_of_sides(places: Collection[Place]) -> list[Place]:
+    """Return the lowest place of each side, where the input enters the graph."""
+    return [min(place for place in places if place.side is side) for side in sorted({p.side for p in places})]
+
+
+@dataclass
+class Readout:
+    """The contributions read at one place.
+
+    Attributes:
+        axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
+        length: How many positions are the text's, T, where the module pads it; None for all.
+        positions: How many axes are positions, which are read as one, row by row.
+        edges: Where the gradients arrive. Several for tables that share a place.
+        vectors: What the gradients are multiplied by: the state, or its difference from a baseline.
+        sinks: Which tokens are attention sinks there, (B, T); None without any.
+        detached: Which of them no gradient passes in the backward passes from now on, (B, T).
+    """
+
+    axes: Axes = BATCH_FIRST
+    length: int | None = None
+    positions: int = 1
+    edges: list[GradientEdge] = field(default_factory=list)
+    vectors: list[Tensor] = field(default_factory=list)
+    sinks: Tensor | None = None
+    detached: Tensor | None = None
+
+    def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
+        """Read a state, and return an equal one to go on with, which a model may write on.
+
+        Args:
+            state: The state.
+            vector: As in `vectors`; the state if not given.
+            enters: Whether the input enters the graph here, so that nothing flows further back.
+        """
+        leaf = enters or not state.requires_grad
+        flowing = state.detach().requires_grad_() if leaf else state.clone()
+        self.edges.append(get_gradient_edge(flowing))
+        self.vectors.append(state.detach() if vector is None else vector)
+        return flowing.clone() if leaf else flowing
+
+    @property
+    def tokens(self) -> Tensor:
+        """The first vector of each token, (B, T, H), or with an axis of streams."""
+        return self._by_token(self.vectors[0][None])[0]
+
+    def contributions(self, gradients: Sequence[Tensor | None]) -> Tensor:
+        """Return what each token contributes, (k, B, T), for k gradients of each edge stacked, None for no path."""
+        total = torch.zeros(1, *self.tokens.shape[:2], device=self.vectors[0].device)  # (1, B, T)
+        for vector, gradient in zip(self.vectors, gradients, strict=True):
+            if gradient is not None:
+                products = self._by_token(gradient).float() * self._by_token(vector[None]).float()  # (k, B, T, ...)
+                total = total + products.flatten(3).sum(-1)
+        return total
+
+    def _by_token(self, states: Tensor) -> Tensor:
+        """Return k states in the module's order of axes as (k, B, T, ...)."""
+        ordered = states.permute(0, *(axis + 1 for axis in self.axes))
+        return ordered.flatten(2, 1 + self.positions)[:, :, : self.length]
+
+    def detach_sinks(self) -> Any:
+        """Let no gradient pass the detached tokens in backward passes until the hook that is returned is removed."""
+        edge = self.edges[0]
+
+        def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+            gradient = gradients[edge.output_nr]
+            if gradient is None or self.detached is None:
+                return gradients
+            passed = gradient.clone()
+            rows = passed.permute(self.axes)[:, : self.length]  # (B, T, ...), a view
+            rows.masked_fill_(self.detached.reshape(*self.detached.shape, *(1,) * (rows.ndim - 2)), 0.0)
+            return *gradients[: edge.output_nr], passed, *gradients[edge.output_nr + 1 :]
+
+        return edge.node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
+
+
+def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
+    """Hold the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
+
+    Args:
+        readouts: The readouts by place.
+        masks: The real tokens of each side, (B, T).
+        threshold: How many times the median.
+    """
+    for side, mask in masks.items():
+        # Not among embeddings, where a bright patch among dark ones would be a sink.
+        of_side = [readout for place, readout in readouts.items() if place.side is side and place.layer > 0]
+        measured = [each for each in of_side if each.positions == 1 and each.tokens.shape[:2] == mask.shape]
+        if measured:
+            states = [readout.tokens.float().flatten(2) for readout in measured]  # (B, T, H) each
+            norms = torch.stack(
+                [torch.linalg.vector_norm(each, dim=-1).to(mask.device) for each in states]
+            )  # (L, B, T)
+            medians = norms.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
+            sinks = (norms > threshold * medians) & mask  # (L, B, T)
+            for readout, there, any_there in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
+                readout.sinks = there.to(readout.vectors[0].device) if any_there else None
+
+
+def layer_readers(
+    outputs: Mapping[Place, LayerOutput],
+    masks: Mapping[Side, Tensor],
+    readouts: dict[Place, Readout],
+    entries: Collection[Place],
+) -> dict[str, Replace]:
+    """Return the functions that read contributions at layers' outputs, for the `replace` of `copies.run`.
+
+    Args:
+        outputs: Which module returns the output of each layer.
+        masks: The real tokens of each side, (B, T).
+        readouts: The readouts by place; the pass adds to them.
+        entries: The places at which the input enters the graph.
+    """
+    by_path: dict[str, dict[int, tuple[Place, LayerOutput]]] = {}
+    for place, output in outputs.items():
+        by_path.setdefault(output.path, {})[output.call] = place, output
+
+    def reader(outputs_by_call: Mapping[int, tuple[Place, LayerOutput]]) -> Replace:
+        """Return the function for one module, which returns the output of another layer at each of its calls."""
+        calls = itertools.count(1)
+
+        def read_layer(returned: Any, _: Any, __: Any) -> Any:
+            call, state = next(calls), tensor_of(returned)
+            if call not in outputs_by_call or state is None:
+                return None
+            place, output = outputs_by_call[call]
+            with torch._C.DisableTorchFunction():
+                readouts[place] = Readout(output.axes, masks[place.side].shape[1], output.positions)
+                return with_tensor(returned, readouts[place].read(state, enters=place in entries))
+
+        return read_layer
+
+    return {path: reader(outputs_by_call) for path, outputs_by_call in by_path.items()}
+
+
+def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
+    """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1.
+
+    Raises:
+        MethodError: If there is no such layer.
+    """
+    if read_at == "middle":
+        return (count // 2,)
+    if isinstance(read_at, str):
+        last = count - 1 if read_at == "all" else min(max(count // 2, 1), count - 1)
+        return tuple(range(first, last + 1)) or (0,)
+    layer = count + read_at if read_at < 0 else read_at
+    if not 0 <= layer <= count:
+        raise MethodError(f"read_at={read_at}: there are layers 1 to {count}")
+    return (layer,)
+
+
+class ModelPlaces:
+    """The places of a model, each with the module that returns what is read there."""
+
+    def __init__(self, model: TaskModel) -> None:
+        self.model = model
+        self._signal: SignalEntry | None = None
+        self._tables: tuple[str, ...] | None = None
+        self._source_layers: tuple[LayerOutput, ...] | None = None
+
+    # --- layers ------------------------------------------------------------------------------------------------------
+
+    def read(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
+        """Return where the contributions of a batch are read.
+
+        Args:
+            batch: A text to find them with.
+            read_at: As in `FrozenGradient`; for encoder-decoder models, it applies to the source.
+            layers: Requested layers, which are read instead.
+
+        Raises:
+            MethodError: If there is no such layer.
+            UnsupportedModelError: If no module returns the outputs of layers.
+        """
+        if batch.has_source:
+            return (*(Place(Side.SOURCE, layer) for layer in self._layers_of_source(batch, read_at)), WORDS)
+        text_layers = layers or self._layers_of_text(batch, read_at)
+        if text_layers != (0,) or self.words is None:
+            return Place.of_text(text_layers)
+        return (WORDS, MEDIA) if batch.media else (WORDS,)
+
+    def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
+        """Return the layers at which `read_at` reads contributions of the text, 0 for the embeddings."""
+        parts = self.model.parts
+        if isinstance(read_at, int):
+            count = 0 if read_at == 0 else self.model.layer_count() if parts.outputs is None else len(parts.outputs)
+            return layers_read(read_at, count)
+        # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
+        has_unassigned_media = any(medium.by_token is None for medium in batch.media)
+        if parts.outputs is None or parts.token_pooling is not None or has_unassigned_media:
+            return (0,)
+        # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
+        bypassed = parts.embedding_output is None or self.tables(batch) or batch.media
+        return layers_read(read_at, len(parts.outputs), 1 if bypassed else 0)
+
+    def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
+        """Return the encoder layers at which `read_at` reads contributions of the source, 0 for its entry."""
+        if read_at == 0:
+            return (0,)
+        count = len(self._source_outputs(batch))
+        if not count and isinstance(read_at, int):
+            raise UnsupportedModelError(
+                f"no module of the encoder of {type(self.model.module).__name__} returns its layers' outputs, so the "
+                "source can be read at its word embeddings alone: read_at=0"
+            )
+        # A sound has no word embeddings among its layers.
+        return layers_read(read_at, count, int(self.model.task.is_speech)) if count else (0,)
+
+    def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
+        """Return the modules that return the outputs of the encoder's layers; () if unknown."""
+        if self._source_layers is None:
+            copy: Any = private_clone(self.model.copy.unmodified)
+            inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
+            calls, outputs = trace(copy, {**inputs, "use_cache": False})
+            states = outputs.get("encoder_hidden_states") or ()
+            are_tensors = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
+            layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) if are_tensors else None
+            self._source_layers = () if layers is None or any(layer.axes != BATCH_FIRST for layer in layers) else layers
+        return self._source_layers
+
+    @property
+    def layer_paths(self) -> set[str]:
+        """The modules that return the outputs of layers."""
+        return {output.path for output in (*(self.model.parts.outputs or ()), *(self._source_layers or ()))}
+
+    def outputs(self, batch: Batch, places: Sequence[Place], *, find_sinks: bool) -> dict[Place, LayerOutput]:
+        """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
+        parts = self.model.parts
+        outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
+        if batch.has_source:
+            outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
+        if parts.embedding_output is not None:
+            outputs[Place(Side.TEXT, 0)] = parts.embedding_output
+        wanted = set(places) - {WORDS, SOURCE, MEDIA}
+        if missing := wanted - outputs.keys():
+            layer = min(missing).layer
+            what = f"the output of layer {layer}" if layer else "the embeddings"
+            hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
+            raise UnsupportedModelError(
+                f"no module of {type(self.model.module).__name__} returns {what} as `hidden_states` has it, a state for "
+                f"each token, so the frozen network cannot be read there{hint}"
+            )
+        if find_sinks:
+            lowest = {place.side: place for place in lowest_of_sides(places)}
+            wanted |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
+        return {place: outputs[place] for place in wanted}
+
+    # --- entries -----------------------------------------------------------------------------------------------------
+
+    @property
+    def words(self) -> WordEmbeddings | None:
+        """The word embeddings of a model; None if it has none, such as models of pictures, sounds or characters."""
+        try:
+            return self.model.embeddings
+        except UnsupportedModelError:
+            return None
+
+    @contextmanager
+    def replaced_entries(
+        self,
+        batch: Batch,
+        places: Collection[Place],
+        read_entry: Callable[[Place, Tensor], Tensor],
+        read_lookup: Callable[[Place, Tensor], Tensor],
+    ) -> Iterator[dict[str, Replace]]:
+        """Yield the `replace=` of `run` for a pass in this block in which contributions are read at the entries.
+
+        Args:
+            batch: The batch.
+            places: Some of `WORDS`, `SOURCE` and `MEDIA`.
+            read_entry: Called with a place and the embeddings that enter there, (B, T, H); returns their replacement.
+            read_lookup: The same for the rows of further tables in which the ids of the tokens are looked up; what
+                these contribute is the tokens'.
+        """
+        lookups, module, is_speech = list[Lookup](), self.model.module, self.model.task.is_speech
+        if SOURCE in places and not is_speech:
+            ids = batch.inputs["source"][..., 0]
+            lookups.append(Lookup(_word_embedding_path(module, "encoder"), ids, partial(read_entry, SOURCE)))
+        if WORDS in places:
+            ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
+            path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
+            lookups.append(Lookup(path, ids, partial(read_entry, WORDS), mask))
+            further = partial(read_lookup, WORDS)
+            lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
+        signals = [
+            self.signal(batch.inputs).replaced(partial(read_entry, place))
+            for place in (SOURCE, MEDIA)
+            if place in places and (place == MEDIA or is_speech)
+        ]
+        with changed_lookups(type(module).__name__, lookups) as lookup_replacements:
+            yield merge_replacements(lookup_replacements, *signals)
+
+    def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
+        """Return the module at which pictures and sounds enter the model; it is searched for once."""
+        if self._signal is None:
+            self._signal = find_signal_entry(private_clone(self.model.module), inputs)
+        if self._signal is None:
+            raise UnsupportedModelError(
+                f"no convolution or linear layer of {type(self.model.module).__name__} is given the picture or the "
+                "sound, so its parts cannot be scored"
+            )
+        return self._signal
+
+    def tables(self, batch: Batch) -> tuple[str, ...]:
+        """Return the further tables of token ids beside the word embeddings, such as Gemma's for each layer.
+
+        They are tried once, with a second text: positions or segments may happen to be a first text's token ids.
+        """
+        if self._tables is None:
+            self._tables = ()
+            if not batch.has_source and (words := self.words) is not None:
+                word_embedding_paths = (words.path, words.path.rpartition(".")[0])
+                if paths := tuple(path for path in self.model.parts.tables if path not in word_embedding_paths):
+                    self._tables = self._tables_of_tokens(paths, batch)
+        return self._tables
+
+    @torch.no_grad()
+    def _tables_of_tokens(self, paths: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
+        """Return the tables in which a model looks up token ids, found by changing the ids."""
+        looked_up = set[str]()
+        inputs = first_text(self.model, batch).inputs
+        ids = inputs["input_ids"]
+        reversed_ids = ids.flip(1)
+        is_palindrome = torch.equal(reversed_ids, ids)
+        other_ids = torch.full_like(ids, self.model.filler) if is_palindrome else reversed_ids  # (B, T)
+
+        def note_lookup(path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if same_ids(main_input(args, kwargs), other_ids):
+                looked_up.add(path)
+
+        try:
+            watchers = {path: partial(note_lookup, path) for path in paths}
+            stop = self.model.parts.trunk_site
+            self.model.copy.run({**inputs, "input_ids": other_ids}, replace=watchers, stop=stop)
+        except Exception as error:  # the model may refuse the same tokens in another order
+            reraise_out_of_memory(error)
+            self.model.copy.note_unverified(
+                f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "
+                "text: the model does not read this one's tokens in another order"
+            )
+            return paths
+        return tuple(path for path in paths if path in looked_up)
+
+
+def _word_embedding_path(module: nn.Module, stack: str) -> str:
+    """Return the path of the word embeddings of an encoder or a decoder."""
+    either: Any = module
+    table = table_of(either.get_encoder() if stack == "encoder" else either.get_decoder())
+    if table is None:
+        raise UnsupportedModelError(
+            f"{type(module).__name__} names no table of word embeddings for its {stack}, from which something would "
+            "flow; normxlogit scores the decoder's tokens, and occlusion the sources"
+        )
+    return str(path_of(module, table))
+
+
+def first_text(model: TaskModel, batch: Batch) -> Batch:
+    """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
+    if batch.media:  # a prompt with pictures, which is read by itself
+        return batch
+    task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
+    # A sound is one input, not a sequence of tokens that could be cut.
+    uncut_names = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
+    inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
+    if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
+        return batch
+    return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])

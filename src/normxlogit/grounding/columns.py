@@ -1,0 +1,171 @@
+"""The columns of citations in Parquet files, data sets and corpora, beside those of their attribution."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..results.storage.schema import FloatArray, Index, Number, plain
+from ..results.units.units import APART
+from ..results.verification import CITATION_TEST, Removal
+from .verdicts import Reading
+
+if TYPE_CHECKING:
+    from .result import Citations
+
+Strings = tuple[str, ...]
+
+
+class ContradictionCell(NamedTuple):
+    """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited."""
+
+    rather: str
+    gain: Number
+    source: str
+    document: str
+
+
+CITED: Mapping[str, Any] = {
+    "question": str,
+    "weighted_scores": FloatArray,
+    "sentence_shares": FloatArray,
+    "sentence_sources": tuple[Strings, ...],
+    "sentence_verdicts": Strings,
+}
+CONVERSATION: Mapping[str, Any] = {
+    "sentence_messages": tuple[Strings, ...],
+    "message_names": Strings,
+    "message_kinds": Strings,
+    "message_tools": Strings,
+    "message_spans": tuple[tuple[Index, Index], ...],
+    "message_shares": FloatArray,
+    "message_losses": FloatArray,
+}
+TESTED: Mapping[str, Any] = {
+    "sentence_nats": tuple[Number, ...],
+    "sentence_losses": FloatArray,
+    "sentence_contradictions": tuple[ContradictionCell, ...],
+    "source_losses": FloatArray,
+    "readings": tuple[Reading, ...],
+    "message_losses": FloatArray,
+}
+
+COMPUTED = (
+    *("sentence_shares", "sentence_sources", "sentence_verdicts", "sentence_messages", "sentence_contradictions"),
+    *("message_shares", "message_losses"),
+)
+"""Columns that are computed from the others."""
+
+COLUMNS = {**CITED, **CONVERSATION, **TESTED}
+DERIVED = {name: COLUMNS[name] for name in COMPUTED}
+STORED = {name: type_ for name, type_ in COLUMNS.items() if name not in DERIVED}
+
+MESSAGE = {"message_names": "name", "message_kinds": "role", "message_tools": "tool"}
+"""Fields of messages by their columns."""
+
+
+def citation_row(result: "Citations") -> dict[str, Any]:
+    """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
+    names, messages, tested = result.names, result.messages, result.verified
+    support = result.support
+    row: dict[str, Any] = {
+        "shares": result.evidence.whole().shares,
+        "question": result.question,
+        "weighted_scores": None if result.weighted_scores is None else _spread_to_units(result, result.weighted_scores),
+        "sentence_shares": [sentence.share for sentence in support],
+        "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
+        "sentence_verdicts": [sentence.judgement for sentence in support],
+    }
+    if messages:
+        shares = np.zeros(len(messages), np.float32)
+        np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
+        row |= {column: [getattr(message, name) for message in messages] for column, name in MESSAGE.items()}
+        row |= {"message_spans": [(message.start, message.end) for message in messages], "message_shares": shares}
+        # Each message once.
+        row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
+    if tested is not None:
+        losses = result.source_losses
+        row |= {
+            "sentence_nats": tested.original.values,
+            "sentence_losses": _null_for_nan(result.sentence_losses),
+            "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
+            "source_losses": _spread_to_units(result, losses),
+            "readings": plain(result.readings),
+        }
+        if messages:
+            of_messages = np.full(len(messages), np.nan, np.float32)
+            np.fmax.at(of_messages, result.message_indices, np.fmax.reduce(losses))
+            row["message_losses"] = _null_for_nan(of_messages)
+    return row
+
+
+def _contradiction(result: "Citations", sentence: int) -> dict[str, Any] | None:
+    """Return the cell of a sentence that contradicts its sources, with the first source that it cites; else None."""
+    support = result.support[sentence]
+    if support.judgement != "contradicts":
+        return None
+    source = next(iter(support.sources), None)
+    rather = result.readings[sentence].rather
+    return ContradictionCell(
+        support.rather,
+        0.0 if rather is None else rather.gain,
+        "" if source is None else result.names[source],
+        "" if source is None else result.documents[source],
+    )._asdict()
+
+
+def _spread_to_units(result: "Citations", values: FloatArray) -> list[float | None]:
+    """Return values of sources, (K, S), in the order of all units' scores, with null for the other units."""
+    table = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
+    table[:, result.sources] = values
+    return _null_for_nan(table.ravel())
+
+
+def _null_for_nan(losses: FloatArray) -> list[float | None]:
+    """Return losses with null instead of NaN, which queries would take for a large number."""
+    return [None if np.isnan(nats) else nats for nats in losses.tolist()]
+
+
+def citation_state(row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of citations from a row of a file and the state of their attribution."""
+    kinds = attribution["units"]["kind"]
+    messages = zip(*(row.get(column) or () for column in (*MESSAGE, "message_spans")), strict=True)
+    return {
+        "kind": "citations",
+        "format_version": attribution["format_version"],
+        "question": row["question"],
+        "attribution": {**attribution, "verified": attribution["verified"] or _tested_state(row, kinds)},
+        "weighted_scores": _source_columns(row, "weighted_scores", kinds),
+        "readings": row.get("readings") or (),
+        "messages": [{"name": n, "role": r, "tool": t, "start": i, "end": j} for n, r, t, (i, j) in messages],
+    }
+
+
+def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
+    """Return the verification of an answer as a state; None if it was not verified."""
+    if (losses := _source_columns(row, "source_losses", kinds)) is None:
+        return None
+    nats = np.array(row["sentence_nats"], np.float64)  # (K,)
+    sources = [unit for unit, kind in enumerate(kinds) if kind not in APART]
+
+    def removal(units: Sequence[int], values: Any) -> dict[str, Any]:
+        names = tuple(row["unit_names"][unit] for unit in units)
+        return Removal(names, tuple(units), None, float(values.sum()), False, tuple(values.tolist()))._asdict()
+
+    lost = zip(sources, losses.T, strict=True)
+    return {
+        **CITATION_TEST,
+        "original": removal([], nats),
+        "single": [removal([source], nats - loss) for source, loss in lost if not np.isnan(loss).all()],
+        "together": removal(sources, nats - np.array(row["sentence_losses"], np.float64)),
+        "smallest": None,
+        "control": None,
+    }
+
+
+def _source_columns(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
+    """Return the part of a column, in the order of all units' scores, that belongs to the sources, (K, S)."""
+    if row.get(name) is None:
+        return None
+    values = np.array(row[name], np.float32).reshape(row["shape"])  # (K, U)
+    return values[:, [kind not in APART for kind in kinds]]

@@ -1,0 +1,107 @@
+"""The blocks of an answer and its sources, linked to each other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...results.attribution import Attribution
+from ...results.storage.schema import FloatArray
+from ..blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
+from ..charts import Grid, Legend
+from ..describe import method_of, model_text
+from ..layout import answer_pieces, cut
+from ..verification import verdict
+
+SHOWN = 8
+"""Sources that are listed if there are no citations."""
+
+SHARE = "share of the sources' total support for {} part of the answer"
+"""The meaning of the colours."""
+
+HINT = (
+    "Point at a part of the answer to colour the sources it rests on, or at a source to colour what rests on it; "
+    "click to hold, Escape to let go."
+)
+
+
+def source_blocks(s: Attribution) -> list[Block]:
+    """Return the blocks of an answer and its sources."""
+    count = len(s.units.sources)
+    rows = []
+    for source in s.top(SHOWN):
+        name = "" if source.name == source.text else source.name
+        nats = None if s.verified is None else s.verified.loss(source.position)
+        rows.append((name, source.text, source.share, nats))
+    return [
+        Header("", facts_of(s), s.notes, verdict(s.verified)),
+        as_sentences(answer_pieces(s)),
+        links_of(s),
+        source_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"),
+        Legend(SHARE.format("a")),
+        prompt_fold(s),
+    ]
+
+
+def scores_grid(s: Attribution) -> Grid:
+    """Return the grid of the sources' scores for each part of the answer, each part on its own scale."""
+    return _grid(s, s.scores, label=f"score ({s.quantity}) / largest of the row", relative=True)
+
+
+def shares_grid(s: Attribution) -> Grid:
+    """Return the grid of each source's share of each part of the answer."""
+    return _grid(s, np.nan_to_num(s.shares), label=SHARE.format("each"), signed=False)
+
+
+def _grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
+    """Return a grid of the sources' columns of values of all units, (K, U), or (U,) for a single part."""
+    names = [s.units.text[i] or s.units.names[i] for i in s.units.sources]
+    return Grid([t.name for t in s.targets], names, np.atleast_2d(values)[:, s.units.sources], **options)
+
+
+def facts_of(s: Attribution) -> list[tuple[str, str]]:
+    """Return the method and the model, as a header names them."""
+    return [("method", method_of(s)), ("model", model_text(s.model))]
+
+
+def as_sentences(pieces: Sequence[Piece], *, small: bool = False) -> Sentences:
+    """Return the pieces of one text as a block."""
+    return Sentences([Sentence("", [pieces])], small=small)
+
+
+def links_of(s: Attribution, verdicts: Sequence[str] = ()) -> Links:
+    """Return the links between parts of the answer and sources, by their shares."""
+    shares = [[float(f"{share:.3g}") for share in row] for row in shares_grid(s).scores]
+    return Links({"shares": shares} | ({"verdicts": list(verdicts)} if verdicts else {}), HINT)
+
+
+def prompt_fold(s: Attribution) -> Fold:
+    """Return the prompt with its sources as linked pieces, and the text between them in grey."""
+    spans, shares, places = [], s.whole().shares, s.units.spans or ((0, 0),) * len(s.units)
+    for source, i in enumerate(s.units.sources):
+        name = s.units.names[i] if s.units.names[i] != s.units.text[i] else ""
+        # A region of a picture whose place is taken has its name there.
+        piece = Piece(f"[{name}]" if name else "", name=name, number=f"{shares[i]:.0%}", source=source)
+        spans.append((*places[i], piece))
+    pieces = cut(s.text or "", sorted(spans, key=lambda span: span[:2]), 0, len(s.prompt or ""), between="grey")
+    return Fold("What the model was given", [as_sentences(pieces, small=True)], opened=True)
+
+
+def source_table(rows: Sequence[tuple[str, str, float, float | None]], caption: str) -> Table:
+    """Return a table of sources: name, text, share, and the loss of the answer without each, in nats."""
+    has_names, has_losses = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
+    largest = max(share for _, _, share, _ in rows) or 1.0
+    columns = [Column("text"), Column("share", numbers=True)]
+    if has_names:
+        columns.insert(0, Column("source"))
+    if has_losses:
+        columns.append(Column("without it", numbers=True))
+    body = []
+    for name, text, share, nats in rows:
+        cells = [cell(text), cell(f"{share:.0%}", share, strength=max(share, 0.0) / largest)]
+        if has_names:
+            cells.insert(0, cell(name))
+        if has_losses:
+            cells.append(cell("" if nats is None else f"{-nats:+.1f} nats", nats))
+        body.append(cells)
+    return Table(columns, body, caption, stacked=True)
