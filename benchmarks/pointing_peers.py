@@ -18,8 +18,8 @@ from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
 from normxlogit.media.inputs.sounds import moments_of, read_sound
-from normxlogit.media.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.methods.base import import_package
+from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.results.attribution import Attribution
 

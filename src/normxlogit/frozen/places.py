@@ -23,7 +23,7 @@ from ..copies.run import Replace, main_input, merge_replacements, tensor_of, wit
 from ..copies.trace import Axes, path_of, trace
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
-from ..media.signal_entry import SignalEntry, find_signal_entry
+from ..parts.signal_entry import SignalEntry, find_signal_entry
 from ..model.task_model import TaskModel
 from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
 from ..parts.find_parts import same_ids

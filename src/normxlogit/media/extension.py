@@ -5,6 +5,7 @@ from ..extending import Extension
 EXTENSION = Extension(
     tasks=(
         "normxlogit.media.tasks.multimodal:ImageText",
+        "normxlogit.media.tasks.two_towers:TwoTowers",
         "normxlogit.media.tasks.image:ImageClassification",
         "normxlogit.media.tasks.audio:AudioClassification",
         "normxlogit.media.tasks.speech:SpeechSeq2Seq",

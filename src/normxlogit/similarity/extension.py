@@ -3,10 +3,7 @@
 from ..extending import Extension
 
 EXTENSION = Extension(
-    tasks=(
-        "normxlogit.similarity.tasks.embedding:Embedding",
-        "normxlogit.similarity.tasks.two_towers:TwoTowers",
-    ),
+    tasks=("normxlogit.similarity.tasks.embedding:Embedding",),
     commands={
         "similarity": "normxlogit.similarity.command:similarity",
     },

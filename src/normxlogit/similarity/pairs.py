@@ -15,13 +15,13 @@ from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, tokens_removed
 from ..leave_out.search import run_searches
 from ..leave_out.units import Verify, picked, removable
-from ..media.explain import Placed, appended, split_media_scores
 from ..media.tasks.signals import units_of_parts
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
+from ..pipeline.media_scores import Placed, appended, split_media_scores
 from ..pipeline.options import provenance
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

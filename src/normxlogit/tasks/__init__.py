@@ -13,9 +13,9 @@ from ..errors import InputError, UnsupportedModelError
 from ..extending import extensions, named
 from ..media.tasks.multimodal import AudioText
 from ..media.tasks.speech import SpeechSeq2Seq
+from ..media.tasks.two_towers import PictureTower, TextTower, Tower
 from ..similarity.tasks.embedding import Embedding
 from ..similarity.tasks.sentence_embedding import SentenceEmbedding, is_sentence_transformer
-from ..similarity.tasks.two_towers import PictureTower, TextTower, Tower
 from .base import Task, TaskName
 from .choice import MultipleChoice
 from .classification import Classification, Problem

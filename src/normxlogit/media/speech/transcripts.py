@@ -22,12 +22,12 @@ from ...parts.embeddings import table_of
 from ...pipeline.completions.completed_prompts import Completed, generation_config, most_new_tokens
 from ...pipeline.completions.completion import explain_completion
 from ...pipeline.completions.verification import with_speech_verification
+from ...pipeline.media_scores import appended, split_media_scores
 from ...pipeline.options import Options, provenance
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.targets import Prediction, Target
 from ...results.units.units import Units
-from ..explain import appended, split_media_scores
 from ..inputs.items import media_items
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..tasks.signals import naming_input

@@ -19,13 +19,13 @@ from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...inputs.message_parts import with_other_media
+from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.base import TaskName, of_prompt
 from ...tasks.interfaces import ModelInterface
 from ...tasks.language import CausalLM
 from ..inputs.picture_places import Floats, grid_layout, merged_boxes
 from ..inputs.pictures import Picture
 from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
-from ..signal_entry import SignalEntry, find_signal_entry
 from .picture_boxes import PIXELS, PictureBoxes
 from .spectra import Spectrum, spectrum_of
 

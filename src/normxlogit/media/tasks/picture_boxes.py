@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...parts.signal_entry import SignalEntry
 from ..inputs.picture_places import Floats, Sources, sources_of
-from ..signal_entry import SignalEntry
 
 PIXELS = "pixel_values"
 """The key of the pixel values in the output of image processors."""

@@ -24,12 +24,12 @@ from ...inputs.texts import collected, is_table, named_columns
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
 from ...parts.parts import Parts
+from ...parts.signal_entry import patch_embedding
 from ...results.units.characters import safe
 from ...results.units.units import UnitKind, Units
 from ...tasks.classification import Classification, Problem
 from ...tasks.interfaces import ModelInterface
 from ..inputs.items import media_items
-from ..signal_entry import patch_embedding
 
 MASK_INPUT = "signal_mask"
 """The name of a feature extractor's mask in a batch; `_call_without_tokens` passes it on as `attention_mask`."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...inputs.encoding import ScoreSpread
+from ...parts.signal_entry import SignalEntry
 from ..inputs.sounds import Sound, moments
-from ..signal_entry import SignalEntry
 
 CHANGES = (0.25, 0.75)
 """Where the two test sounds are changed, as shares of their length."""

@@ -13,7 +13,6 @@ from ...copies.run import autocast_note
 from ...errors import MethodError, TargetError
 from ...inputs.batching import lengths_of
 from ...inputs.encoding import Encoding
-from ...media.explain import appended, check_reads_media, split_media_scores
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
 from ...model.batch_attempts import batch_attempts
@@ -26,6 +25,7 @@ from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
+from ..media_scores import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed_prompts import Completed

@@ -9,7 +9,6 @@ import torch
 
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError
-from ...media.explain import appended, check_reads_media, split_media_scores
 from ...methods import FrozenGradient, Method, Request
 from ...methods.base import sink_note
 from ...methods.perturbation import Perturbation
@@ -31,6 +30,7 @@ from ...results.units.spans import (
 )
 from ...results.units.units import UnitKind, Units
 from ...tasks.targets import BatchTargets
+from ..media_scores import appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
 from .completed_prompts import Completed

@@ -13,14 +13,14 @@ from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, Encoding
 from ...inputs.texts import collected, named_columns, text_column
-from ...media.inputs.items import columns_of_media
-from ...media.inputs.picture_places import grid_layout
-from ...media.inputs.pictures import is_picture, names_picture, read_picture
-from ...media.signal_entry import SignalEntry, find_signal_entry
-from ...media.tasks.image import ImageClassification
-from ...media.tasks.picture_boxes import PictureBoxes
+from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.base import Task
 from ...tasks.interfaces import ModelInterface
+from ..inputs.items import columns_of_media
+from ..inputs.picture_places import grid_layout
+from ..inputs.pictures import is_picture, names_picture, read_picture
+from .image import ImageClassification
+from .picture_boxes import PictureBoxes
 
 
 class Tower(PreTrainedModel):

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from ..copies.run import Replace, run
 from ..errors import UnsupportedModelError
-from ..parts.headpiece import answer_of
-from ..parts.layer_outputs import LayerOutput
-from ..parts.proofs import nothing_bypasses
+from .headpiece import answer_of
+from .layer_outputs import LayerOutput
+from .proofs import nothing_bypasses
 
 ENTRY_CLASSES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 

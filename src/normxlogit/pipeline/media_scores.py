@@ -10,11 +10,11 @@ from torch import Tensor
 
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
+from ..media.inputs.sounds import moments_of
+from ..media.units import Medium
 from ..methods import FrozenGradient, Method, Scores
 from ..results.storage.schema import FloatArray
 from ..results.units.units import Units
-from .inputs.sounds import moments_of
-from .units import Medium
 
 
 class Placed(NamedTuple):
