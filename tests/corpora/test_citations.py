@@ -65,7 +65,7 @@ CHATS = [
     {"messages": ANTHROPIC},
     {"messages": TWICE},
     {"messages": json.dumps(chat("Why?", "It ships."))},
-    {"messages": json.dumps({"request": chat("Why?", "")[:4], "response": "On 9 May."})},
+    {"messages": json.dumps({"messages": chat("Why?", "On 9 May."), "tools": []})},
     {"messages": None},
     {"messages": [{"role": "user", "content": "When?"}]},
     {"messages": "no JSON"},
