@@ -137,7 +137,7 @@ def test_pictures_are_not_read_for_a_model_of_texts(tmp_path, monkeypatch, input
     (tmp_path / "photos" / "one.png").write_bytes(b"")
     (tmp_path / "in.txt").write_text("a text")
     with pytest.raises(
-        DataError, match="photos.*: (no such file, or no table|cannot tell the format .*pictures and sounds)"
+        DataError, match=r"photos.*: (no such file, or no table|cannot tell the format .*pictures and sounds)"
     ):
         open_source(inputs)
     with pytest.raises(DataError, match="nothing: no such file"):
