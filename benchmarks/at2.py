@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from normxlogit import DataError, Explainer, MethodError
-from normxlogit.evaluation.generation import AnswerProtocol, evaluate_sources
 from normxlogit.evaluation.ranking import RankingResult
 from normxlogit.grounding.citations.cite import ask
 from normxlogit.grounding.evaluation.questions import Asked
+from normxlogit.grounding.evaluation.sources import AnswerProtocol, evaluate_sources
 from normxlogit.methods import Method, Request, Scores, register
 from normxlogit.results.units.spans import prompt_sources
 

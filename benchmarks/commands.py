@@ -16,10 +16,10 @@ from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.cli.options import Device, DType, verify_count
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
-from normxlogit.evaluation.generation import evaluate_sources, sources_table
 from normxlogit.evaluation.options import methods_of
 from normxlogit.evaluation.timing import environment
 from normxlogit.grounding.evaluation.questions import load_questions
+from normxlogit.grounding.evaluation.sources import evaluate_sources, sources_table
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
 
 from . import at2 as learned_attention

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.evaluation.generation import AnsweredPrompt, Scored
+from normxlogit.grounding.evaluation.sources import AnsweredPrompt, Scored
 from normxlogit.results.storage.tables import optional_module
 
 __all__ = ["published_context_cite"]

@@ -18,7 +18,7 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.frozen.contributions import contributions
+from normxlogit.frozen.contributions import backpropagated
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.frozen.places import Place
 from normxlogit.inputs.encoding import Encoding
@@ -144,10 +144,10 @@ def _contributions(
         states = _states(explainer, encoding).hidden_states
         for place in places:
             run.readouts[place].vectors = [states[place.layer].float() - means[place.layer]]
-    last = model.copy.token_states(run.answer, len(encoding))[:, -1]  # (1, H)
+    last = run.answer[:, -1]  # (1, H)
     rows = torch.stack(list(weights.values())) @ model.head.tokens(torch.eye(last.shape[1])).T  # (K, H)
     at_last = torch.full((1, len(rows)), len(encoding) - 1)
-    read = contributions(last.float() @ rows.T, run, places, at_last)
+    read = backpropagated(last.float() @ rows.T, run, places, at_last)
     return torch.stack([read.values[place][0] for place in places], 1).double().numpy()
 
 

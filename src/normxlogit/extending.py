@@ -1,7 +1,7 @@
-"""What a wing or another package adds to the core: tasks, commands, results.
+"""What a wing or another package adds to the core: tasks, methods, commands, results.
 
-A wing is a folder of this package with an `extension.py` that holds an `EXTENSION`; another package names such a module
-in the entry-point group `normxlogit.extensions`. What is named there is imported when it is first used, so that neither
+A wing is a folder of this package with an `extension.py` that holds an `EXTENSION`; another package names its own in
+the entry-point group `normxlogit.extensions`. What is named there is imported when it is first used, so that neither
 the start of the command line nor an explanation of a text pays for what it does not use, and a wing whose folder is
 deleted takes along what it added.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from .errors import NormXLogitError
 
 GROUP = "normxlogit.extensions"
-"""Entry-point group: each entry names a module with an `EXTENSION`."""
+"""Entry-point group: each entry names an `Extension`, as in "your_package:EXTENSION"."""
 
 
 @dataclass(frozen=True)
@@ -28,42 +28,47 @@ class Extension:
     Attributes:
         tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
             come before the core's.
+        methods: Modules whose import registers methods, see `normxlogit.methods.register`.
         commands: Functions or Typer apps of the command line by their words, as {"cite": ...} or
             {"evaluate cite": ...}.
         results: Classes of results (`normxlogit.results.base.Record`) by their kinds, for what is loaded from files.
     """
 
     tasks: Sequence[str] = ()
+    methods: Sequence[str] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, str] = field(default_factory=dict)
 
 
 def named(reference: str) -> Any:
-    """Import what "module:name" names.
+    """Import what "module:name" names, or "module".
 
     Raises:
         NormXLogitError: If it is of a wing whose folder is not there.
     """
     module, _, name = reference.partition(":")
     try:
-        return getattr(import_module(module), name)
+        imported = import_module(module)
+        return getattr(imported, name) if name else imported
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):  # another package that it imports
             raise
         raise NormXLogitError(f"this needs {error.name}, a part of the library that is not there") from None
 
 
+def named_or_none(reference: str) -> Any:
+    """Import what "module:name" names; None with a warning if that fails: others' faults are not ours."""
+    try:
+        return named(reference)
+    except Exception as error:
+        warnings.warn(f"the extension {reference} could not be loaded: {error}", stacklevel=3)
+        return None
+
+
 @cache
 def extensions() -> tuple[Extension, ...]:
-    """Return the extensions: this package's wings by name, then those of other packages.
-
-    A package whose extension cannot be imported is left out with a warning.
-    """
+    """Return the extensions: this package's wings by name, then those of other packages."""
     folders = sorted(path.parent.name for path in Path(__file__).parent.glob("*/extension.py"))
-    found: list[Extension] = [named(f"normxlogit.{folder}.extension:EXTENSION") for folder in folders]
-    for entry in entry_points(group=GROUP):
-        try:
-            found.append(entry.load().EXTENSION)
-        except Exception as error:  # noqa: PERF203  # another package's fault must not take the core down
-            warnings.warn(f"the extension {entry.value} ({entry.name!r}) could not be loaded: {error}", stacklevel=2)
-    return tuple(found)
+    references = [f"normxlogit.{folder}.extension:EXTENSION" for folder in folders]
+    references += [entry.value for entry in entry_points(group=GROUP)]
+    return tuple(extension for extension in map(named_or_none, references) if isinstance(extension, Extension))

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.context_cite import published_context_cite
 from normxlogit import Explainer
-from normxlogit.evaluation.generation import AnsweredPrompt, AnswerProtocol
 from normxlogit.grounding.evaluation.questions import Asked
+from normxlogit.grounding.evaluation.sources import AnsweredPrompt, AnswerProtocol
 from tests import tiny
 
 DOCUMENT = "The movie is good. The cat sat on the mat. This was never bad."

@@ -65,7 +65,6 @@ def test_every_door_says_so(explainer, writer, tmp_path):
         "explain_completion has no argument 'methods'": lambda: writer.explain_completion(
             "the cat", " sat", methods="lime"
         ),
-        "cite has no argument 'verfy'": lambda: writer.cite("who", ["the cat sat ."], verfy=True),
         "similarity has no argument 'layers'": lambda: explainer.similarity(TEXT, TEXT, layers=1),
         "from_pretrained has no argument 'batch_size'": lambda: Explainer.from_pretrained(batch_size=4),
         "did you mean pair_column=": lambda: Predictions(text_pair="b"),

@@ -48,13 +48,6 @@ def test_a_prompt_is_explained_as_the_messages_that_it_was_written_from(writer, 
         np.testing.assert_array_equal(of_text.scores, of_messages.scores)
 
 
-def test_an_answer_to_a_rendered_prompt_is_cited_as_one_to_messages(writer) -> None:
-    text, start = rendered(writer), len("[CLS] ! ")
-    of_text = writer.cite(messages=text, documents={"film": (start, start + 9)}, answer=ANSWER, verify=0)
-    of_messages = writer.cite(messages=MESSAGES, documents={"film": (0, 0, 9)}, answer=ANSWER, verify=0)
-    np.testing.assert_array_equal(of_text.attribution.scores, of_messages.attribution.scores)
-
-
 @pytest.mark.parametrize("family", ["llama", "bert"])
 def test_a_rendered_text_is_classified_by_the_tokens_of_the_template_alone(family, tmp_path) -> None:
     explainer = Explainer(tiny.model(family, num_labels=3, pad_token_id=0), with_template())

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attribution, Attributions, Citations, Completions, attribute
+from normxlogit import Attributions, Completions, attribute
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"
 PROMPT = "the cat sat on the mat . the movie is not good . a great film"
-DOCUMENTS = {"cats.txt": "the cat sat on the mat . it is good .", "films.txt": "the movie is bad . a great film ."}
 
 
 @pytest.fixture(scope="module")
@@ -27,14 +26,6 @@ def sources(writer):
         writer.explain_completion(PROMPT, " the cat is here", sources="sentence"),
         writer.explain_completion(PROMPT, " a film . the plot", sources="word", parts="word", method="occlusion"),
         writer.explain_completion(PROMPT, " bad", sources={"first": (0, 20), "last": (40, 55)}, parts="token"),
-    ]
-
-
-@pytest.fixture(scope="module")
-def answers(writer):
-    return [
-        writer.cite("who sat on the mat ?", DOCUMENTS, max_new_tokens=6),
-        writer.cite("is the movie good ?", list(DOCUMENTS.values()), max_new_tokens=4, verify=2),
     ]
 
 
@@ -74,31 +65,28 @@ def test_several_generated_texts_are_one_page(writer, tmp_path):
     assert many[:1].to_html().count("<article") == 1
 
 
-def test_results_of_any_kinds_are_one_page(explainer, writer, sources, answers):
+def test_results_of_any_kinds_are_one_page(explainer, writer, sources):
     generated = writer.generate("the cat sat", max_new_tokens=3)
-    mixed = Attributions([explainer(TEXT), generated, *sources, *answers])
+    mixed = Attributions([explainer(TEXT), generated, *sources])
     page = mixed.to_html()
     assert page.count("<article") == len(mixed)
     _, data = elements(page)
     assert [sorted(one) for one in data] == [
         ["scores", "signed"],
         *[["shares"]] * len(sources),
-        *[["shares", "verdicts"]] * len(answers),
     ]
     elements(Attributions(sources).to_html())
     assert len(elements(generated.to_html())[1][0]["scores"][0]) == generated.prompt_tokens
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "json"])
-def test_sources_are_saved_and_loaded(sources, answers, tmp_path, suffix):
+def test_sources_are_saved_and_loaded(sources, tmp_path, suffix):
     path = tmp_path / f"one.{suffix}"
-    for one in (*sources, *answers):
+    for one in sources:
         one.save(path)
         assert normxlogit.load(path) == one
-    for many in (Attributions(sources), Attributions(answers), Attributions([*sources, *answers])):
-        many.save(path)
-        assert normxlogit.load(path) == many
-    assert {type(one) for one in normxlogit.load(path)} == {Attribution, Citations}
+    Attributions(sources).save(path)
+    assert normxlogit.load(path) == sources
 
 
 def test_saved_sources_have_the_columns_of_a_corpus(writer, sources, tmp_path):

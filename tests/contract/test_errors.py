@@ -12,7 +12,6 @@ import normxlogit
 from normxlogit import (
     Attribution,
     Attributions,
-    Citations,
     DataError,
     Explainer,
     HeadMismatchError,
@@ -91,7 +90,7 @@ CALLS = {
     "a plot of no word": lambda: make_attribution().plot(k=0),
     "bars of several rows": lambda: labels_and_layers().plot("bars"),
     "a page of a name that cannot be": lambda: make_attribution().to_html("a\0b.html"),
-    "a result of another kind": lambda: Citations.from_dict(make_image().to_dict()),
+    "a result of another kind": lambda: Attribution.from_dict(make_image().to_dict() | {"kind": "another"}),
     "a dictionary of nothing": lambda: Attribution.from_dict({}),
     "a method class that scores nothing": lambda: register("x", paper="", needs="")(type("X", (), {})),
 }

@@ -7,7 +7,7 @@ from PIL import Image
 
 import normxlogit
 from normxlogit import Explainer, InputError, attribute
-from tests import tiny, vlm
+from tests import vlm
 from tests.pipeline.test_signals import PROCESSOR, vit
 
 
@@ -60,19 +60,3 @@ def test_a_photograph_in_a_message_is_the_same_by_path_and_opened(tmp_path) -> N
     )
     np.testing.assert_allclose(by_path.images[0].scores, opened.images[0].scores, atol=1e-6)
     assert (opened.images[0].width, opened.images[0].height) == (24, 48)
-
-
-@pytest.mark.parametrize("empty", ["", "  ", None, float("nan")])
-def test_a_document_without_a_text_is_left_out_and_its_title_is_not_the_text(empty) -> None:
-    tokenizer = tiny.tokenizer_for("llama")
-    explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer)
-    documents = [
-        {"page_content": empty, "source": "pool.pdf", "title": "the movie"},
-        {"page_content": "the movie is good .", "source": "film.txt"},
-    ]
-    answer = explainer.cite("is it good ?", documents, answer="it is good .", verify=0)
-    assert answer.names == ("film.txt:1",)
-    with pytest.raises(InputError, match="no document with a text"):
-        explainer.cite("is it good ?", documents[:1], answer="it is good .")
-    with pytest.raises(InputError, match="has no text"):
-        explainer.cite("is it good ?", [{"title": "the movie", "source": "a"}], answer="it is good .")

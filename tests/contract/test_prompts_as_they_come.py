@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from enum import Enum
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,11 +10,11 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import DataError, Explainer, InputError, TargetError, UnsupportedModelError, attribute
+from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError, attribute
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
 from tests import tiny, vlm
-from tests.contract.compare import same, total
+from tests.contract.compare import total
 from tests.pipeline.test_signals import RATE, picture, vit
 from tests.pipeline.test_speech import whisper
 from tests.pipeline.test_two_towers import TEXT, model_and_processor
@@ -26,10 +25,6 @@ TEMPLATE = (
 )
 TOOL = {"type": "function", "function": {"name": "movie", "parameters": {}}}
 QUESTION = [{"role": "user", "content": "is it good ?"}]
-
-
-class ChatRole(str, Enum):
-    USER = "user"
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +47,8 @@ class Dumped(SimpleNamespace):
 @pytest.mark.parametrize(
     "message",
     [
-        Dumped(content="is it good ?", additional_kwargs={}, type="human", name=None),  # LangChain
         Dumped(role="user", content="is it good ?", refusal=None, tool_calls=None),  # OpenAI
-        SimpleNamespace(role=ChatRole.USER, content="is it good ?"),  # LlamaIndex
+        SimpleNamespace(role="user", content="is it good ?"),
         QUESTION[0],
     ],
 )
@@ -83,85 +77,13 @@ CALLED = [
 ]
 
 
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [
-            Dumped(content="is it good ?", type="human"),
-            Dumped(content="", type="ai", tool_calls=[{"name": "movie", "args": {"plot": "bad"}, "id": "c"}]),
-            Dumped(content="never", type="tool", tool_call_id="c", name="movie"),
-        ],
-        [
-            {"role": "user", "content": "is it good ?"},
-            {
-                "role": "assistant",
-                "content": [{"type": "tool_use", "id": "c", "name": "movie", "input": {"plot": "bad"}}],
-            },
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "never"}]},
-        ],
-        [
-            {"role": "user", "content": "is it good ?"},
-            {"type": "function_call", "call_id": "c", "name": "movie", "arguments": '{"plot": "bad"}'},
-            {"type": "function_call_output", "call_id": "c", "output": "never"},
-        ],
-        [
-            {"role": "user", "parts": [{"text": "is it good ?"}]},
-            {"role": "model", "parts": [{"functionCall": {"name": "movie", "args": {"plot": "bad"}}}]},
-            {"role": "tool", "parts": [{"functionResponse": {"name": "movie", "response": "never"}}]},
-        ],
-    ],
-    ids=["langchain", "anthropic", "responses", "gemini"],
-)
-def test_calls_and_results_of_tools_in_any_format_are_those_of_the_template(messages) -> None:
+def test_calls_and_results_of_tools_are_written_by_the_template() -> None:
     tokenizer = tiny.tokenizer_for("gpt2")
     tokenizer.chat_template = TOOLS
     explainer = Explainer(tiny.model("gpt2", "CausalLM"), tokenizer)
-    expected = explainer.generate(CALLED, max_new_tokens=2)
-    assert expected.prompt == tokenizer.apply_chat_template(CALLED, tokenize=False)
-    assert explainer.generate(messages, max_new_tokens=2) == expected
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [("human", "is it good ?")],
-        [{"from": "human", "value": "is it good ?"}],
-        [{"role": "user", "parts": [{"text": "is it good ?"}]}],
-        SimpleNamespace(messages=[("human", "is it good ?")]),
-        SimpleNamespace(to_messages=lambda: QUESTION),
-    ],
-    ids=["pairs", "sharegpt", "gemini", "history", "prompt"],
-)
-def test_messages_of_other_libraries_are_read_by_generate_and_cite_alike(gpt2, messages) -> None:
-    expected = gpt2.generate(QUESTION, max_new_tokens=2)
-    assert gpt2.generate(messages, max_new_tokens=2) == expected
-    assert gpt2.explain_completion(messages, Dumped(role="assistant", content="bad")).prompt == expected.prompt
-    in_batch = gpt2.generate([messages, messages], max_new_tokens=2)[1]
-    assert in_batch.completion == expected.completion
-    same([in_batch], [expected])  # sums of a batch are rounded otherwise on some processors
-
-
-def test_pairs_of_role_and_text_are_a_conversation(gpt2) -> None:
-    pairs = [("system", "a movie ."), ("human", "is it good ?"), ("ai", "never")]
-    messages = [dict(zip(("role", "content"), pair, strict=True)) for pair in pairs]
-    assert gpt2.cite(messages=pairs, verify=0).answer == gpt2.cite(messages=messages, verify=0).answer == "never"
-
-
-def test_spans_of_messages_that_the_template_reads_as_others_are_refused(gpt2) -> None:
-    results = [{"type": "tool_result", "tool_use_id": c, "content": "never"} for c in "ab"]
-    messages = [{"role": "user", "content": "is it good ?"}, {"role": "user", "content": results}, *QUESTION]
-    with pytest.raises(InputError, match="reads these 3 messages as 4"):
-        gpt2.cite(messages=messages, documents={"film": (2, 0, 5)}, answer="bad", verify=0)
-
-
-@pytest.mark.parametrize("answer", [Dumped(role="assistant", content="it is good ."), {"answer": "it is good ."}])
-def test_an_answer_is_read_from_a_message_or_a_result(gpt2, answer) -> None:
-    documents = {"a": "the movie is good .", "b": "a cat is here ."}
-    expected = gpt2.cite("is it good ?", documents, answer="it is good .", verify=0)
-    assert gpt2.cite(Dumped(role="user", content="is it good ?"), documents, answer=answer, verify=0) == expected
-    found = {"context": [{"text": text, "title": name} for name, text in documents.items()], "answer": "it is"}
-    assert gpt2.cite("is it good ?", found, answer=answer, verify=0).names == expected.names
-    assert gpt2.explain_completion("the movie", answer) == gpt2.explain_completion("the movie", "it is good .")
+    for messages in (CALLED, [Dumped(**{"content": None, **message}) for message in CALLED]):
+        expected = tokenizer.apply_chat_template(CALLED, tokenize=False)
+        assert explainer.generate(messages, max_new_tokens=2).prompt == expected
 
 
 def test_documents_of_retrievers_are_texts_to_explain() -> None:
@@ -205,13 +127,10 @@ def test_messages_of_text_parts_and_spans_in_them(gpt2) -> None:
     np.testing.assert_array_equal(
         gpt2.generate(parts, max_new_tokens=2).scores, gpt2.generate(plain, max_new_tokens=2).scores
     )
-    spans = {"film": (0, 0, 19)}
-    cited = gpt2.cite(messages=parts, documents=spans, answer="it is good .", verify=0)
-    assert cited.names == ("film:1",)
-    np.testing.assert_array_equal(
-        cited.attribution.scores,
-        gpt2.cite(messages=plain, documents=spans, answer="it is good .", verify=0).attribution.scores,
-    )
+    given = {"sources": {"film": (0, 0, 19)}}
+    by_parts = gpt2.explain_completion(parts, "it is good .", **given)
+    assert by_parts.units.names[0] == "film"
+    np.testing.assert_array_equal(by_parts.scores, gpt2.explain_completion(plain, "it is good .", **given).scores)
 
 
 def test_a_picture_in_a_message_to_a_model_that_reads_texts_alone_is_refused(gpt2) -> None:
@@ -343,16 +262,6 @@ def test_a_json_array_is_a_file_of_rows(tmp_path) -> None:
         assert (run.rows, run.errors) == (2, 0)
 
 
-def test_folders_and_pages_of_an_unknown_encoding_are_documents(gpt2, tmp_path) -> None:
-    (tmp_path / "a.html").write_bytes(b'<html><meta charset="x-none"><body>the movie is good .</body></html>')
-    (tmp_path / "b.txt").write_text("the plot is bad .")
-    for documents in (tmp_path, [tmp_path]):
-        assert gpt2.cite("is it good ?", documents, answer="it is .", verify=0).names == ("a.html:1", "b.txt:1")
-    (tmp_path / "a.html").write_bytes(b'<meta charset="x-none">\xff\xfe\xfd')
-    with pytest.raises(DataError, match="encoding that it names"):
-        gpt2.cite("is it good ?", tmp_path, answer="it is .", verify=0)
-
-
 def test_a_mask_behind_the_limit_is_called_so() -> None:
     explainer = tiny.explainer("bert", "MaskedLM")
     with pytest.raises(TargetError, match="stands behind the 40 tokens that are read"), pytest.warns(match="truncated"):
@@ -465,22 +374,3 @@ def test_a_table_of_chats_is_its_chats():
     for name in ("messages", "prompt"):
         for table in tables({name: chats})[:-1]:
             assert [g.completion for g in writer.generate(table, max_new_tokens=3)] == expected, (name, type(table))
-
-
-def test_questions_answers_and_documents_of_a_frame_belong_together_by_their_place():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(
-        {
-            "question": ["who sat ?", "what is good ?"],
-            "passages": [["the cat sat."], np.array(["the film is good.", "a dog."], dtype=object)],
-            "answer": ["the cat.", "the film."],
-        },
-        index=[1, 0],  # as after shuffling or sorting
-    )
-    writer, rows = tiny.writer(), list(zip(frame["question"], frame["answer"], strict=True))
-    results = writer.cite(frame["question"], frame["passages"], answer=frame["answer"], verify=0)
-    assert [(c.question, c.answer.strip()) for c in results] == rows
-    assert [len(c.sources) for c in results] == [1, 2]
-    results = writer.cite(frame[["question"]], (text for text in PROMPTS), answer=frame[["answer"]], verify=0)
-    assert [(c.question, c.answer.strip()) for c in results] == rows
-    assert [len(c.sources) for c in results] == [2, 2], "what can be read once is read for each question"

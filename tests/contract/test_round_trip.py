@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attribution, Attributions, Citations
+from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
 from normxlogit.results import Prediction, Target
 from tests.factories import MAKERS, make_attribution, make_audio, make_generation, make_image
@@ -48,11 +48,6 @@ def test_half_surrogate_pairs_and_hidden_characters_come_back_the_same(tmp_path)
     a = make_attribution(("\ud800", "\u2028"), (1.0, 2.0), text="\ud800 \u2028")
     a.save(tmp_path / "a.json")
     assert normxlogit.load(tmp_path / "a.json") == a
-
-
-def test_a_result_of_another_kind_is_refused():
-    with pytest.raises(DataError, match="not an answer with citations: expected one of citations, got 'attribution'"):
-        Citations.from_dict(make_generation().to_dict())
 
 
 def deep(levels: int):

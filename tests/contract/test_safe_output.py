@@ -243,20 +243,6 @@ NAME = HOSTILE.replace("\0", "").replace("\ud800", "")
 """As a file or a document can be named."""
 
 
-@pytest.mark.parametrize("documents", ["a list", "named"])
-def test_a_cited_answer(documents):
-    explainer = tiny.writer(length=1000, name=HOSTILE)
-    texts = [f"the cat {NAME} sat .", "bad"]
-    harmless = ["the cat sat .", "bad"]
-    if documents == "named":
-        texts, harmless = {NAME: texts[0], "b": "bad"}, {"a": harmless[0], "b": "bad"}
-    cited = explainer.cite(f"a cat {NAME} ?", texts, max_new_tokens=3)
-    plain = explainer.cite("a cat ?", harmless, max_new_tokens=3)
-    check_page(cited.to_html(), plain.to_html())
-    check_line(str(cited))
-    check_line(repr(cited))
-
-
 def summarized(name, folder, capsys):
     """Explain a corpus of a model, texts and labels with a name, and return what is printed of it and its page."""
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")

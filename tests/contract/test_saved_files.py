@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attribution, Attributions, Citations, DataError, Explainer
+from normxlogit import Attribution, Attributions, DataError, Explainer
 from tests import tiny
 from tests.commands import run
 from tests.factories import MAKERS, make_attribution, make_generation, pair
@@ -95,7 +95,6 @@ def models(tmp_path_factory):
         tiny.tokenizer_for("bert" if name != "llama" else "llama").save_pretrained(root / name)
     pooling = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     steps_beside(root / "encoder", ("Pooling", pooling))
-    (root / "a.txt").write_text("the cat sat . it was good .")
     (root / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in tiny.TEXTS))
     return root
 
@@ -105,7 +104,6 @@ WRITTEN = {
     "explain all labels": (["explain", "the cat", "--model", "bert", "--all-labels", "--layers", "all"], Attributions),
     "explain in words": (["explain", "the cat", "--model", "bert", "--words"], Attributions),
     "generate": (["generate", "the cat", "--model", "llama", "--max-new-tokens", "2"], Attribution),
-    "cite": (["cite", "a.txt", "--question", "a cat ?", "--model", "llama", "--max-new-tokens", "3"], Citations),
     "similarity": (["similarity", "the cat", "a mat", "--model", "encoder", "--matrix"], Attributions),
     "similarities": (["similarity", "the cat", "a mat", "bad", "--model", "encoder"], Attributions),
 }
@@ -126,8 +124,6 @@ def test_what_a_command_writes_is_loaded(words, kind, to, models, capsys, monkey
     assert kind.from_dict(loaded.to_dict()) == loaded
     if words[0] == "similarity":
         assert {type(result) for result in loaded} == {Attribution}
-    if kind is Citations:
-        assert isinstance(loaded.attribution, Attribution)
 
 
 def test_what_a_corpus_run_writes_is_loaded(models, capsys, monkeypatch, tmp_path):

@@ -92,7 +92,6 @@ def every_kind_of_call(folder):
     for method in METHODS.values():
         classifier(tiny.TEXTS[0], method=method)
     writer.generate("the cat sat", max_new_tokens=2)
-    writer.cite("a cat ?", ["the cat sat ."], max_new_tokens=2)
     results = classifier(tiny.TEXTS)
     results.to_html(folder / "all.html")
     for name in ("all.json", "all.parquet", "all.csv"):

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 import normxlogit
-from normxlogit import Explainer, InputError
+from normxlogit import Explainer, InputError, grounding
 from tests import audio_lm, tiny, vlm
 from tests.multimodal import QUESTION, explainer, made
 
@@ -202,7 +202,7 @@ def test_pictures_of_a_conversation_are_sources_of_its_answer(name):
     assert [message.role for message in cited.messages] == ["user", "picture", "assistant", "picture", "user"]
     check_losses(name, cited, conversation, {"picture 1": first, "picture 2": second})
     assert "picture 2" in str(cited)
-    assert normxlogit.Citations.from_dict(cited.to_dict()) == cited
+    assert grounding.Citations.from_dict(cited.to_dict()) == cited
     (streamed,) = explainer(name).cite_stream(["the ", "tree ."], messages=messages)
     np.testing.assert_allclose(streamed.attribution.scores, cited.attribution.scores, atol=1e-5)
 
@@ -254,7 +254,7 @@ def test_neighbours_of_one_name_are_told_apart(name, tmp_path):
     places = [cited.text[message.start : message.end] for message in cited.messages]
     assert places[0] == places[1] != ""
     assert len(cited.losses) == 2
-    assert normxlogit.Citations.from_dict(cited.to_dict()) == cited
+    assert grounding.Citations.from_dict(cited.to_dict()) == cited
 
 
 def test_a_question_about_a_picture_is_no_source_of_its_answer():

@@ -7,7 +7,7 @@ from torch import nn
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.contributions import balance
 from normxlogit.frozen.forward import Constants, Recording, recorded
-from normxlogit.frozen.places import Readout
+from normxlogit.frozen.places import WORDS, Readout
 
 X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
 
@@ -29,5 +29,5 @@ def assert_conserved(function, x):
     with recorded(nn.Module(), constants=constants):
         value = function(readout.read(x, enters=True))
     weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(1)).to(value)
-    sums = balance((value * weights).sum(), [readout], constants)
+    sums = balance((value * weights).sum(), {WORDS: readout}, constants)
     assert sums.inputs + sum(sums.bias.values()) == pytest.approx(sums.answer, abs=1e-5 * max(1, sums.size))

@@ -8,6 +8,7 @@ from normxlogit.copies.clone import clone
 from normxlogit.copies.run import Site, run, tensor_of
 from normxlogit.frozen import frozen_model
 from normxlogit.frozen.backward import frozen_backward
+from normxlogit.frozen.contributions import contributions
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.frozen.places import Place
 from normxlogit.model.task_model import TaskModel
@@ -35,8 +36,8 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
         run = frozen.run(batch, LAST, predict=False)
         other = None if contrast is None else torch.full((3,), contrast)
         target = BatchTargets(ids, other, run.positions, True, task.task)
-        found = frozen.contributions(run, target, LAST, read)
-        summed = frozen.contributions(frozen.run(batch, LAST, predict=False), target, LAST, read, weights)
+        found = contributions(run, target, LAST, read)
+        summed = contributions(frozen.run(batch, LAST, predict=False), target, LAST, read, weights)
         for text, encoding in enumerate(batch.encodings):
             logits = tiny.logits_of(task.caller_model, encoding.ids)
             total = torch.zeros(found.values[LAST[0]].shape[-1])  # (T,)
@@ -60,7 +61,7 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
     task, batch = made(family, "SequenceClassification", TEXTS[1:2])
     places, count = Place.of_text((1, 2, 3)), len(batch.encodings[0])
     frozen_pass = FrozenModel.of(task).run(batch, places)
-    found = FrozenModel.of(task).contributions(frozen_pass, resolve(task.task, frozen_pass, ALL), places)
+    found = contributions(frozen_pass, resolve(task.task, frozen_pass, ALL), places)
     with torch.no_grad():
         states = task.caller_model(**batch.inputs, output_hidden_states=True).hidden_states
     copy = clone(task.module)
@@ -105,7 +106,7 @@ def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeyp
     task, batch = made("llama", "CausalLM")
     frozen = FrozenModel.of(task)
     target = resolve(task.task, frozen.run(batch, EMBEDDINGS), None)
-    kept = frozen.contributions(frozen.run(batch, EMBEDDINGS), target, EMBEDDINGS).values[EMBEDDINGS[0]]
+    kept = contributions(frozen.run(batch, EMBEDDINGS), target, EMBEDDINGS).values[EMBEDDINGS[0]]
     calls = []
     inside = frozen.module.get_submodule(sorted({output.path for output in task.parts.outputs})[-1])
     kind = type(inside)
@@ -115,7 +116,7 @@ def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeyp
     for longest in (batch.mask.numel(), batch.mask.numel() - 1):
         monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", longest)
         frozen_pass, before = frozen.run(batch, EMBEDDINGS), len(calls)
-        again = frozen.contributions(frozen_pass, target, EMBEDDINGS).values[EMBEDDINGS[0]]
+        again = contributions(frozen_pass, target, EMBEDDINGS).values[EMBEDDINGS[0]]
         torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)
         counts.append(len(calls) - before)
     assert counts[0] == 0, "all that the backward pass needs was kept"

@@ -15,7 +15,7 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
     frozen.run(batch, Place.of_text((1, 3)))
-    monkeypatch.setattr(frozen.places, "outputs", lambda *_, **__: {})
+    monkeypatch.setattr(frozen.places, "_outputs", lambda *_, **__: {})
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run(batch, Place.of_text((1, 3)))
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from normxlogit import Citations
+from normxlogit.grounding import Citations
 from tests import tiny
 
 HOSTILE = "</div><script>alert(1)</script>"

@@ -9,10 +9,11 @@ import torch
 import transformers
 from transformers.models.t5 import modeling_t5
 
-from normxlogit import Attribution, Citations, DataError, Explainer, MethodError
+from normxlogit import Attribution, DataError, Explainer, MethodError
 from normxlogit.frozen import frozen_model
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.frozen.places import SOURCE, WORDS
+from normxlogit.grounding import Citations
 from normxlogit.methods import FrozenGradient
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from tests import tiny

@@ -1,79 +1,17 @@
 """The command line. Commands import heavy modules when they run, so that `--help` is instant."""
 
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ..errors import NormXLogitError
-from ..extending import extensions, named
-from ..results.units.characters import one_line
-from .cache import cache
-from .console import OnceEach, wrapped
-from .explain import explain, methods
-from .generate import generate
+if TYPE_CHECKING:
+    from .program import app, main, run_app
 
 __all__ = ["app", "main", "run_app"]
 
-app: typer.Typer = typer.Typer(
-    name="normxlogit",
-    help="Which tokens a model's answer rests on, from the forward pass it already runs.",
-    add_completion=False,
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # rich is imported for the help of a command, not for the list of commands
-)
 
+def __getattr__(name: str) -> Any:
+    """Import the program when it is first used: it imports the commands of wings, which import options from here."""
+    if name not in __all__:
+        raise AttributeError(f"module 'normxlogit.cli' has no attribute {name!r}")
+    from . import program
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line."""
-    run_app(app, "normxlogit", arguments)
-
-
-def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a program; a user's mistake is one line on standard error and exit code 2."""
-    try:
-        program(args=None if arguments is None else list(arguments), prog_name=name)
-    except NormXLogitError as error:
-        sys.stderr.write(wrapped(f"error: {one_line(str(error))}") + "\n")
-        sys.exit(2)
-
-
-def _show_version(show: bool) -> None:
-    if show:
-        from .._version import __version__
-
-        typer.echo(f"normxlogit {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Show which tokens a model's answer rests on, from the forward pass it already runs."""
-
-
-def _add(commands: Mapping[str, str]) -> None:
-    """Add the commands of an extension; one of two words goes to the group that the first names, if it is there."""
-    groups = {"": app} | {str(g.name): g.typer_instance for g in app.registered_groups if g.typer_instance is not None}
-    for words, reference in commands.items():
-        group, _, name = words.rpartition(" ")
-        if group in groups:
-            command = named(reference)
-            if isinstance(command, typer.Typer):
-                groups[group].add_typer(command, name=name)
-            else:
-                groups[group].command(name=name, cls=OnceEach)(command)
-
-
-app.command(cls=OnceEach)(explain)
-app.command(cls=OnceEach)(generate)
-for _extension in extensions():
-    _add(_extension.commands)
-app.command(cls=OnceEach)(methods)
-app.command(cls=OnceEach)(cache)
+    return getattr(program, name)

@@ -122,67 +122,6 @@ def frontier(
     write_report(text)
 
 
-@app.command(cls=OnceEach)
-def generation(
-    data: Annotated[
-        str,
-        typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of several sentences."),
-    ] = "",
-    model: options.LanguageModel = "",
-    gguf_file: options.GGUFFile = None,
-    trust_remote_code: options.TrustRemoteCode = False,
-    methods: measures.Methods = None,
-    limit: measures.MostQuestions = 100,
-    sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
-    max_new_tokens: options.MaxNewTokens = 40,
-    ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
-    tokens: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Explain so many tokens of each answer by the words of the prompt, instead of answers by sentences.",
-        ),
-    ] = 0,
-    seed: measures.Seed = 0,
-    device: options.Device = options.AUTO,
-    dtype: options.DType = None,
-    output: options.ReportFolder = None,
-) -> None:
-    """Measure how much an answer rests on the sources that each method ranks highest.
-
-    Example: normxlogit evaluate generation --data questions.jsonl --model FOLDER --output out/
-    """
-    options.required(model, options.NO_LANGUAGE_MODEL)
-    options.required(data, "name a JSONL file of questions with --data")
-    check_folder(output)
-    with quiet():
-        from ..grounding.evaluation.questions import load_questions
-        from .generation import AnswerProtocol, evaluate_sources, source_methods, sources_table
-        from .report import report
-
-        questions = load_questions(data, limit, seed, sentences)
-        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
-        protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
-        folder = None if output is None else output / "prompts"
-        with progress(1) as on_progress:
-            results, prompts_that_matter = evaluate_sources(
-                explainer,
-                questions,
-                chosen_methods,
-                protocol=protocol,
-                seed=seed,
-                folder=folder,
-                on_progress=on_progress,
-            )
-        metadata = {"data": Path(data).name, "model": explainer.task_model.name, "questions": str(len(questions))}
-        ranked_unit = "word" if tokens else "source"
-        metadata[f"of them some {ranked_unit} matters in"] = str(prompts_that_matter)
-        table = sources_table(results, ranked_unit)
-        text = report(metadata, table, output, "generation", results=results)
-    write_report(text)
-
-
 def _examples(
     dataset: str,
     split: str,

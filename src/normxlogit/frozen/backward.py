@@ -1,7 +1,7 @@
 """The frozen backward pass: one walk of an autograd graph, which registers the rules on its nodes as hooks."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -32,14 +32,10 @@ def frozen_backward(
         UnsupportedModelError: In the backward pass, where a gradient arrives at an operation without a rule.
     """
     graph = _Walk(outputs, entries)
-    handles = []
-    try:
+    with ExitStack() as stack:
         for node in graph.rules.keys() & graph.reached():
-            handles.append(node.register_hook(partial(_apply, node, *graph.rules[node], constant)))
+            stack.callback(node.register_hook(partial(_apply, node, *graph.rules[node], constant)).remove)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def nodes_with_gradient(outputs: Tensor, entries: Sequence[Tensor | GradientEdge]) -> set[Any]:
@@ -142,7 +138,7 @@ class _Walk:
 
 def operations_without_gradient(outputs: Tensor) -> list[str]:
     """Return the operations in an output's graph that have no backward pass, such as those of quantised weights."""
-    descriptions, visited, waiting = dict[str, None](), set[Any]([None]), [outputs.grad_fn]
+    descriptions, visited, waiting = dict[str, None](), set[Any]([None]), list[Any]([outputs.grad_fn])
     while waiting:
         if (node := waiting.pop()) not in visited:
             visited.add(node)

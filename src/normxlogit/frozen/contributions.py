@@ -10,14 +10,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import GradientEdge
 
 from ..copies.non_finite import EXCLUDED, mean_logit
+from ..copies.run import without_autocast
 from ..errors import UnsupportedModelError
 from ..model.forward_pass import ForwardPass
 from ..parts.proofs import proof, rounding_of
+from ..tasks.positions import logits_at
+from ..tasks.targets import BatchTargets
 from .backward import frozen_backward, operations_without_gradient
 from .forward import Constants, Recording
 from .places import Place, Readout, Side, lowest_of_sides
@@ -36,17 +41,14 @@ class FrozenPass(ForwardPass):
     Attributes:
         readouts: By place, where contributions can be read; at the lowest of each side the input enters the graph.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
-        predicted: The head's answers at the position of each text; None if they were not asked for.
+        head: The head of such a language model, a function of states, (N, H); None for other models.
+        predicted: What it answers at the position of each text; () if that was not asked for.
     """
 
     readouts: dict[Place, Readout]
     answer: Tensor
-    predicted: Sequence[HeadAnswer] | None = None
-
-
-def entries_of(readouts: Mapping[Place, Readout]) -> list[Readout]:
-    """Return the readouts at which the input enters the graph."""
-    return [readouts[place] for place in lowest_of_sides(readouts)]
+    head: Any = None
+    predicted: Sequence[HeadAnswer] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,49 @@ class Contributions:
 
 
 def contributions(
-    answer: Tensor, run: FrozenPass, places: Sequence[Place], read_positions: Tensor | None = None
+    run: FrozenPass,
+    target: BatchTargets,
+    places: Sequence[Place],
+    read_positions: Tensor | None = None,
+    weights: Tensor | None = None,
+) -> Contributions:
+    """Return the contributions of a frozen pass to each target, from a backward pass for each.
+
+    Args:
+        run: The pass over B texts; it can be backpropagated through once, unless the caller ran it.
+        target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or minus
+            the mean over the vocabulary.
+        places: Where contributions are read.
+        read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer, which
+            counts nothing. None for the position of the pass.
+        weights: Sums of the G quantities that are explained instead of each, (B, K, G).
+    """
+    positions = run.positions
+    by_target = None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+    with without_autocast(run.batch.inputs):
+        if read_positions is not None:
+            states = run.answer if run.head else run.hidden  # which raises the error that there is no head
+            answer = quantities(run.head, states, target, read_positions, weights)  # (B, K)
+            by_target = read_positions if weights is None else _single_read_position(read_positions, weights)
+        elif run.head is not None and by_target is not None:
+            rows, contrast = by_target[:, 0].tolist(), target.contrast
+            states = run.answer[range(len(rows)), rows]  # (B, H)
+            answers = run.predicted or head_answers(run.head, states)
+            # Copies, for autograd keeps nothing of inference mode.
+            contrast = None if contrast is None else contrast.to(states.device, copy=True)  # (B,)
+            answer = contrasted_logits(answers, states, target.ids.to(states.device, copy=True), contrast)  # (B, K)
+        else:
+            answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
+        return backpropagated(answer, run, places, by_target)
+
+
+def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
+    """Return the logits at the position explained; a copy, for autograd keeps nothing of inference mode."""
+    return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
+
+
+def backpropagated(
+    answer: Tensor, run: FrozenPass, places: Sequence[Place], read_positions: Tensor | None
 ) -> Contributions:
     """Return each token's contributions to K quantities of a frozen pass, from a backward pass for each.
 
@@ -76,7 +120,7 @@ def contributions(
 
     Args:
         answer: The quantities with their graph, (B, K).
-        run: The pass; it can be backpropagated through once, unless the caller ran it.
+        run: The pass.
         places: Where contributions are read.
         read_positions: The token that each quantity is read from, (B, K), negative for several; None if not known.
     """
@@ -86,8 +130,7 @@ def contributions(
     sinks = [_sinks_of(run, side) for side in (Side.SOURCE, Side.TEXT)]  # (B, S) and (B, T)
     values, of_sinks = ({place: list[Tensor]() for place in read} for _ in range(2))  # (k, B, T), (k, B) of each group
     with ExitStack() as stack:
-        entries = [edge for entry in entries_of(run.readouts) for edge in entry.edges]
-        stack.enter_context(frozen_backward(sums, entries))
+        stack.enter_context(frozen_backward(sums, [edge for edge, _ in _entries(run.readouts)]))
         if read_positions is None and with_sinks:
             read_positions = _read_positions(sums, run)  # (B, K)
         groups = list(_groups(len(sums), read_positions if with_sinks else None, sinks[1]))
@@ -95,7 +138,8 @@ def contributions(
             stack.callback(readout.detach_sinks().remove)
         for number, (group, exempt) in enumerate(groups):
             for place, readout in with_sinks.items():
-                readout.detached = readout.sinks & ~exempt if place.side is Side.TEXT else readout.sinks
+                at_place: Any = readout.sinks
+                readout.detached = at_place & ~exempt if place.side is Side.TEXT else at_place
             found = _gradients(sums[group], list(read.values()), retain=keep or number < len(groups) - 1)
             for (place, readout), each in zip(read.items(), found, strict=True):
                 held = readout.detached
@@ -112,6 +156,12 @@ def contributions(
         {place: sum((t for p, t in totals.items() if p >= place), torch.zeros_like(totals[place])) for place in places},
         detached if with_sinks and bool(detached.any()) else None,
     )
+
+
+def _entries(readouts: Mapping[Place, Readout]) -> list[tuple[GradientEdge, Tensor]]:
+    """Return the edges at which the input enters the graph, with their vectors."""
+    entries = [readouts[place] for place in lowest_of_sides(readouts)]
+    return [pair for entry in entries for pair in zip(entry.edges, entry.vectors, strict=True)]
 
 
 def _gradients(sums: Tensor, readouts: Sequence[Readout], *, retain: bool) -> list[Tensor]:
@@ -151,11 +201,10 @@ def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterato
 def _sinks_of(run: FrozenPass, side: Side) -> Tensor:
     """Return the tokens of a side that are attention sinks at any place, (B, T); (B, 0) for none of the side."""
     of_side = [readout for place, readout in run.readouts.items() if place.side is side]
-    masks = [
-        each.tokens.new_zeros(each.tokens.shape[:2], dtype=torch.bool) if each.sinks is None else each.sinks
-        for each in of_side
-    ]
-    return torch.stack(masks).any(0) if masks else run.batch.mask[:, :0].to(run.answer.device)
+    if masks := [readout.sinks for readout in of_side if readout.sinks is not None]:
+        return torch.stack(masks).any(0)
+    count = of_side[0].tokens.shape[1] if of_side else 0
+    return run.answer.new_zeros(len(run.batch.mask), count, dtype=torch.bool)
 
 
 def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
@@ -169,7 +218,7 @@ def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
 # --- what a vocabulary head answers ----------------------------------------------------------------------------------
 
 
-def single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
+def _single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
     """Return the token that each weighted sum is read from, (B, K), negative for several tokens.
 
     Args:
@@ -192,9 +241,7 @@ def head_answers(head: Callable[[Tensor], Tensor], states: Tensor, *, gradients:
         yield leaf, logits
 
 
-def contrasted_logits(
-    answers: Iterable[HeadAnswer], states: Tensor, ids: Tensor, contrast: Tensor | None = None
-) -> Tensor:
+def contrasted_logits(answers: Iterable[HeadAnswer], states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
     """Return the logits of K entries for each state, minus the contrast's or the mean over the vocabulary, (N, K).
 
     Each depends on its own state alone, so the head's gradients are taken here, for few states at a time. Where the
@@ -220,6 +267,29 @@ def contrasted_logits(
             gradients.append(torch.stack(by_target, 1))
     answer = torch.cat(values)
     return answer + ((states - states.detach())[:, None] * torch.cat(gradients)).sum(-1) if gradients else answer
+
+
+def quantities(head: Any, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the explained quantities of a language model, (B, K).
+
+    Args:
+        head: Its head.
+        states: The head's input, (B, T, H).
+        target: What is explained, G targets for each text.
+        positions: Where each is read, (B, G), negative where a text has fewer.
+        weights: Sums of them, (B, K, G); None for each.
+    """
+    on_host = positions.cpu()  # on a GPU, each question for the places would wait for it
+    found = (on_host >= 0).nonzero()  # (N, 2), the N places of all texts
+    rows = torch.cat([found, on_host[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
+    texts, columns, places = rows.T  # (N,) each
+    read_states = states[texts, places]  # (N, H)
+    ids = target.ids.to(states.device)[texts, columns, None]  # (N, 1)
+    contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
+    answers = head_answers(head, read_states, gradients=states.requires_grad)
+    values = contrasted_logits(answers, read_states, ids, contrast)[:, 0]  # (N,)
+    answer = values.new_zeros(on_host.shape).index_put((texts, columns), values)  # (B, G)
+    return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
 
 # --- the proof -------------------------------------------------------------------------------------------------------
@@ -252,22 +322,22 @@ class Balance:
         return abs(self.answer - self.inputs - sum(self.bias.values()))
 
 
-def balance(answer: Tensor, entries: Sequence[Readout], constants: Constants) -> Balance:
+def balance(answer: Tensor, readouts: Mapping[Place, Readout], constants: Constants) -> Balance:
     """Return the contributions of the inputs and of all constants to an output, from one backward pass.
 
     Args:
         answer: The explained quantity, a scalar with the graph of a recorded pass; it is kept.
-        entries: Where the input enters the graph.
+        readouts: Those of the pass; at the lowest of each side the input enters the graph.
         constants: The constants of the pass.
 
     Raises:
         UnsupportedModelError: If no gradient arrives at an input.
     """
-    inputs = [pair for entry in entries for pair in zip(entry.edges, entry.vectors, strict=True)]
+    inputs = _entries(readouts)
     edges = [edge for edge, _ in inputs]
     terms: list[tuple[str | None, Tensor]] = []  # whose, and products that sum to the contribution
     with frozen_backward(answer, edges, lambda held: terms.append(("", held.double().sum()))):
-        sources = [*edges, *(leaf for leaf, _ in constants.leaves)]
+        sources: Any = [*edges, *(leaf for leaf, _ in constants.leaves)]
         gradients = torch.autograd.grad(answer, sources, retain_graph=True, allow_unused=True)
     if all(gradient is None for gradient in gradients[: len(edges)]):
         raise UnsupportedModelError("cannot be frozen: nothing flows from the input to the answer")
@@ -292,14 +362,14 @@ def balance(answer: Tensor, entries: Sequence[Readout], constants: Constants) ->
     when="first use of frozen-gradient; one backward pass",
 )
 def prove_conservation(
-    name: str, answer: Tensor, entries: Sequence[Readout], constants: Constants, dtype: torch.dtype
+    name: str, answer: Tensor, readouts: Mapping[Place, Readout], constants: Constants, dtype: torch.dtype
 ) -> Balance:
     """Prove that the contributions of a frozen backward pass add up to the output.
 
     Args:
         name: The model's class.
         answer: Logits with the graph of a recorded pass; a random sum of them is compared.
-        entries: As for `balance`.
+        readouts: As for `balance`.
         constants: As for `balance`.
         dtype: The precision of the model.
 
@@ -317,7 +387,7 @@ def prove_conservation(
     finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
     total = (answer.masked_fill(~finite, 0.0) * weights).sum()
     try:
-        result = balance(total, entries, constants)
+        result = balance(total, readouts, constants)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{name} {error}") from error
     if not result.difference <= rounding_of(dtype) * max(1.0, result.size, abs(result.answer)):

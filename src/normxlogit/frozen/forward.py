@@ -34,9 +34,9 @@ _SAVING_OUTPUTS = frozenset(
 
 _WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "masked_fill"])
 _ADDITIVE = _WITH_NUMBERS | {
-    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "append", "copy", "setitem", "masked_scatter",
-    "index_put", "index_add", "index_copy", "scatter", "scatter_add", "lerp", "maximum", "minimum", "fmax", "fmin",
-    "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
+    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "append", "copy", "setitem", "lerp",
+    "masked_scatter", "index_put", "index_add", "index_copy", "scatter", "scatter_add", "maximum", "minimum", "fmax",
+    "fmin", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
 }  # fmt: skip
 """Functions whose constant tensors, and of some whose numbers, are part of the bias, by name without underscores."""
 
@@ -69,8 +69,9 @@ class Constants:
         """
         if type(module).__module__.startswith("torch."):
             return
-        for table in (module._parameters, module._buffers, module.__dict__):
-            bias: Any = table.get("bias")
+        tables: tuple[Any, ...] = module._parameters, module._buffers, module.__dict__
+        for table in tables:
+            bias = table.get("bias")
             if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
                 stack.callback(table.__setitem__, "bias", bias)
                 table["bias"] = leaf = nn.Parameter(bias.detach())
@@ -94,22 +95,21 @@ class Constants:
     def as_leaves(self, function_name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
         """Return the arguments of a call with the constants that it adds as leaves."""
         name = function_name.strip("_")
-        added = _ADDED_ARGUMENTS.get(name, range(len(args)) if name in _ADDITIVE else ())
-        if not (added or name in _ADDITIVE) or not _depends_on_input((args, kwargs)):
+        added = range(len(args)) if name in _ADDITIVE else _ADDED_ARGUMENTS.get(name)
+        if added is None or not _depends_on_input((args, kwargs)):
             return args, kwargs
-        is_operator, numbers = function_name.endswith("__"), name in _WITH_NUMBERS
+        numbers, is_operator = name in _WITH_NUMBERS, function_name.endswith("__")
         in_place = function_name.startswith(("__i", "__set")) or (function_name.endswith("_") and not is_operator)
-        written = args[0] if in_place else None  # no leaf is written on
-        if isinstance(written, Tensor) and not (_depends_on_input(written) or written.is_inference()):
-            if written.is_floating_point() and written.any():
-                written.copy_(self.as_leaf(written.clone()))
+        written: Any = args[0] if in_place else None  # no leaf is written on
+        overwritten = in_place and not _depends_on_input(written) and not written.is_inference()
+        if overwritten and written.is_floating_point() and written.any():
+            written.copy_(self.as_leaf(written.clone()))
         args = tuple(
             self.as_leaf(value, numbers=numbers) if index in added and value is not written else value
             for index, value in enumerate(args)
         )
-        is_added = name in _ADDITIVE
-        kwargs = {k: self.as_leaf(v) if is_added or k == "input" or "bias" in k else v for k, v in kwargs.items()}
-        return args, kwargs
+        biases = [key for key in kwargs if name in _ADDITIVE or key == "input" or "bias" in key]
+        return args, kwargs | {key: self.as_leaf(kwargs[key]) for key in biases}
 
     def note(self, node: Any, result: Tensor) -> None:
         """Note a value that may be held, and of operations without a rule their module; a call may add several."""
@@ -160,10 +160,11 @@ class Recording(TorchFunctionMode):
             x = _Saved.apply(x.clone() if func.__name__.endswith("_") else x)  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if (x is not None or constants is not None) and isinstance(result, Tensor) and result.grad_fn is not None:
+            node: Any = result.grad_fn
             if x is not None:
-                result.grad_fn.metadata[INPUT] = x.grad_fn
+                node.metadata[INPUT] = x.grad_fn
             if constants is not None:
-                constants.note(result.grad_fn, result)
+                constants.note(node, result)
         return result
 
 
@@ -212,8 +213,8 @@ def recorded(copy: nn.Module, *, careful: bool = False, constants: Constants | N
         for module in copy.modules():
             if constants is not None:
                 constants.add_biases(module, stack)
-            if careful and (forward := _with_plain_functions(module)) is not None:
-                _replace_forward(stack, module, forward)
+            if careful:
+                _open_functions(module, stack)
         yield
 
 
@@ -227,7 +228,7 @@ def _unchanged(saved: Tensor) -> Tensor:
     return saved
 
 
-def _replace_forward(stack: ExitStack, module: nn.Module, forward: Callable[..., Any]) -> None:
+def _replace_forward(module: nn.Module, forward: Callable[..., Any], stack: ExitStack) -> None:
     """Replace a module's `forward` until an exit stack is closed."""
     table, replaced = module.__dict__, module.__dict__.get("forward")
     stack.callback(lambda: table.pop("forward") if replaced is None else table.update(forward=replaced))
@@ -237,19 +238,17 @@ def _replace_forward(stack: ExitStack, module: nn.Module, forward: Callable[...,
 # --- autograd functions of the model's own: opened, where their forward is of torch's operations ---------------------
 
 
-def _with_plain_functions(module: nn.Module) -> Callable[..., Any] | None:
-    """Return a module's forward in which autograd differentiates the inside of custom functions; None without any."""
+def _open_functions(module: nn.Module, stack: ExitStack) -> None:
+    """Let autograd differentiate the inside of the custom functions of a module's forward, until a stack is closed."""
     forward = getattr(module.forward, "__func__", None)
-    if not isinstance(forward, types.FunctionType):
-        return None
-    used = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
-    functions = {n: _Opened(f) for n, f in used.items() if isinstance(f, type) and issubclass(f, Function)}
-    if not functions:
-        return None
-    namespace = forward.__globals__ | functions
-    opened = types.FunctionType(forward.__code__, namespace, None, forward.__defaults__, forward.__closure__)
-    opened.__kwdefaults__ = forward.__kwdefaults__
-    return types.MethodType(opened, module)
+    if isinstance(forward, types.FunctionType):
+        used = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
+        functions = {n: _Opened(f) for n, f in used.items() if isinstance(f, type) and issubclass(f, Function)}
+        if functions:
+            namespace = forward.__globals__ | functions
+            opened = types.FunctionType(forward.__code__, namespace, None, forward.__defaults__, forward.__closure__)
+            opened.__kwdefaults__ = forward.__kwdefaults__
+            _replace_forward(module, types.MethodType(opened, module), stack)
 
 
 class _Opened:
@@ -289,7 +288,7 @@ def checkpointed(copy: nn.Module, paths: Iterable[str]) -> Iterator[None]:
     with ExitStack() as stack:
         for path in set(paths):
             module = copy.get_submodule(path)
-            _replace_forward(stack, module, partial(_call_checkpointed, latest, module.forward))
+            _replace_forward(module, partial(_call_checkpointed, latest, module.forward), stack)
         yield
 
 

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import get_gradient_edge
 
 from ..copies.arithmetic import full_float32
 from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of, private_clone
-from ..copies.run import merge_replacements, run, states_of, without_autocast
+from ..copies.run import run, states_of, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass, no_states
@@ -21,35 +22,11 @@ from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import Head, answer_of
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
-from ..tasks.positions import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import nodes_with_gradient
-from .contributions import (
-    Balance,
-    Contributions,
-    FrozenPass,
-    HeadAnswer,
-    balance,
-    contrasted_logits,
-    contributions,
-    entries_of,
-    head_answers,
-    prove_conservation,
-    single_read_position,
-)
+from .contributions import Balance, FrozenPass, HeadAnswer, answer_at, balance, head_answers, prove_conservation
 from .forward import Constants, checkpointed, recorded, with_constant_weights
-from .places import (
-    MEDIA,
-    WORDS,
-    ModelPlaces,
-    Place,
-    Readout,
-    Side,
-    first_text,
-    hold_sinks,
-    layer_readers,
-    lowest_of_sides,
-)
+from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, Side, first_text, hold_sinks, masks_of
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -99,14 +76,11 @@ class FrozenModel:
         return cast(FrozenModel, cached)
 
     @property
-    def head(self) -> Head:
-        """The model's head on copies whose weights are constants."""
-        return Head(self.pool, self.model.head.piece)  # type: ignore[arg-type]
-
-    @property
-    def ends_at_head(self) -> bool:
-        """Whether a pass ends with the head's input, so that the logits of a vocabulary need no memory."""
-        return self.model.task.vocabulary and self.model.parts.trunk is not None
+    def head(self) -> Callable[..., Tensor] | None:
+        """The head of a language model, at which a pass ends, so that the logits of a vocabulary need no memory."""
+        if not self.model.task.vocabulary or self.model.parts.trunk is None:
+            return None
+        return Head(cast(Any, self.pool), self.model.head.piece).tokens
 
     @property
     def tokens_kept(self) -> int:
@@ -152,28 +126,22 @@ class FrozenModel:
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
             graph = self._prove(batch, min(set(places) - {MEDIA}), at_text)
             if graph is None or not is_text:
-                with self._copy(batch, keep=self._is_long(batch)) as copy, recorded(copy, careful=self._careful):
-                    graph = at_text(copy, batch, baseline=baseline, point=point, spare=self._is_long(batch))
-        predicted: list[HeadAnswer] = []
+                long = self._is_long(batch)
+                with self._copy(batch, keep=long) as copy, recorded(copy, careful=self._careful):
+                    graph = at_text(copy, batch, baseline=baseline, point=point, spare=long)
+        head, predicted = self.head, list[HeadAnswer]()
 
         def predict_with_graph(states: Tensor) -> Tensor:
             """Return the logits that are shown, of the application of the head that is explained, too."""
-            predicted.extend(head_answers(self.head.tokens, states))
+            predicted.extend(head_answers(cast(Any, head), states))
             return torch.cat([logits.detach() for _, logits in predicted])  # (B, V)
 
         with torch.no_grad():
-            forward = self.model.finish(
-                batch,
-                None if graph.hidden is None else graph.hidden.detach(),
-                graph.embedded if graph.embedded is not None else no_states(self.module),
-                None,
-                None if self.ends_at_head else graph.answer.detach(),
-                predict,
-                predict_with_graph if self.ends_at_head else None,
-            )
-        return FrozenPass(
-            **vars(forward), readouts=graph.readouts, answer=graph.answer, predicted=predicted if predicted else None
-        )
+            hidden = None if graph.hidden is None else graph.hidden.detach()
+            embedded = graph.embedded if graph.embedded is not None else no_states(self.module)
+            logits, predictor = (None, predict_with_graph) if head else (graph.answer.detach(), None)
+            forward = self.model.finish(batch, hidden, embedded, None, logits, predict, predictor)
+        return FrozenPass(**vars(forward), readouts=graph.readouts, answer=graph.answer, head=head, predicted=predicted)
 
     def run_given(
         self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
@@ -190,7 +158,7 @@ class FrozenModel:
             None if a place is none of the hidden states, or the answer was not computed from these tensors.
         """
         states = list[Tensor](states_of(outputs) or ())
-        parts, lowest = self.model.parts, min(places)
+        parts, lowest, head = self.model.parts, min(places), self.head
         first_layer = int(parts.states_lack_embeddings)  # of the hidden states
         # The last state is not a layer's output where modules follow the layers.
         last_layer = len(states) - (2 if parts.tail is not None or first_layer else 1)
@@ -200,22 +168,18 @@ class FrozenModel:
         with input_errors(self.module, run.batch.inputs), without_autocast(run.batch.inputs):
             self._prove(run.batch, lowest, partial(self._run_copy, places=places, sink_threshold=sink_threshold))
         layers = range(lowest.layer, last_layer + 1) if sink_threshold is not None else [p.layer for p in places]
-        answer = states[-1] if self.ends_at_head else answer_of(outputs)
-        read = {layer: states[layer - first_layer] for layer in layers}
-        if answer is None or any(state.grad_fn is None for state in read.values()):
+        read = {Place(Side.TEXT, layer): states[layer - first_layer] for layer in layers}
+        answer = states[-1] if head else answer_of(outputs)
+        nodes = {state.grad_fn for state in read.values()}
+        if answer is None or None in nodes:
             return None
-        readouts = {
-            Place(Side.TEXT, layer): Readout(
-                edges=[torch.autograd.graph.get_gradient_edge(state)],
-                vectors=[state.detach()],
-            )
-            for layer, state in read.items()
-        }
+        readouts = {place: Readout(edges=[get_gradient_edge(s)], vectors=[s.detach()]) for place, s in read.items()}
         if sink_threshold is not None:
             hold_sinks(readouts, {Side.TEXT: run.batch.mask}, sink_threshold)
-        if not nodes_with_gradient(answer, readouts[lowest].edges).issuperset(s.grad_fn for s in read.values()):
+        if not nodes <= nodes_with_gradient(answer, readouts[lowest].edges):
             return None
-        return FrozenPass(**vars(run), readouts=readouts, answer=answer)
+        answer = self.model.copy.token_states(answer, run.batch.mask.shape[1]) if head else answer
+        return FrozenPass(**vars(run), readouts=readouts, answer=answer, head=head)
 
     @contextmanager
     def _copy(self, batch: Batch, *, keep: bool = False) -> Iterator[nn.Module]:
@@ -243,97 +207,30 @@ class FrozenModel:
         spare: bool = False,
     ) -> PassGraph:
         """Run a recorded copy over a batch, with readouts at places; `spare` lets layers keep only their inputs."""
-        parts = self.model.parts
+        parts, readouts = self.model.parts, dict[Place, Readout]()
         trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
-        readouts: dict[Place, Readout] = {}
-        entries = lowest_of_sides(places)
-        masks = {Side.TEXT: batch.mask}  # the real tokens
-        if batch.has_source:
-            masks[Side.SOURCE] = batch.inputs["source_mask"][..., 0].bool()
-        outputs = self.places.outputs(batch, places, find_sinks=sink_threshold is not None)
-        read_layers = layer_readers(outputs, masks, readouts, entries)
-        read_entry = partial(_read_entry, readouts)
-        read_words = partial(read_entry, baseline=baseline, point=point)
-        with self.places.replaced_entries(batch, places, read_words, read_entry) as read_entries:
-            replaced = merge_replacements(read_entries, read_layers)
+        find_sinks = sink_threshold is not None
+        reading = self.places.reading(batch, places, readouts, baseline=baseline, point=point, find_sinks=find_sinks)
+        with reading as replaced:
             layers = self.places.layer_paths
             # Replacements inside a layer would not be applied when the layer runs again.
             spare = spare and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
             with checkpointed(copy, layers) if spare else nullcontext():
                 record = [site for site in (trunk, tap) if site is not None]
-                stop = trunk if self.ends_at_head else None
-                done = run(copy, batch.inputs, record=record, replace=replaced, stop=stop)
+                done = run(copy, batch.inputs, record=record, replace=replaced, stop=trunk if self.head else None)
         if sink_threshold is not None:
-            hold_sinks(readouts, masks, sink_threshold)
+            hold_sinks(readouts, masks_of(batch), sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
         embedded = parts.embedded(done.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
             raise no_states(self.module)
-        answer = hidden if self.ends_at_head else answer_of(done.output)
+        answer = answer_of(done.output) if self.head is None else hidden
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
+        answer = self.model.copy.token_states(answer, batch.mask.shape[1]) if self.head else answer
         return PassGraph(readouts, answer, hidden, embedded.detach() if isinstance(embedded, Tensor) else embedded)
 
-    # --- answers -----------------------------------------------------------------------------------------------------
-
-    def contributions(
-        self,
-        run: FrozenPass,
-        target: BatchTargets,
-        places: Sequence[Place],
-        read_positions: Tensor | None = None,
-        weights: Tensor | None = None,
-    ) -> Contributions:
-        """Return the contributions of a frozen pass to each target, from a backward pass for each.
-
-        Args:
-            run: What `run` returned for B texts; it can be backpropagated through once.
-            target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or
-                minus the mean over the vocabulary.
-            places: Where contributions are read.
-            read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer,
-                which counts nothing. None for the position of the pass.
-            weights: Sums of the G quantities that are explained instead of each, (B, K, G).
-        """
-        positions = run.positions
-        by_target = None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
-        if read_positions is None and target.task.vocabulary and self.ends_at_head:
-            read_positions = by_target  # (B, K)
-        with without_autocast(run.batch.inputs):
-            if read_positions is not None:
-                states = self.model.copy.token_states(run.answer, run.batch.mask.shape[1])  # (B, T, H)
-                if run.predicted is not None and read_positions is by_target and weights is None:
-                    read_states = states[range(len(states)), read_positions[:, 0].to(states.device)]  # (B, H)
-                    answer = contrasted_logits(run.predicted, read_states, target.ids, target.contrast)  # (B, K)
-                else:
-                    answer = self.quantities(states, target, read_positions, weights)  # (B, K)
-                by_target = read_positions if weights is None else single_read_position(read_positions, weights)
-            else:
-                answer = target.quantity(self._at_positions(run.answer, positions).float())  # (B, K)
-            return contributions(answer, run, places, by_target)
-
-    def quantities(
-        self, states: Tensor, target: BatchTargets, read_positions: Tensor, weights: Tensor | None = None
-    ) -> Tensor:
-        """Return the explained quantities of a language model, (B, K), from the head's input, (B, T, H)."""
-        on_host = read_positions.cpu()  # on a GPU, each question for the places would wait for it
-        found = (on_host >= 0).nonzero()  # (N, 2), the N places of all texts
-        rows = torch.cat([found, on_host[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
-        texts, columns, places = rows.T  # (N,) each
-        read_states = states[texts, places]  # (N, H)
-        values = contrasted_logits(
-            head_answers(self.head.tokens, read_states, gradients=states.requires_grad),
-            read_states,
-            target.ids.to(states.device)[texts, columns, None],
-            None if target.contrast is None else target.contrast.to(states.device)[texts],
-        )[:, 0]
-        answer = values.new_zeros(on_host.shape).index_put((texts, columns), values)  # (B, G)
-        return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
-
-    @staticmethod
-    def _at_positions(answer: Tensor, positions: Tensor | None) -> Tensor:
-        """Return the logits at the position explained; a copy, for autograd keeps nothing of inference mode."""
-        return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
+    # --- the proof ---------------------------------------------------------------------------------------------------
 
     def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
         """Return the contributions of the input and of each constant to the output for a text.
@@ -345,9 +242,7 @@ class FrozenModel:
         with input_errors(self.module, run.batch.inputs), without_autocast(run.batch.inputs):
             run_copy = partial(self._run_copy, places=self.places.read(run.batch, 0))
             graph, constants, answer = self._run_with_constants(run.batch, run_copy, run.positions)
-            return balance(target.quantity(answer.float()).sum(), entries_of(graph.readouts), constants)
-
-    # --- the proof ---------------------------------------------------------------------------------------------------
+            return balance(target.quantity(answer.float()).sum(), graph.readouts, constants)
 
     def _run_with_constants(
         self, batch: Batch, run_copy: RunCopy, positions: Tensor | None, rows: Tensor | None = None
@@ -364,11 +259,10 @@ class FrozenModel:
             constants = Constants(copy)
             with recorded(copy, careful=self._careful, constants=constants):
                 graph = run_copy(copy, batch)
-                if self.ends_at_head and positions is not None:
-                    states = self.model.copy.token_states(graph.answer, batch.mask.shape[1])  # (1, T, H)
-                    answer = self.head.tokens(states[[0], positions.to(states.device)], rows)  # (1, R)
+                if self.head is not None and positions is not None:
+                    answer = self.head(graph.answer[[0], positions.to(graph.answer.device)], rows)  # (1, R)
                 else:
-                    answer = self._at_positions(graph.answer, positions)  # (1, C), or (1, T, C) without positions
+                    answer = answer_at(graph.answer, positions)  # (1, C), or (1, T, C) without positions
                     answer = answer if rows is None else answer[..., rows]  # (1, R)
         return graph, constants, answer
 
@@ -382,18 +276,18 @@ class FrozenModel:
             if kind in self._proved and self._proved[kind] <= lowest:
                 return None
             sample = first_text(self.model, batch)
+            careful_before, errors = self._careful, list[Exception]()
             with full_float32() as is_changed:
-                try:
-                    graph = self._run_and_prove(sample, run_copy)
-                except Exception as error:
-                    reraise_out_of_memory(error)
-                    self._careful = True  # a second try, see `recorded`
+                for self._careful in (careful_before, True):  # on a second try, see `recorded`
                     try:
                         graph = self._run_and_prove(sample, run_copy)
-                    except Exception as second_error:
-                        reraise_out_of_memory(second_error)
-                        self._careful = False
-                        raise error from second_error
+                        break
+                    except Exception as error:
+                        reraise_out_of_memory(error)
+                        errors.append(error)
+                else:
+                    self._careful = careful_before
+                    raise errors[0] from errors[1]
             self._proved[kind] = lowest
             return graph if sample is batch and not (is_changed or self._is_long(batch)) else None
 
@@ -413,7 +307,7 @@ class FrozenModel:
         dtypes = (torch.float32, getattr(self.module, "dtype", torch.float32), graph.answer.dtype)
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
         coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
-        prove_conservation(type(self.module).__name__, answer, entries_of(graph.readouts), constants, coarsest)
+        prove_conservation(type(self.module).__name__, answer, graph.readouts, constants, coarsest)
         return graph
 
     def _check_answer(
@@ -436,26 +330,3 @@ class FrozenModel:
                 f"{type(self.module).__name__} cannot be frozen: the pass gives another answer than the model, "
                 f"by {largest_difference:.2g}"
             )
-
-
-def _read_entry(
-    readouts: dict[Place, Readout],
-    place: Place,
-    embeddings: Tensor,
-    baseline: Tensor | None = None,
-    point: float = 1.0,
-) -> Tensor:
-    """Read the embeddings at an entry of the input, or at a point on a path to them from a baseline.
-
-    Args:
-        readouts: The readouts by place. Several tables at one place share one.
-        place: The place of the entry.
-        embeddings: What enters, (B, T, H).
-        baseline: Where the path begins, (B, T, H); None for zero.
-        point: Which point of the path replaces the embeddings: 0 is the baseline, 1 the embeddings.
-    """
-    with torch._C.DisableTorchFunction():
-        embeddings = embeddings.detach()
-        direction = embeddings if baseline is None else embeddings - baseline.to(embeddings)
-        state = embeddings if point == 1.0 else embeddings - (1 - point) * direction
-        return readouts.setdefault(place, Readout()).read(state, direction, enters=True)

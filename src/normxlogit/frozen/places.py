@@ -6,7 +6,7 @@ value, in a pass of the library's own as in one that the caller ran.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -71,6 +71,12 @@ class Place(NamedTuple):
 WORDS, SOURCE, MEDIA = Place(Side.TEXT, -1), Place(Side.SOURCE, 0), Place(Side.MEDIA, 0)
 """The entries: of a text its word embeddings; of a source these, or its first module with weights; of pictures and
 sounds the output of their patch embedding or first convolution."""
+
+
+def masks_of(batch: Batch) -> dict[Side, Tensor]:
+    """Return the real tokens of the text, and of a source, (B, T)."""
+    source = {Side.SOURCE: batch.inputs["source_mask"][..., 0].bool()} if batch.has_source else {}
+    return {Side.TEXT: batch.mask, **source}
 
 
 def lowest_of_sides(places: Collection[Place]) -> list[Place]:
@@ -172,42 +178,6 @@ def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], 
                 readout.sinks = there.to(readout.vectors[0].device) if any_there else None
 
 
-def layer_readers(
-    outputs: Mapping[Place, LayerOutput],
-    masks: Mapping[Side, Tensor],
-    readouts: dict[Place, Readout],
-    entries: Collection[Place],
-) -> dict[str, Replace]:
-    """Return the functions that read contributions at layers' outputs, for the `replace` of `copies.run`.
-
-    Args:
-        outputs: Which module returns the output of each layer.
-        masks: The real tokens of each side, (B, T).
-        readouts: The readouts by place; the pass adds to them.
-        entries: The places at which the input enters the graph.
-    """
-    by_path: dict[str, dict[int, tuple[Place, LayerOutput]]] = {}
-    for place, output in outputs.items():
-        by_path.setdefault(output.path, {})[output.call] = place, output
-
-    def reader(outputs_by_call: Mapping[int, tuple[Place, LayerOutput]]) -> Replace:
-        """Return the function for one module, which returns the output of another layer at each of its calls."""
-        calls = itertools.count(1)
-
-        def read_layer(returned: Any, _: Any, __: Any) -> Any:
-            call, state = next(calls), tensor_of(returned)
-            if call not in outputs_by_call or state is None:
-                return None
-            place, output = outputs_by_call[call]
-            with torch._C.DisableTorchFunction():
-                readouts[place] = Readout(output.axes, masks[place.side].shape[1], output.positions)
-                return with_tensor(returned, readouts[place].read(state, enters=place in entries))
-
-        return read_layer
-
-    return {path: reader(outputs_by_call) for path, outputs_by_call in by_path.items()}
-
-
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
     """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1.
 
@@ -229,12 +199,10 @@ class ModelPlaces:
     """The places of a model, each with the module that returns what is read there."""
 
     def __init__(self, model: TaskModel) -> None:
-        self.model = model
+        self.model, self.name = model, type(model.module).__name__
         self._signal: SignalEntry | None = None
         self._tables: tuple[str, ...] | None = None
         self._source_layers: tuple[LayerOutput, ...] | None = None
-
-    # --- layers ------------------------------------------------------------------------------------------------------
 
     def read(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
         """Return where the contributions of a batch are read.
@@ -254,6 +222,82 @@ class ModelPlaces:
         if text_layers != (0,) or self.words is None:
             return Place.of_text(text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
+
+    @contextmanager
+    def reading(
+        self,
+        batch: Batch,
+        places: Collection[Place],
+        readouts: dict[Place, Readout],
+        *,
+        baseline: Tensor | None = None,
+        point: float = 1.0,
+        find_sinks: bool = False,
+    ) -> Iterator[dict[str, Replace]]:
+        """Yield the `replace=` of `run` for a pass in this block that reads contributions at places.
+
+        Args:
+            batch: The batch.
+            places: The places; at the lowest of each side, the input enters the graph.
+            readouts: The pass adds its readouts, by place.
+            baseline: As for `FrozenModel.run`.
+            point: As for `FrozenModel.run`.
+            find_sinks: Whether all layers above the entries are read, as any may have attention sinks.
+        """
+        entries, masks = lowest_of_sides(places), masks_of(batch)
+        by_path: dict[str, dict[int, tuple[Place, LayerOutput]]] = {}
+        for place, output in self._outputs(batch, places, find_sinks=find_sinks).items():
+            by_path.setdefault(output.path, {})[output.call] = place, output
+
+        def layer_reader(outputs_by_call: Mapping[int, tuple[Place, LayerOutput]]) -> Replace:
+            """Return the function for one module, which returns the output of another layer at each of its calls."""
+            calls = itertools.count(1)
+
+            def read_layer(returned: Any, _: Any, __: Any) -> Any:
+                call, state = next(calls), tensor_of(returned)
+                if call not in outputs_by_call or state is None:
+                    return None
+                place, output = outputs_by_call[call]
+                with torch._C.DisableTorchFunction():
+                    readouts[place] = Readout(output.axes, masks[place.side].shape[1], output.positions)
+                    return with_tensor(returned, readouts[place].read(state, enters=place in entries))
+
+            return read_layer
+
+        def read_entry(place: Place, embeddings: Tensor) -> Tensor:
+            """Read what enters at a place, (B, T, H); several tables of one place share a readout."""
+            with torch._C.DisableTorchFunction():
+                return readouts.setdefault(place, Readout()).read(embeddings.detach(), enters=True)
+
+        def read_words(embeddings: Tensor) -> Tensor:
+            """Read the word embeddings, (B, T, H), at a point of the path from the baseline, 0, to them, 1."""
+            with torch._C.DisableTorchFunction():
+                words = embeddings.detach()
+                direction = words if baseline is None else words - baseline.to(words)
+                at_point = words if point == 1.0 else words - (1 - point) * direction
+                return readouts.setdefault(WORDS, Readout()).read(at_point, direction, enters=True)
+
+        layers = {path: layer_reader(outputs_by_call) for path, outputs_by_call in by_path.items()}
+        lookups, module, is_speech = list[Lookup](), self.model.module, self.model.task.is_speech
+        if SOURCE in places and not is_speech:
+            ids = batch.inputs["source"][..., 0]
+            lookups.append(Lookup(_word_embedding_path(module, "encoder"), ids, partial(read_entry, SOURCE)))
+        if WORDS in places:
+            ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
+            path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
+            lookups.append(Lookup(path, ids, read_words, mask))
+            # What further tables hold for the ids of the tokens is the tokens' contribution.
+            further = partial(read_entry, WORDS)
+            lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
+        signals = [
+            self.signal(batch.inputs).replaced(partial(read_entry, place))
+            for place in (SOURCE, MEDIA)
+            if place in places and (place == MEDIA or is_speech)
+        ]
+        with changed_lookups(self.name, lookups) as lookup_replacements:
+            yield merge_replacements(lookup_replacements, *signals, layers)
+
+    # --- layers ------------------------------------------------------------------------------------------------------
 
     def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers at which `read_at` reads contributions of the text, 0 for the embeddings."""
@@ -276,7 +320,7 @@ class ModelPlaces:
         count = len(self._source_outputs(batch))
         if not count and isinstance(read_at, int):
             raise UnsupportedModelError(
-                f"no module of the encoder of {type(self.model.module).__name__} returns its layers' outputs, so the "
+                f"no module of the encoder of {self.name} returns its layers' outputs, so the "
                 "source can be read at its word embeddings alone: read_at=0"
             )
         # A sound has no word embeddings among its layers.
@@ -299,7 +343,7 @@ class ModelPlaces:
         """The modules that return the outputs of layers."""
         return {output.path for output in (*(self.model.parts.outputs or ()), *(self._source_layers or ()))}
 
-    def outputs(self, batch: Batch, places: Sequence[Place], *, find_sinks: bool) -> dict[Place, LayerOutput]:
+    def _outputs(self, batch: Batch, places: Collection[Place], *, find_sinks: bool) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
         parts = self.model.parts
         outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
@@ -313,8 +357,8 @@ class ModelPlaces:
             what = f"the output of layer {layer}" if layer else "the embeddings"
             hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
             raise UnsupportedModelError(
-                f"no module of {type(self.model.module).__name__} returns {what} as `hidden_states` has it, a state for "
-                f"each token, so the frozen network cannot be read there{hint}"
+                f"no module of {self.name} returns {what} as `hidden_states` has it, a state for each token, so the "
+                f"frozen network cannot be read there{hint}"
             )
         if find_sinks:
             lowest = {place.side: place for place in lowest_of_sides(places)}
@@ -331,48 +375,13 @@ class ModelPlaces:
         except UnsupportedModelError:
             return None
 
-    @contextmanager
-    def replaced_entries(
-        self,
-        batch: Batch,
-        places: Collection[Place],
-        read_entry: Callable[[Place, Tensor], Tensor],
-        read_lookup: Callable[[Place, Tensor], Tensor],
-    ) -> Iterator[dict[str, Replace]]:
-        """Yield the `replace=` of `run` for a pass in this block in which contributions are read at the entries.
-
-        Args:
-            batch: The batch.
-            places: Some of `WORDS`, `SOURCE` and `MEDIA`.
-            read_entry: Called with a place and the embeddings that enter there, (B, T, H); returns their replacement.
-            read_lookup: The same for the rows of further tables in which the ids of the tokens are looked up; what
-                these contribute is the tokens'.
-        """
-        lookups, module, is_speech = list[Lookup](), self.model.module, self.model.task.is_speech
-        if SOURCE in places and not is_speech:
-            ids = batch.inputs["source"][..., 0]
-            lookups.append(Lookup(_word_embedding_path(module, "encoder"), ids, partial(read_entry, SOURCE)))
-        if WORDS in places:
-            ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
-            path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
-            lookups.append(Lookup(path, ids, partial(read_entry, WORDS), mask))
-            further = partial(read_lookup, WORDS)
-            lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
-        signals = [
-            self.signal(batch.inputs).replaced(partial(read_entry, place))
-            for place in (SOURCE, MEDIA)
-            if place in places and (place == MEDIA or is_speech)
-        ]
-        with changed_lookups(type(module).__name__, lookups) as lookup_replacements:
-            yield merge_replacements(lookup_replacements, *signals)
-
     def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return the module at which pictures and sounds enter the model; it is searched for once."""
         if self._signal is None:
             self._signal = find_signal_entry(private_clone(self.model.module), inputs)
         if self._signal is None:
             raise UnsupportedModelError(
-                f"no convolution or linear layer of {type(self.model.module).__name__} is given the picture or the "
+                f"no convolution or linear layer of {self.name} is given the picture or the "
                 "sound, so its parts cannot be scored"
             )
         return self._signal

@@ -82,9 +82,9 @@ TABLE = (
         "torch's own to one factor, none to the other: that which is computed from the first, activated, stretched, or "
         "left (`CRITERIA`)", "Arras et al., 2017, section 3: the signal takes all",
         "test_plain_loops.py::test_a_gated_layer_holds_the_activated_factor"),
-    Row(["Linear", "Convolution", "ConvolutionOverrideable", "SlowConv2D", "SlowConvTranspose2D",
-         "MkldnnConvolution", "CudnnConvolution", "CudnnConvolutionTranspose", "Trilinear", "GridSampler2D", "GridSampler3D",
-         "GroupedMm", "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward", "TriangularSolve"],
+    Row(["Linear", "Convolution", "ConvolutionOverrideable", "SlowConv2D", "SlowConvTranspose2D", "MkldnnConvolution",
+         "CudnnConvolution", "CudnnConvolutionTranspose", "Trilinear", "GridSampler2D", "GridSampler3D", "GroupedMm",
+         "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward", "TriangularSolve"],
         "torch's own to what the kernel, weight or matrix is applied to", "Arras et al., 2017, section 3",
         "test_products.py::test_what_is_held_is_a_constant", (1,)),
     Row(["LinalgSolveTriangular", "LinalgSolveEx"], "torch's own to the right side", "Arras et al., 2017, section 3",

@@ -105,7 +105,8 @@ def activation(node: Any, gradient: Tensor, inputs: Gradients, constant: Constan
     if constant and name not in _LIMITS:  # at x = 0, f(0) has no ratio: it is a constant
         constant(gradient * values.masked_fill(x != 0, 0.0))
     # At zero alone: a wider gap would turn rounding into a jump.
-    return gradient * values.div_(x).nan_to_num_(_LIMITS.get(name, 0.0), 0.0, 0.0)
+    ratio: Tensor = values.div_(x).nan_to_num_(_LIMITS.get(name, 0.0), 0.0, 0.0)
+    return gradient * ratio
 
 
 def is_natural_power(node: Any) -> bool:
@@ -123,7 +124,7 @@ def power(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) ->
 
 def layer_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
-    scaled = _times(gradient, node._saved_weight) * node._saved_result2
+    scaled: Tensor = _times(gradient, node._saved_weight) * node._saved_result2
     return scaled - scaled.mean(tuple(range(-len(node._saved_normalized_shape), 0)), keepdim=True)
 
 

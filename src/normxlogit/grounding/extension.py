@@ -5,6 +5,7 @@ from ..extending import Extension
 EXTENSION = Extension(
     commands={
         "cite": "normxlogit.grounding.command:cite",
+        "evaluate generation": "normxlogit.grounding.evaluation.command:generation",
         "evaluate grounding": "normxlogit.grounding.evaluation.command:grounding",
     },
     results={

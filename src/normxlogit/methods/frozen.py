@@ -1,14 +1,16 @@
 """The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..copies.run import without_autocast
 from ..errors import MethodError, UnsupportedModelError
-from ..frozen.contributions import Contributions, FrozenPass
+from ..frozen.contributions import Contributions, FrozenPass, contributions, quantities
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, Place, ReadAt, Side
 from ..inputs.batching import Batch
@@ -85,6 +87,11 @@ class FrozenGradient(Method):
         self.baseline: Baseline = baseline
         self.sink_threshold = sink_threshold
 
+    @property
+    def _at_text(self) -> bool:
+        """Whether the network is frozen at the text alone, not at points on a path from a baseline."""
+        return self.points == (1.0,) and self.baseline == "zero"
+
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Run the frozen network as the forward pass: it gives the model's logits."""
         if batch.has_source and (self.baseline != "zero" or layers is not None):
@@ -92,69 +99,53 @@ class FrozenGradient(Method):
                 f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
                 "layers= is for normxlogit"
             )
-        if batch.media and not self._one_pass_is_enough:
+        if self._at_text:
+            model.prepare(batch)
+            return self._run(model, batch, model.layer_numbers(layers), predict=predict and not batch.has_source)
+        if batch.media:
             raise MethodError(
                 f"{self.spec}: of texts with pictures or sounds the frozen gradient has no other points and baselines"
             )
-        if not self._one_pass_is_enough:
-            return super().forward(model, batch, predict=predict)
-        model.prepare(batch)
-        return self._run(model, batch, model.layer_numbers(layers), predict=predict and not batch.has_source)
-
-    @property
-    def _one_pass_is_enough(self) -> bool:
-        """Whether one pass over the text itself is enough: no points on a path from a baseline are read."""
-        return self.points == (1.0,) and self.baseline == "zero"
+        return super().forward(model, batch, predict=predict)
 
     def score(self, request: Request) -> Scores:
         """Score by gradient times hidden state of the frozen network."""
-        return self._scores(request)
+        return self.score_each(request)
 
-    def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
-        """Score by one frozen pass over the text, and a backward pass for each position or weighted sum of positions.
+    def score_each(self, request: Request, places: Tensor | None = None, weights: Tensor | None = None) -> Scores:
+        """Run, backpropagate, sum; with `places` each position, or weighted sum of positions, is a quantity of its own.
+
+        1. Run the model with its graph (at each point of the path).
+        2. Backpropagate the answer with all non-linear factors held: g at each place that is read.
+        3. Each token's score is <g_i, h_i>, the mean over the places; what is missing of the answer is the bias.
 
         The logit of each target counts minus the mean over the vocabulary (or the contrast): a shift of all logits
         changes no probability. Of an encoder-decoder model, the S tokens of the source come before the decoder's:
         (1, K, 1, S + T).
         """
-        return self._scores(request, places, weights)
-
-    def _scores(self, request: Request, read_positions: Tensor | None = None, weights: Tensor | None = None) -> Scores:
-        """Run, backpropagate, sum; `read_positions` and `weights` are those of `score_each`.
-
-        1. Run the model with its graph (at each point of the path).
-        2. Backpropagate the answer with all non-linear factors held: g at each place that is read.
-        3. Each token's score is <g_i, h_i>, the mean over the places; what is missing of the answer is the bias.
-        """
         forward, frozen = request.forward, FrozenModel.of(request.model)
-        places = frozen.places.read(forward.batch, self.read_at, request.layers)
-        found = [
-            frozen.contributions(run, request.target, places, read_positions, weights)
-            for run in self._passes(request, frozen, places)
-        ]
+        read = frozen.places.read(forward.batch, self.read_at, request.layers)
+        found = [contributions(run, request.target, read, places, weights) for run in self._passes(request, read)]
         answer = found[-1].answer
-        if not self._one_pass_is_enough:  # of the text itself
+        if not self._at_text:
             with torch.no_grad(), without_autocast(forward.batch.inputs):
-                if read_positions is None:
+                if places is None:
                     answer = request.target.quantity(forward.logits)
                 else:
-                    answer = frozen.quantities(forward.hidden, request.target, read_positions, weights)
-        values = {place: torch.stack([each.values[place] for each in found]).mean(0) for place in places}
+                    answer = quantities(frozen.head, forward.hidden, request.target, places, weights)
+        values = {place: torch.stack([each.values[place] for each in found]).mean(0) for place in read}
         return _scores_of(replace(found[0], answer=answer, values=values), forward.batch, bool(request.layers))
 
-    def _passes(self, request: Request, frozen: FrozenModel, places: Sequence[Place]) -> Iterator[FrozenPass]:
+    def _passes(self, request: Request, read: Sequence[Place]) -> Iterator[FrozenPass]:
         """Yield the passes to backpropagate through: the caller's if it can be used, or one at each point."""
         model, run, baseline = request.model, request.forward, None
-        if self._one_pass_is_enough:
-            if isinstance(run, FrozenPass):
-                yield run
-                return
-            if run.outputs is not None and has_graph(run.outputs):
-                try:
-                    given = frozen.run_given(run, run.outputs, places, self.sink_threshold)
-                except UnsupportedModelError:  # what it does not record is in a pass of the copy, or refused there
-                    given = None
-                if given is not None:
+        if self._at_text and isinstance(run, FrozenPass):
+            yield run
+            return
+        if self._at_text and run.outputs is not None and has_graph(run.outputs):
+            # What the caller's pass does not record is in a pass of the copy, or refused there.
+            with suppress(UnsupportedModelError):
+                if given := FrozenModel.of(model).run_given(run, run.outputs, read, self.sink_threshold):
                     yield given
                     return
         if self.baseline != "zero":
@@ -167,21 +158,12 @@ class FrozenGradient(Method):
                 check_same_pass(run, at_point)
             yield replace(at_point, positions=run.positions)  # the question stays where the text has it
 
-    def _run(
-        self,
-        model: TaskModel,
-        batch: Batch,
-        layers: tuple[int, ...],
-        *,
-        point: float = 1.0,
-        baseline: Tensor | None = None,
-        predict: bool = False,
-    ) -> FrozenPass:
-        """Run the frozen network, recording the hidden states that this method uses."""
+    def _run(self, model: TaskModel, batch: Batch, layers: tuple[int, ...], **options: Any) -> FrozenPass:
+        """Run the frozen network, with the options of `FrozenModel.run`, reading what this method uses."""
         frozen = FrozenModel.of(model)
         places = frozen.places.read(batch, self.read_at, layers)
         threshold = self.sink_threshold if self.points == (1.0,) else None
-        return frozen.run(batch, places, baseline=baseline, point=point, sink_threshold=threshold, predict=predict)
+        return frozen.run(batch, places, sink_threshold=threshold, **{"predict": False, **options})
 
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
@@ -202,9 +184,10 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
     if sources:
         from_source = torch.stack([contributions.values[place] for place in sources], 2).mean(2, keepdim=True)
         values = torch.cat((from_source, values), -1)  # (B, K, 1, S + T)
-    parts = contributions.values.get(MEDIA)  # (B, K, N)
-    parts = None if parts is None else parts[:, :, None]  # (B, K, 1, N)
     bias = contributions.answer.to(values)[:, :, None] - values.sum(-1) - sink  # (B, K, L)
-    bias = bias if parts is None else bias - parts.sum(-1)
+    parts = None
+    if MEDIA in contributions.values:
+        parts = contributions.values[MEDIA][:, :, None]  # (B, K, 1, N)
+        bias = bias - parts.sum(-1)
     sinks = contributions.sinks
     return Scores(values, bias=bias, sink=None if sinks is None else sink, sinks=sinks, parts=parts)

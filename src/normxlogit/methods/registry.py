@@ -1,4 +1,4 @@
-"""The methods by name; other packages add theirs with the same decorator or an entry point.
+"""The methods by name; other packages add theirs with the same decorator, in a module that their extension names.
 
 What is registered about the methods in a folder of this package is also in the folder's catalogue.json, which
 `scripts/method_table.py` writes: a method can be listed, or be missing, without the seconds that importing torch takes.
@@ -8,15 +8,14 @@ Its class is imported when it is first used.
 import json
 import re
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MethodError, nearest
+from ..extending import extensions, named_or_none
 from ..results.storage.schema import plain
 from .settings import Setting, parse, settings_of, split_settings, unknown_setting
 
@@ -32,9 +31,6 @@ LOGITS = "the model's logits"
 
 CATALOGUES = sorted(Path(__file__).parents[1].glob("*/catalogue.json"), key=lambda path: path.parent.name != "methods")
 """The catalogues of this package's folders that hold methods, the core's first."""
-
-GROUP = "normxlogit.methods"
-"""Entry-point group: each entry names a module (or class) whose import registers methods."""
 
 
 @dataclass(frozen=True)
@@ -272,15 +268,6 @@ def _load() -> None:
         if _loaded:
             return
         _loaded = True  # before the loop: a module may look methods up while it is imported
-        for entry in entry_points(group=GROUP):
-            _load_entry_point(entry)
-
-
-def _load_entry_point(entry: EntryPoint) -> None:
-    """Import the methods of another package, or warn that they could not be."""
-    try:
-        entry.load()
-    except Exception as error:
-        warnings.warn(
-            f"the methods of {entry.value} (entry point {entry.name!r}) could not be loaded: {error}", stacklevel=4
-        )
+        for extension in extensions():
+            for module in extension.methods:
+                named_or_none(module)

@@ -285,7 +285,7 @@ class Record(Exports):
 def record_type(kind: Any) -> "type[Record]":
     """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
     for extension in extensions():
-        if kind in extension.results:
+        if kind in [*extension.results]:  # a damaged file may have anything there
             record: type[Record] = named(extension.results[kind])
             return record
     from .attribution import Attribution

@@ -10,7 +10,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
-from ..extending import extensions, named
+from ..extending import extensions, named_or_none
 from ..media.tasks.multimodal import AudioText
 from ..media.tasks.speech import SpeechSeq2Seq
 from ..media.tasks.two_towers import PictureTower, TextTower, Tower
@@ -41,7 +41,8 @@ __all__ = [
 @cache
 def all_tasks() -> dict[TaskName, type[Task]]:
     """Return all tasks by name, those of extensions first: the first one counts where a class of models has several."""
-    added = [named(reference) for extension in extensions() for reference in extension.tasks]
+    references = [reference for extension in extensions() for reference in extension.tasks]
+    added = [task for task in map(named_or_none, references) if task is not None]
     core = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, MultipleChoice, Seq2Seq)
     return {task.name: task for task in (*added, *core)}
 

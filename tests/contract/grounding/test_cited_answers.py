@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from normxlogit import Citations, InputError
+from normxlogit import InputError
+from normxlogit.grounding import Citations
 from tests import tiny
 
 DOCUMENTS = {"a": "The movie is good. The plot is bad.", "b": "The keys are here."}

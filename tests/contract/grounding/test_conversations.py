@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit import Citations, DataError, InputError
+from normxlogit import DataError, InputError
+from normxlogit.grounding import Citations
 from tests import tiny
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"movie":"the cat"}'}}

@@ -27,47 +27,27 @@ def names():
     return of
 
 
-def langchain(text, metadata=()):
-    return SimpleNamespace(page_content=text, metadata=dict(metadata))
+def document(text, metadata=()):
+    return SimpleNamespace(text=text, metadata=dict(metadata))
 
 
-def haystack(text, meta):
-    return SimpleNamespace(content=text, meta=meta)
-
-
-def llama_index(text, metadata):
-    return SimpleNamespace(node=SimpleNamespace(text=text, metadata=metadata), score=0.5, get_content=lambda: text)
-
-
-def test_texts_files_and_retrievers_documents(names, tmp_path):
+def test_texts_files_and_objects_with_a_text(names, tmp_path):
     both = {"a.md:1": ONE, "b.pdf, page 2:1": TWO}
     sources = [{"source": "a.md"}, {"source": "b.pdf", "page": 2}]
     texts = list(zip((ONE, TWO), sources, strict=True))
-    assert names([langchain(text, meta) for text, meta in texts]) == both
-    assert names([(langchain(text, meta), 0.7) for text, meta in texts]) == both  # similarity_search_with_score
-    assert names([haystack(text, meta) for text, meta in texts]) == both
-    assert names([llama_index(text, meta) for text, meta in texts]) == both
-    assert names([{"page_content": text, "metadata": meta} for text, meta in texts]) == both
-    assert names(langchain(ONE, sources[0])) == {"a.md:1": ONE}
-    assert names({"page_content": ONE, "metadata": {}}) == {"document 1:1": ONE}
-    assert names({"x": langchain(ONE), "y": TWO}) == {"x:1": ONE, "y:1": TWO}
+    for name in ("page_content", "text", "content"):
+        for about in ("metadata", "meta"):
+            assert names([SimpleNamespace(**{name: text, about: meta}) for text, meta in texts]) == both
+            assert names([{name: text, about: meta} for text, meta in texts]) == both
+    assert names([{"text": text, **meta} for text, meta in texts]) == both  # rows
+    assert names(document(ONE, sources[0])) == {"a.md:1": ONE}
+    assert names({"text": ONE, "metadata": {}}) == {"document 1:1": ONE}
+    assert names({"x": document(ONE), "y": TWO}) == {"x:1": ONE, "y:1": TWO}
     (tmp_path / "a.md").write_text(ONE)
     assert names([tmp_path / "a.md", TWO]) == {"a.md:1": ONE, "document 2:1": TWO}
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "a.md").write_text(TWO)
-    assert names([tmp_path / "b" / "a.md", (tmp_path / "a.md", 0.5)]) == {"b/a.md:1": TWO, "a.md:1": ONE}
-
-
-def test_answers_of_searches(names):
-    text, named = {"text": ONE, "source": "a.md"}, {"a.md:1": ONE}
-    assert names({"ids": [["1"]], "documents": [[ONE]], "metadatas": [[{}]]}) == {"document 1:1": ONE}  # Chroma
-    assert names({"documents": [haystack(ONE, {"source": "a.md"})]}) == named
-    assert names({"retriever": {"documents": [haystack(ONE, {"source": "a.md"})]}}) == named  # Haystack's Pipeline.run
-    assert names({"matches": [{"id": "1", "score": 0.3, "metadata": text}]}) == named  # Pinecone
-    assert names(SimpleNamespace(points=[SimpleNamespace(id=1, score=0.5, payload=text)])) == named  # Qdrant
-    assert names({"hits": {"hits": [{"_index": "i", "_id": "1", "_source": text}]}}) == named  # Elasticsearch
-    answer = SimpleNamespace(response="an answer", source_nodes=[llama_index(ONE, {"source": "a.md"})])
-    assert names(answer) == named
+    assert names([tmp_path / "b" / "a.md", tmp_path / "a.md"]) == {"b/a.md:1": TWO, "a.md:1": ONE}
 
 
 def test_the_name_of_a_file_is_not_its_text(names, tmp_path, monkeypatch):
@@ -79,7 +59,7 @@ def test_the_name_of_a_file_is_not_its_text(names, tmp_path, monkeypatch):
 
 
 def test_chunks_of_one_file_are_told_apart(names):
-    chunks = [langchain(text, {"source": "a.md"}) for text in (ONE, TWO)]
+    chunks = [document(text, {"source": "a.md"}) for text in (ONE, TWO)]
     assert names(chunks) == {"a.md:1": ONE, "a.md (2):1": TWO}
 
 
@@ -89,11 +69,10 @@ def test_chunks_of_one_file_are_told_apart(names):
 def test_rows_of_tables(names, table):
     columns = {"text": [ONE, TWO], "title": ["a", "b"], "year": [1, 2]}
     assert names(table(columns)) == {"a:1": ONE, "b:1": TWO}
-    assert names(table({"passages": [ONE, TWO]})) == {"document 1:1": ONE, "document 2:1": TWO}
 
 
 def test_documents_without_a_text_are_refused_by_name(names):
-    with pytest.raises(InputError, match="document 2 has no text: expected one of the keys page_content, text"):
+    with pytest.raises(InputError, match="document 2 has no text: expected a string or page_content or text"):
         names([ONE, {"a": "x", "b": "y"}])
     for missing in (None, 3, object()):
         with pytest.raises(InputError, match="document 2 has no text"):
@@ -112,9 +91,8 @@ def test_the_visible_text_of_a_page_is_read(names, tmp_path):
     assert names([page]) == {"a.html:1": ONE, "a.html:2": TWO}
     page.write_bytes(b'<meta charset="latin-1"><p>caf\xe9 is good .')
     assert names([page]) == {"a.html:1": "caf\xe9 is good ."}
-    for unread in ("undefined", "no-such", "utf-16", "hex", "idna"):  # they do not read the declaration itself
-        page.write_text(f'<meta charset="{unread}"><p>caf\xe9 is good .', encoding="utf-8")
-        assert names([page]) == {"a.html:1": "caf\xe9 is good ."}
+    page.write_text("<ul><li>the cat<li>the mat</ul><table><tr><td>a<td>b</table>it is", encoding="utf-16")
+    assert names([page]) == {"a.html:1": "the cat\nthe mat", "a.html:2": "a\nb", "a.html:3": "it is"}
     page.write_bytes(b"<p>caf\xe9")
     with pytest.raises(DataError, match=r"a\.html is not text"):
         names([page])
@@ -186,3 +164,18 @@ def test_the_command_reads_a_folder_of_all_kinds(tmp_path, capsys):
     assert code == 0, err
     for part in ("a.html:1", "b.pdf, page 1:1", "c.pdf", "it was left out"):
         assert part in out
+
+
+@pytest.mark.parametrize("empty", ["", "  ", None, float("nan")])
+def test_a_document_without_a_text_is_left_out_and_its_title_is_not_the_text(empty) -> None:
+    explainer = tiny.explainer("llama", "CausalLM")
+    documents = [
+        {"page_content": empty, "source": "pool.pdf", "title": "the movie"},
+        {"page_content": "the movie is good .", "source": "film.txt"},
+    ]
+    answer = explainer.cite("is it good ?", documents, answer="it is good .", verify=0)
+    assert answer.names == ("film.txt:1",)
+    with pytest.raises(InputError, match="no document with a text"):
+        explainer.cite("is it good ?", documents[:1], answer="it is good .")
+    with pytest.raises(InputError, match="has no text"):
+        explainer.cite("is it good ?", [{"title": "the movie", "source": "a"}], answer="it is good .")

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attributions, Citations, Explainer
+from normxlogit import Attributions, Explainer
+from normxlogit.grounding import Citations
 from tests import tiny
 
 DOCUMENTS = {

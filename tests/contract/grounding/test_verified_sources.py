@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from normxlogit import Citations, Explainer
+from normxlogit import Explainer
+from normxlogit.grounding import Citations
 from tests import tiny
 
 DOCUMENTS = {

@@ -154,8 +154,10 @@ def read_conversation(value: Any) -> Conversation:
     images, tools = beside.get("images"), beside.get("tools")
     reader = _Reader(list(images) if isinstance(images, Sequence) else [])
     for number, message in enumerate(messages):
-        if not is_message(message) or message["role"] not in KINDS:
+        if not is_message(message):
             raise InputError(f"expected {EXPECTED}; message {number} is {_described(message)}")
+        if message["role"] not in KINDS:
+            raise InputError(f"expected {EXPECTED}; message {number} has the role {message['role']!r}")
         reader.read(message, number)
     if reader.images:
         raise InputError(f"the messages have no places for the last {len(reader.images)} pictures beside them")
@@ -190,16 +192,13 @@ class _Reader:
         kind, content = KINDS[message["role"]], message.get("content")
         if reasoning := next((text for key in REASONING_KEYS if (text := _text_under(message, key))), ""):
             self._add("reasoning", reasoning)
-        content = [content] if isinstance(content, str) or medium_type(content) else content
         if isinstance(images := message.get("images"), list):  # they stand before the text
-            content = [*({"type": "image", "image": image} for image in images), *(content or ())]
+            content = [*({"type": "image", "image": image} for image in images), *_parts(content)]
         if kind == "tool result":
             self._read_result(content, _text_under(message, "name"), _text_under(message, "tool_call_id"))
-        elif isinstance(content, list | tuple):
-            for part in content:
+        else:
+            for part in _parts(content):
                 self._read_part(part, kind)
-        elif content is not None:
-            self._add(kind, _as_text(content))
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list | tuple) else ():
             self._read_call(call)
@@ -230,6 +229,7 @@ class _Reader:
 
     def _read_result(self, content: Any, name: str, call_id: str) -> None:
         """Read what a tool returned: a text, parts, or data."""
+        content = _parts(content) if isinstance(content, str) or _is_part_of_result(content) else content
         parts = content if isinstance(content, list | tuple) and all(map(_is_part_of_result, content)) else ()
         texts = [text for part in parts if (text := text_of_part(part)) is not None]
         text = "\n".join(texts) if parts else _as_text(content)
@@ -256,6 +256,13 @@ class _Reader:
             self.messages[-1] = replace(last, text=f"{last.text}\n{text}")
         elif text:
             self.messages.append(Message(kind, text, name, self._number, call))
+
+
+def _parts(content: Any) -> Sequence[Any]:
+    """Return the parts of a content."""
+    if content is None or isinstance(content, list | tuple):
+        return content or ()
+    return [content if isinstance(content, str) or medium_type(content) else _as_text(content)]
 
 
 def _is_part_of_result(part: Any) -> bool:

@@ -1,7 +1,9 @@
 """Documents with names: texts, mappings and objects with a text and metadata, and files."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from os import PathLike
@@ -44,9 +46,9 @@ def documents_by_name(documents: Any) -> dict[str, str]:
     """
     documents = _by_name_or_in_rows(documents)
     if isinstance(documents, Mapping):
-        if len({str(name) for name in documents}) < len(documents):
-            raise InputError("two documents have the same name; give them different ones")
         texts = {str(name): _text_of(document, repr(name)) for name, document in documents.items()}
+        if len(texts) < len(documents):
+            raise InputError("two documents have the same name; give them different ones")
     else:
         texts = {}
         items = [item for document in documents for item in _files_of(document)]
@@ -108,6 +110,11 @@ def _by_name_or_in_rows(documents: Any) -> Any:
     """
     if isinstance(documents, str | PathLike) or _is_document(documents):
         return [documents]
+    if isinstance(documents, list) and documents and all(map(_is_named_text, documents)):  # a map of Parquet
+        by_name = dict(documents)
+        if len(by_name) < len(documents):
+            raise InputError("two documents have the same name; give them different ones")
+        return by_name
     if isinstance(documents, Mapping):
         return documents
     documents = collected(documents)
@@ -118,6 +125,10 @@ def _by_name_or_in_rows(documents: Any) -> Any:
             f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
         )
     return documents
+
+
+def _is_named_text(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
 def _field(value: Any, key: str) -> Any:
@@ -245,6 +256,9 @@ INLINE = frozenset(
 )
 """Elements that do not begin a new line."""
 
+PARAGRAPHS = ("p", "h1", "h2", "h3", "h4", "h5", "h6")
+"""Elements with an empty line before them."""
+
 
 def _read_text(content: bytes, path: str) -> dict[str, str]:
     return {"": decoded(content, path)}
@@ -257,18 +271,20 @@ def _read_html(content: bytes, path: str) -> dict[str, str]:
         from bs4.dammit import EncodingDetector
     except ImportError:
         raise DataError(f"reading {path} needs beautifulsoup4: pip install 'normxlogit[documents]'") from None
-    declared = EncodingDetector.find_declared_encoding(content, is_html=True)
-    try:
-        page = BeautifulSoup(content.decode(declared or encoding_of(content)).lstrip("\ufeff"), "html.parser")
-    except (LookupError, UnicodeError):
-        raise DataError(f"{path} is not text in the encoding that it names, or UTF-8") from None
+    declared = EncodingDetector.find_declared_encoding(content, is_html=True) or "utf-8"
+    for encoding in (declared, encoding_of(content)):
+        with suppress(LookupError, UnicodeError):  # no such encoding, or another one
+            page = BeautifulSoup(content.decode(encoding).lstrip("\ufeff"), "html.parser")
+            break
+    else:
+        raise DataError(f"{path} is not text in the encoding that it names, or UTF-8")
     for element in [*page(HIDDEN), *page(hidden=True)]:
         element.extract()
     for element in page(lambda tag: tag.name not in INLINE):
-        element.insert_before("\0")
+        element.insert_before("\0\0" if element.name in PARAGRAPHS else "\0")
         element.insert_after("\0")
     lines = (" ".join(line.split()) for line in page.get_text().split("\0"))
-    return {"": "\n".join(line for line in lines if line)}
+    return {"": re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()}
 
 
 def _read_pdf(content: bytes, path: str) -> dict[str, str]:

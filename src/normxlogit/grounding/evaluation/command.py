@@ -1,4 +1,4 @@
-"""The command that measures verdicts on sentences about documents."""
+"""The commands that measure what is found about documents: verdicts on sentences, and sources of answers."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +7,7 @@ import typer
 
 from ...cli import options
 from ...cli.console import check_folder, progress, quiet, write_report
+from ...evaluation import options as measures
 
 
 def grounding(
@@ -48,4 +49,64 @@ def grounding(
             "sentences": len(measured),
         }
         text = report(metadata, table, output, "grounding", sentences=measured)
+    write_report(text)
+
+
+def generation(
+    data: Annotated[
+        str,
+        typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of several sentences."),
+    ] = "",
+    model: options.LanguageModel = "",
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    methods: measures.Methods = None,
+    limit: measures.MostQuestions = 100,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
+    max_new_tokens: options.MaxNewTokens = 40,
+    ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
+    tokens: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Explain so many tokens of each answer by the words of the prompt, instead of answers by sentences.",
+        ),
+    ] = 0,
+    seed: measures.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    output: options.ReportFolder = None,
+) -> None:
+    """Measure how much an answer rests on the sources that each method ranks highest.
+
+    Example: normxlogit evaluate generation --data questions.jsonl --model FOLDER --output out/
+    """
+    options.required(model, options.NO_LANGUAGE_MODEL)
+    options.required(data, "name a JSONL file of questions with --data")
+    check_folder(output)
+    with quiet():
+        from ...evaluation.report import report
+        from .questions import load_questions
+        from .sources import AnswerProtocol, evaluate_sources, source_methods, sources_table
+
+        questions = load_questions(data, limit, seed, sentences)
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
+        protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
+        folder = None if output is None else output / "prompts"
+        with progress(1) as on_progress:
+            results, prompts_that_matter = evaluate_sources(
+                explainer,
+                questions,
+                chosen_methods,
+                protocol=protocol,
+                seed=seed,
+                folder=folder,
+                on_progress=on_progress,
+            )
+        metadata = {"data": Path(data).name, "model": explainer.task_model.name, "questions": str(len(questions))}
+        ranked_unit = "word" if tokens else "source"
+        metadata[f"of them some {ranked_unit} matters in"] = str(prompts_that_matter)
+        table = sources_table(results, ranked_unit)
+        text = report(metadata, table, output, "generation", results=results)
     write_report(text)

@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import spearmanr
 
 from normxlogit import DataError, Explainer
-from normxlogit.evaluation import generation
-from normxlogit.evaluation.generation import AnsweredPrompt, AnswerProtocol, evaluate_sources
 from normxlogit.grounding.citations.cite import ask
+from normxlogit.grounding.evaluation import sources as generation
 from normxlogit.grounding.evaluation.questions import Asked
+from normxlogit.grounding.evaluation.sources import AnsweredPrompt, AnswerProtocol, evaluate_sources
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.completions.ablations import Ablations

@@ -12,22 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError, InputError
-from ..explainer import Explainer
-from ..grounding.citations.cite import ask
-from ..grounding.evaluation.questions import Asked
-from ..methods import ContextCite, Method, method_named
-from ..methods.defaults import default_methods
-from ..methods.perturbation import Perturbation, random_subsets
-from ..model.task_model import TaskModel
-from ..pipeline.completions.ablations import Ablations, leave_one_out, score_sources, verified
-from ..pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
-from ..pipeline.options import Options
-from ..results.units.grouping import Merging
-from ..results.units.spans import PartSpec, Sequenced, SourceSpec
-from .ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
-from .runs import OnProgress, ResultCache, with_progress
-from .statistics import rank_correlation
+from ...errors import DataError, InputError
+from ...evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
+from ...evaluation.runs import OnProgress, ResultCache, with_progress
+from ...evaluation.statistics import rank_correlation
+from ...explainer import Explainer
+from ...methods import ContextCite, Method, method_named
+from ...methods.defaults import default_methods
+from ...methods.perturbation import Perturbation, random_subsets
+from ...model.task_model import TaskModel
+from ...pipeline.completions.ablations import Ablations, leave_one_out, score_sources, verified
+from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
+from ...pipeline.options import Options
+from ...results.units.grouping import Merging
+from ...results.units.spans import PartSpec, Sequenced, SourceSpec
+from ..citations.cite import ask
+from .questions import Asked
 
 TOP = (1, 3, 5)
 """Numbers of the highest ranked sources that are left out."""

@@ -1,0 +1,141 @@
+"""Citations among other results: written, loaded, drawn, with prompts of any form, and without leaving a trace."""
+
+import json
+
+import numpy as np
+import pytest
+
+import normxlogit
+from normxlogit import Attribution, Attributions, DataError, Explainer, InputError
+from normxlogit.grounding import Citations
+from tests import tiny
+from tests.commands import run
+from tests.contract.test_chat_template_strings import ANSWER, MESSAGES, rendered, with_template
+from tests.contract.test_prompts_as_they_come import PROMPTS
+from tests.contract.test_safe_output import HOSTILE, NAME, check_line, check_page
+from tests.contract.test_unchanged_process import surroundings
+from tests.contract.test_untouched_model import nothing_left_behind, training
+from tests.factories import make_generation
+
+DOCUMENTS = {"cats.txt": "the cat sat on the mat . it is good .", "films.txt": "the movie is bad . a great film ."}
+
+
+@pytest.fixture(scope="module")
+def writer():
+    return tiny.writer(length=400)
+
+
+@pytest.fixture(scope="module")
+def answers(writer):
+    return [
+        writer.cite("who sat on the mat ?", DOCUMENTS, max_new_tokens=6),
+        writer.cite("is the movie good ?", list(DOCUMENTS.values()), max_new_tokens=4, verify=2),
+    ]
+
+
+@pytest.fixture(scope="module")
+def sources(writer):
+    return writer.explain_completion(" . ".join(DOCUMENTS.values()), " the cat is here", sources="sentence")
+
+
+def test_results_of_any_kinds_are_one_page(sources, answers):
+    page = Attributions([sources, *answers]).to_html()
+    assert page.count("<article") == 3
+    data = [json.loads(part.split("</script>")[0]) for part in page.split('class="nxl-data">')[1:]]
+    assert [sorted(one) for one in data] == [["shares"], *[["shares", "verdicts"]] * 2]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "json"])
+def test_answers_are_saved_and_loaded(sources, answers, tmp_path, suffix):
+    path = tmp_path / f"one.{suffix}"
+    for one in answers:
+        one.save(path)
+        assert normxlogit.load(path) == one
+    for many in (Attributions(answers), Attributions([sources, *answers])):
+        many.save(path)
+        assert normxlogit.load(path) == many
+    assert {type(one) for one in normxlogit.load(path)} == {Attribution, Citations}
+
+
+def test_what_the_command_writes_is_loaded(tmp_path, capsys):
+    tiny.save(tmp_path / "model", "llama", "CausalLM")
+    (tmp_path / "a.txt").write_text("the cat sat . it was good .")
+    words = ["cite", tmp_path / "a.txt", "--question", "a cat ?", "--model", tmp_path / "model"]
+    code, _, err = run(capsys, *words, "--max-new-tokens", "3", "--output", tmp_path / "out.json")
+    assert (code, err) == (0, f"wrote {tmp_path / 'out.json'}\n")
+    loaded = normxlogit.load(tmp_path / "out.json")
+    assert type(loaded) is Citations
+    assert Citations.from_dict(loaded.to_dict()) == loaded
+
+
+def test_a_result_of_another_kind_is_refused():
+    with pytest.raises(DataError, match="not an answer with citations: expected one of citations, got 'attribution'"):
+        Citations.from_dict(make_generation().to_dict())
+
+
+def test_an_unknown_argument_is_named(writer):
+    with pytest.raises(InputError, match="cite has no argument 'verfy'"):
+        writer.cite("who", ["the cat sat ."], verfy=True)
+
+
+def test_an_answer_to_a_rendered_prompt_is_cited_as_one_to_messages() -> None:
+    writer = Explainer(tiny.model("llama", "CausalLM"), with_template())
+    text, start = rendered(writer), len("[CLS] ! ")
+    of_text = writer.cite(messages=text, documents={"film": (start, start + 9)}, answer=ANSWER, verify=0)
+    of_messages = writer.cite(messages=MESSAGES, documents={"film": (0, 0, 9)}, answer=ANSWER, verify=0)
+    np.testing.assert_array_equal(of_text.attribution.scores, of_messages.attribution.scores)
+
+
+@pytest.mark.parametrize("documents", ["a list", "named"])
+def test_a_cited_answer(documents):
+    explainer = tiny.writer(length=1000, name=HOSTILE)
+    texts = [f"the cat {NAME} sat .", "bad"]
+    harmless = ["the cat sat .", "bad"]
+    if documents == "named":
+        texts, harmless = {NAME: texts[0], "b": "bad"}, {"a": harmless[0], "b": "bad"}
+    cited = explainer.cite(f"a cat {NAME} ?", texts, max_new_tokens=3)
+    plain = explainer.cite("a cat ?", harmless, max_new_tokens=3)
+    check_page(cited.to_html(), plain.to_html())
+    check_line(str(cited))
+    check_line(repr(cited))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_the_model_and_the_process_stay_as_they_were(family, tmp_path, capfd):
+    model, tokenizer = training(family, "CausalLM")
+    tokenizer.backend_tokenizer.no_truncation()
+    Explainer(model, tokenizer).cite("a cat ?", ["the cat sat ."], max_new_tokens=2)
+    before = surroundings()
+    with nothing_left_behind(model, tokenizer):
+        Explainer(model, tokenizer).cite("a cat ?", ["the cat sat ."], max_new_tokens=2)
+    assert surroundings() == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_folders_and_pages_of_an_unknown_encoding_are_documents(writer, tmp_path) -> None:
+    (tmp_path / "a.html").write_bytes(b'<html><meta charset="x-none"><body>the movie is good .</body></html>')
+    (tmp_path / "b.txt").write_text("the plot is bad .")
+    for documents in (tmp_path, [tmp_path]):
+        assert writer.cite("is it good ?", documents, answer="it is .", verify=0).names == ("a.html:1", "b.txt:1")
+    (tmp_path / "a.html").write_bytes(b'<meta charset="x-none">\xff\xfe\xfd')
+    with pytest.raises(DataError, match="encoding that it names"):
+        writer.cite("is it good ?", tmp_path, answer="it is .", verify=0)
+
+
+def test_questions_answers_and_documents_of_a_frame_belong_together_by_their_place():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "question": ["who sat ?", "what is good ?"],
+            "passages": [["the cat sat."], np.array(["the film is good.", "a dog."], dtype=object)],
+            "answer": ["the cat.", "the film."],
+        },
+        index=[1, 0],  # as after shuffling or sorting
+    )
+    writer, rows = tiny.writer(), list(zip(frame["question"], frame["answer"], strict=True))
+    results = writer.cite(frame["question"], frame["passages"], answer=frame["answer"], verify=0)
+    assert [(c.question, c.answer.strip()) for c in results] == rows
+    assert [len(c.sources) for c in results] == [1, 2]
+    results = writer.cite(frame[["question"]], (text for text in PROMPTS), answer=frame[["answer"]], verify=0)
+    assert [(c.question, c.answer.strip()) for c in results] == rows
+    assert [len(c.sources) for c in results] == [2, 2], "what can be read once is read for each question"
