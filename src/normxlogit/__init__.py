@@ -66,11 +66,11 @@ _HOMES = (
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: torch takes seconds, `--help` should not."""
-    from importlib import import_module
+    from .extending import named
 
     if name not in __all__:
         raise AttributeError(f"module 'normxlogit' has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
+    return named(f"{__name__}.{_HOMES.get(name, 'errors')}:{name}")
 
 
 def __dir__() -> list[str]:

@@ -14,8 +14,8 @@ _HOMES = {"attribute": "run", "summarize": "summaries.summary"}
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, because the command line reads this file at its start."""
-    from importlib import import_module
+    from ..extending import named
 
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES.get(name, 'jobs')}", __name__), name)
+    return named(f"{__name__}.{_HOMES.get(name, 'jobs')}:{name}")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...model.task_model import TaskModel
 from ...pipeline.options import Options
-from ...pipeline.texts import ScoreColumns
 from ...results.base import Record
 from ...tasks.targets import All, Choice
 from ..rows.shards import InputColumns, TextColumn
@@ -43,7 +42,7 @@ class ReadRows(NamedTuple):
     """The rows of a shard as the model reads them.
 
     Attributes:
-        inputs: Those that can be read: encodings, in columns where they are texts, or prompts with completions.
+        inputs: Those that can be read: encodings, or prompts with completions.
         problems: Why the others cannot be read, by place among the rows.
         targets: The target of each input, if there is a column of targets.
     """
@@ -57,24 +56,14 @@ class ExplainedRows(NamedTuple):
     """The results of the rows of a shard.
 
     Attributes:
-        encodings: What the model read, in columns where it is texts.
-        batches: Scores in columns, each with the places of its texts among the encodings.
-        results: The results of what is not explained in columns, by place: pictures, sounds, texts beyond the model's
-            length, and completions.
+        results: The results, by place among the inputs.
         problems: Why the others have no result, by place.
         tokens: How many tokens were explained.
     """
 
-    encodings: Sequence[Any]
-    batches: list[tuple[list[int], ScoreColumns]]
     results: Mapping[int, Record]
     problems: dict[int, str]
     tokens: int
-
-    @property
-    def places(self) -> list[int]:
-        """The places of the results: those of the batches, then the others."""
-        return [*(index for places, _ in self.batches for index in places), *self.results]
 
 
 class Together:

@@ -90,7 +90,7 @@ class CompletionJob(Job):
             together(generate, [*completed], problems, at_once=GENERATED_AT_ONCE)
         _one_by_one(explain, [place for place in completed if place not in problems], problems, together)
         results = {place: result for place, (result, _) in explained.items()}
-        return ExplainedRows([], [], results, problems, sum(tokens for _, tokens in explained.values()))
+        return ExplainedRows(results, problems, sum(tokens for _, tokens in explained.values()))
 
 
 def _one_by_one(work: Callable[[int], Any], rows: Sequence[int], problems: dict[int, str], together: Together) -> None:

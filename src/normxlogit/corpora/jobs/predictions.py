@@ -6,16 +6,13 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import InputError, TargetError, UnsupportedModelError
-from ...inputs.batching import lengths_of
-from ...inputs.columns import EncodingColumns
 from ...inputs.encoder import LongText
 from ...inputs.encoding import Encoding
 from ...inputs.texts import WORDS, SplitText
-from ...model.batch_attempts import batch_attempts
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
-from ...pipeline.texts import ScoreColumns, explain_encodings, score_batch
+from ...pipeline.texts import explain_encodings
 from ...results.attribution import Attribution
 from ...results.units.words import MERGES, Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
@@ -25,6 +22,9 @@ from .base import ExplainedRows, Job, ReadRows, Reads, TextColumns, Together, ch
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+EXPLAINED_AT_ONCE = 512
+"""Encodings that are explained in one call, which batches them; where one fails, again by halves."""
 
 MEDIA_COLUMNS = ("path", "image", "audio", "file", "text")
 """The usual names of the column of pictures or sounds."""
@@ -151,34 +151,18 @@ class Predictions(Job):
         return index
 
     def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
-        """Score texts in columns; pictures, sounds and texts beyond the model's length as results."""
+        """Explain encodings, those of similar lengths together."""
         encodings: Sequence[Encoding] = rows.inputs
-        lengths = lengths_of(encodings)
         problems: dict[int, str] = {}
-        batches: list[tuple[list[int], ScoreColumns]] = []
         results: dict[int, Attribution] = {}
-        # A pass over no more than the model reads; long texts are read in windows.
-        limit = model.encoder.limit if isinstance(encodings, EncodingColumns) else 0
-        fits = [limit is None or length <= limit for length in lengths]
-        in_columns, as_results = ([i for i, fit in enumerate(fits) if fit is kind] for kind in (True, False))
 
         def explain(indices: list[int]) -> None:
             explained = explain_encodings(model, [encodings[i] for i in indices], options.some(indices))
             results.update(zip(indices, explained, strict=True))
 
-        def score(indices: list[int]) -> None:
-            batch = model.batch(encodings.take(indices), indices)
-            run = options.method.forward(model, batch, options.layers)
-            batches.append((indices, score_batch(model, run, options)))
-
-        if isinstance(encodings, EncodingColumns) and in_columns:
-            selected = encodings.take(in_columns) if as_results else encodings
-            for attempt in batch_attempts(model, selected, options.method.memory):
-                with attempt as places:
-                    together(score, [in_columns[place] for place in places], problems)
-        together(explain, as_results, problems)
-        explained = [*(index for indices, _ in batches for index in indices), *results]
-        return ExplainedRows(encodings, batches, results, problems, sum(lengths[index] for index in explained))
+        by_length = sorted(range(len(encodings)), key=lambda index: len(encodings[index]))
+        together(explain, by_length, problems, at_once=EXPLAINED_AT_ONCE)
+        return ExplainedRows(results, problems, sum(len(encodings[index]) for index in results))
 
 
 def _text(row: dict[str, Any], name: str) -> str:

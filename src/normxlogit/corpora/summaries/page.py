@@ -214,7 +214,9 @@ def _citation_cards(summary: CitationSummary) -> list[Card]:
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
     of_contradictions = ["id", "by nats", "rather said", "source", "text"]
     sections = [
-        Section("What the answers rest on", columns, [_line_of_use(use, names) for use in summary.uses], "", USED * tested),
+        Section(
+            "What the answers rest on", columns, [_line_of_use(use, names) for use in summary.uses], "", USED * tested
+        ),
         Section(unused.capitalize(), columns, [_line_of_use(use, names) for use in summary.unused]),
         Section("Sentences that contradict a source", of_contradictions, contradictions, texts=of_contradictions[2:]),
         Section(
