@@ -8,7 +8,7 @@ import torch
 from normxlogit import ALL, Explainer, InputError, UnsupportedModelError
 from normxlogit.methods.registry import method_named
 from tests import tiny
-from tests.pipeline.test_signals import PROCESSOR, picture, pixels, vit
+from tests.media.test_signals import PROCESSOR, picture, pixels, vit
 
 TEXTS = ["the cat is on the mat", "a dog"]
 

@@ -6,8 +6,8 @@ import transformers
 from PIL import Image
 
 from normxlogit import Explainer, InputError
-from tests import vlm
-from tests.pipeline.test_signals import PROCESSOR, vit
+from tests.media import vlm
+from tests.media.test_signals import PROCESSOR, vit
 
 
 def photograph(path=None) -> Image.Image:

@@ -12,11 +12,12 @@ import transformers
 from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
-from tests import tiny, vlm
+from tests import tiny
 from tests.contract.compare import total
-from tests.pipeline.test_signals import RATE, picture, vit
-from tests.pipeline.test_speech import whisper
-from tests.pipeline.test_two_towers import TEXT, model_and_processor
+from tests.media import vlm
+from tests.media.test_signals import RATE, picture, vit
+from tests.media.test_speech import whisper
+from tests.media.test_two_towers import TEXT, model_and_processor
 
 TEMPLATE = (
     "{% if tools %}{{ tools[0].function.name }} {% endif %}{% if documents %}{{ documents[0].text }} {% endif %}"

@@ -12,7 +12,8 @@ from normxlogit import Attributions, DataError, Explainer, InputError, MethodErr
 from normxlogit.results import Prediction, Target
 from tests import tiny
 from tests.commands import run
-from tests.factories import make_attribution, make_audio, make_generation, make_image, pair
+from tests.factories import make_attribution, make_generation, pair
+from tests.media.factories import make_audio, make_image
 
 MARKUP = "</script></style><img src=x onerror=alert(1)><script>alert(1)</script>\"' onmouseover='x"
 STEERING = "\x1b[31mred\x1b]0;title\x07\x9b2J\x00\r\x7f\x85\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ud800"

@@ -9,7 +9,8 @@ import normxlogit
 from normxlogit import Attribution, Attributions, DataError
 from tests import tiny
 from tests.commands import run
-from tests.factories import MAKERS, make_attribution, make_generation, pair
+from tests.factories import make_attribution, make_generation, pair
+from tests.makers import MAKERS
 from tests.sentence_steps import steps_beside
 
 from .faults import full_disk

@@ -204,5 +204,5 @@ def test_every_mask_is_a_target(classifier):
 def test_one_target_is_explained_at_each_place(tagger):
     several = tagger(["the cat", "bad"], position=ALL, targets=["LABEL_1", "LABEL_2"])
     assert [[target.id for target in result.targets] for result in several] == [[1, 1], [2]]
-    with pytest.raises(TargetError, match="one target at each place"):
+    with pytest.raises(TargetError, match="one target at each position"):
         tagger("the cat", position=ALL, target=ALL)

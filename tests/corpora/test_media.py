@@ -15,8 +15,8 @@ from scipy.signal import resample_poly
 import normxlogit
 from normxlogit import Completions, DataError, Explainer, InputError, Predictions, attribute, summarize
 from normxlogit.corpora.jobs import predictions
-from tests import audio_lm, vlm
 from tests.commands import run as command
+from tests.media import audio_lm, vlm
 from tests.pipeline import test_signals as signals
 
 from .corpora import errors, results

@@ -110,7 +110,7 @@ def attribute(
     names = source.names()
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
-    columns.check(names, CORPUS[job.kind or ("image" if media else "text")])
+    columns.check(names, CORPUS[job.kind or model.task.result_kind])
     chosen_method, media_method = _chosen_methods(explainer, job, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows

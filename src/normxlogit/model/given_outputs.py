@@ -80,13 +80,7 @@ def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
 
 
 def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
-    """Refuse hidden states of other inputs.
-
-    Args:
-        batch: The inputs.
-        theirs: A hidden state that the caller's outputs hold, (B, T, H).
-        ours: The same one, computed from the inputs, (B, T, H).
-    """
+    """Refuse a hidden state of the caller's outputs, (B, T, H), that is not the same one computed from the inputs."""
     if not states_are_of_these_inputs(batch.real(theirs), batch.real(ours)):
         raise InputError(
             "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "

@@ -41,7 +41,7 @@ def find_parts(
         UnsupportedModelError: If its logits are NaN, or are not deterministic or change beside another text.
     """
     model = pool.model
-    is_plain_module = not _is_transformers_model(model)  # whose trunk has no name
+    is_plain_module = not isinstance(model, PreTrainedModel)  # whose trunk has no name
     if is_plain_module:  # with one text, the axes of texts and tokens can be distinguished
         inputs = {name: value[:1] for name, value in inputs.items()}
     ids = inputs["input_ids"]
@@ -60,7 +60,9 @@ def find_parts(
     if states and layer_input is not None:  # the model's states begin after the first layer
         states, embedded = (layer_input, *states[:-1]), layer_input
     elif is_plain_module:
-        embedded = _input_of_layers(model, layers, ids.shape)
+        embedded = layers[0].main_input if layers else None
+        if embedded is not None and _time_first(model, embedded, ids.shape):
+            embedded = embedded.transpose(0, 1)  # (B, T, H)
     if is_plain_module:
         candidates = _plain_trunk_candidates(model, calls, layers, logits, ids.shape)
     else:
@@ -100,14 +102,6 @@ def find_parts(
     return parts, logits
 
 
-def _input_of_layers(model: nn.Module, layers: list[Call], shape: torch.Size) -> Tensor | None:
-    """Return the input of a plain module's first layer, (B, T, H), None without layers; `shape` is that of the ids."""
-    embedded = layers[0].main_input if layers else None
-    if embedded is not None and _time_first(model, embedded, shape):
-        return embedded.transpose(0, 1)
-    return embedded
-
-
 def _outputs_of_layers(
     parts: Parts, calls: list[Call], states: tuple[Tensor, ...] | None
 ) -> tuple[LayerOutput, ...] | None:
@@ -120,7 +114,11 @@ def _outputs_of_layers(
 
 def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
     """Return the paths of the tables that looked up token ids; an adapter's path instead of the table it wraps."""
-    tables = {path for path, module in model.named_modules() if _is_embedding_table(module)}
+    tables = {
+        path
+        for path, module in model.named_modules()
+        if isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
+    }
     lookup_paths = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
     return tuple(dict.fromkeys(path for path in lookup_paths if path.rpartition(".")[0] not in tables))
 
@@ -128,11 +126,6 @@ def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[st
 def same_ids(indices: Any, ids: Tensor) -> bool:
     """Return whether a module was called with the token ids, (B, T)."""
     return isinstance(indices, Tensor) and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))
-
-
-def _is_embedding_table(module: nn.Module) -> bool:
-    """Return whether a module is an embedding table, or an adapter around one."""
-    return isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
 
 
 def _with_layer_access(
@@ -240,14 +233,9 @@ def _plain_trunk_candidates(
     yield from (call for call, _ in candidates)
 
 
-def _is_transformers_model(model: nn.Module) -> bool:
-    """Return whether a model is one of transformers, which names its parts."""
-    return isinstance(model, PreTrainedModel)
-
-
 def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
     """Return whether a plain module's states are (T, B, H), for token ids of (B, T)."""
-    return not _is_transformers_model(model) and states.shape[:2] == shape[::-1] != shape
+    return not isinstance(model, PreTrainedModel) and states.shape[:2] == shape[::-1] != shape
 
 
 def _find_head(
@@ -272,21 +260,16 @@ def _find_head(
         The head, the trunk's call, and whether the head answers at single tokens.
     """
     failures = []
-
-    def attempt(trunk: Call) -> tuple[Head, Call, bool] | None:
+    for trunk in candidates:
         try:
             with torch.inference_mode():
                 head, tokenwise = _prove_head(pool, trunk, inputs, logits, piece, layer_forms)
-        except Exception as error:  # a wrong guess may fail in any way; the next one is tried
+        except Exception as error:  # noqa: PERF203  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
             failures.append(f"{trunk.path}: {kind}{reason_of(error)}")
-            return None
-        return head, trunk, tokenwise
-
-    proved = next(filter(None, map(attempt, candidates)), None)
-    if proved is not None:
-        return proved
+        else:
+            return head, trunk, tokenwise
     raise HeadMismatchError(
         f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
         f"reproduces the model's logits. Tried {'; '.join(failures) or 'nothing: no module returns hidden states'}"

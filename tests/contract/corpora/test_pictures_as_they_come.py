@@ -5,12 +5,15 @@ import pytest
 
 import normxlogit
 from normxlogit import Explainer, attribute
-from tests.pipeline.test_signals import PROCESSOR, vit
 
-from ..test_pictures_and_documents_as_they_come import photograph
+pytest.importorskip("normxlogit.media")
 
 
 def test_a_photograph_on_its_side_is_the_same_in_a_corpus(tmp_path) -> None:
+    from tests.media.test_signals import PROCESSOR, vit
+
+    from ..test_pictures_and_documents_as_they_come import photograph
+
     explainer, opened = Explainer(vit(), PROCESSOR), photograph()
     levels = np.asarray(opened)
     rows = [{"image": opened}, {"image": levels.transpose(2, 0, 1)}, {"image": opened.convert("CMYK")}]

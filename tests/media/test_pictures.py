@@ -10,10 +10,10 @@ from PIL import Image
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.media.drawing.drawing import merge_neighbours
-from normxlogit.render.builders.collection import blocks_of
+from normxlogit.render.builders.collection import blocks_of_attribution
 from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.attribution import Attribution
-from tests.factories import make_audio, make_media
+from tests.media.factories import make_audio, make_media
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
@@ -96,13 +96,15 @@ def test_a_long_sound_is_drawn_in_fewer_moments_with_the_same_sum():
 def test_a_terminal_draws_a_sound_as_loud_as_it_is_or_names_its_strongest_moment():
     g = make_media()
     g = replace(g, scores=np.concatenate([g.scores[:, :11], [[0.0, 3.0, 1.0]] * 3], 1, dtype=np.float32))
-    assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(blocks_of(g), color=False)
-    assert "\u2588" in text_of_blocks(blocks_of(g), color=True)
+    assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(
+        blocks_of_attribution(g), color=False
+    )
+    assert "\u2588" in text_of_blocks(blocks_of_attribution(g), color=True)
 
 
 def test_scores_that_are_not_finite_have_no_colour_and_no_height():
     a = replace(make_audio(), scores=np.array([0, np.inf, -np.inf, np.nan, 2], np.float32))
-    assert "strongest: 1.50 to 2.00 s 100%" in text_of_blocks(blocks_of(a), color=True)
+    assert "strongest: 1.50 to 2.00 s 100%" in text_of_blocks(blocks_of_attribution(a), color=True)
     assert "nan" not in a.to_html()
     a.plot()
 

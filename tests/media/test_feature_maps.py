@@ -7,7 +7,7 @@ import transformers
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from normxlogit import ALL, Attribution, Explainer, UnsupportedModelError
-from tests.pipeline.test_signals import picture, pixels, shaken
+from tests.media.test_signals import picture, pixels, shaken
 
 PROCESSOR = ViTImageProcessorPil(size={"height": 32, "width": 48})
 

@@ -16,7 +16,7 @@ from tests import tiny
 from tests.autograd import hold_factors
 from tests.commands import run
 from tests.contract.compare import total
-from tests.pipeline.test_signals import RATE, shaken, sound
+from tests.media.test_signals import RATE, shaken, sound
 
 LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"etaoinshr"]
 SMALL = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}

@@ -4,7 +4,7 @@ import pytest
 from normxlogit.errors import InputError
 from normxlogit.inputs.encoding import ScoreSpread
 from normxlogit.results.units.spans import regions_of, share_inside
-from tests.factories import make_media
+from tests.media.factories import make_media
 
 
 def test_a_spread_keeps_the_sum_and_puts_each_part_in_its_place():

@@ -9,8 +9,9 @@ from PIL import Image
 
 import normxlogit
 from normxlogit import Explainer, InputError, grounding
-from tests import audio_lm, tiny, vlm
-from tests.multimodal import QUESTION, explainer, made
+from tests import tiny
+from tests.media import audio_lm, vlm
+from tests.media.multimodal import QUESTION, explainer, made
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # PaliGemma's processor
 

@@ -3,7 +3,7 @@
 from functools import cache
 
 from normxlogit import Explainer
-from tests import audio_lm, vlm
+from tests.media import audio_lm, vlm
 
 PICTURES = {name: getattr(vlm, name) for name in ("llava", "paligemma", "qwen2_vl", "idefics3", "gemma3")}
 SOUNDS = {name: getattr(audio_lm, name) for name in ("qwen2_audio", "glmasr", "fixed_length")}

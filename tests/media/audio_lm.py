@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import transformers
 
-from tests import vlm
-from tests.vlm import TEXT, Vlm, stirred, tokenizer
+from tests.media import vlm
+from tests.media.vlm import TEXT, Vlm, stirred, tokenizer
 
 SOUND = "<|AUDIO|>"
 RATE = 16_000

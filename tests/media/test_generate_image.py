@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer
-from tests import audio_lm, vlm
+from tests.media import audio_lm, vlm
 
 QUESTION = "what is on the left ?"
 

@@ -10,7 +10,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.similarity.drawing import pairs_grid
 from tests import tiny
-from tests.pipeline.test_signals import picture, shaken
+from tests.media.test_signals import picture, shaken
 
 SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
 LENGTH = 24

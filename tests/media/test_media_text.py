@@ -18,9 +18,10 @@ from normxlogit.copies.clone import clone
 from normxlogit.errors import InputError, MethodError
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.media.inputs.picture_places import grid_layout, sources_of
-from tests import audio_lm, tiny, vlm
+from tests import tiny
 from tests.contract.compare import total
-from tests.multimodal import MODELS, PICTURES, QUESTION, SOUNDS, explainer, made
+from tests.media import audio_lm, vlm
+from tests.media.multimodal import MODELS, PICTURES, QUESTION, SOUNDS, explainer, made
 
 ENTRY, TOKENS = "frozen-gradient:read_at=0", "frozen-gradient:read_at=-1"
 
