@@ -9,8 +9,6 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer, InputError, Predictions, attribute, summarize
-from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import evaluate
 from tests import tiny
 
 pa = pytest.importorskip("pyarrow")
@@ -264,14 +262,3 @@ def test_labels_of_a_list_that_the_model_does_not_have_are_counted_each(feelings
     rows = [{"text": text, "gold": [*cell, "awe"][-1:]} for text, cell in zip(TEXTS, gold, strict=True)]
     attribute(asked, rows, tmp_path, keep=["gold"])
     assert summarize(tmp_path, gold="gold").unknown == {"awe": len(TEXTS)}
-
-
-def test_faithfulness_of_a_model_of_several_labels(feelings):
-    """The accuracy on whole texts is the share of answers that are among the gold labels."""
-    asked, gold = feelings
-    for spelled in ("names", "zeros and ones"):
-        examples = [Example(text, SEVERAL[spelled](names)) for text, names in zip(TEXTS, gold, strict=True)]
-        (result,) = evaluate(asked, examples, "input-norm")
-        assert result.whole_quality == pytest.approx(np.mean([i % 2 for i in range(len(TEXTS))]))
-    with pytest.raises(DataError, match="answers with one label"):
-        evaluate(explainer(*FEELINGS), examples, "input-norm")
