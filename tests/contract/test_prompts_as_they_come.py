@@ -10,8 +10,6 @@ import torch
 import transformers
 
 from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
-from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import evaluate
 from tests import tiny
 from tests.contract.compare import total
 from tests.media import vlm
@@ -290,12 +288,6 @@ def test_weights_in_parts_are_refused() -> None:
     model.__class__ = type("Sharded", (type("FSDPModule", (), {}), type(model)), {})
     with pytest.raises(UnsupportedModelError, match="fully_shard"):
         Explainer(model, tiny.tokenizer_for("bert"))
-
-
-def test_a_regression_of_several_values_is_not_measured() -> None:
-    model = tiny.model("bert", num_labels=3, problem_type="regression")
-    with pytest.raises(UnsupportedModelError, match=r"one value, and .* answers with 3"):
-        evaluate(Explainer(model, tiny.tokenizer_for("bert")), [Example("the movie", 1.0)], ["random"])
 
 
 def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
