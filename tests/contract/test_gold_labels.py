@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import DataError, Explainer, InputError
-from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import evaluate
+from normxlogit import Explainer, InputError
 from tests import tiny
 
 pa = pytest.importorskip("pyarrow")
@@ -171,14 +169,3 @@ def test_an_answer_is_right_if_it_is_among_several_labels(feelings, spelled):
     wrong = [i for i in range(0, len(TEXTS), 2) if i != 2]
     assert found.filter(gold=column) == found[1::2]
     assert found.filter(gold=column, correct=False) == found[wrong]
-
-
-def test_faithfulness_of_a_model_of_several_labels(feelings):
-    """The accuracy on whole texts is the share of answers that are among the gold labels."""
-    asked, gold = feelings
-    for spelled in ("names", "zeros and ones"):
-        examples = [Example(text, SEVERAL[spelled](names)) for text, names in zip(TEXTS, gold, strict=True)]
-        (result,) = evaluate(asked, examples, "input-norm")
-        assert result.whole_quality == pytest.approx(np.mean([i % 2 for i in range(len(TEXTS))]))
-    with pytest.raises(DataError, match="answers with one label"):
-        evaluate(explainer(*FEELINGS), examples, "input-norm")

@@ -46,8 +46,6 @@ def test_the_methods_are_listed():
         ("explain", "--method", "normxlogt", "a text"),
         ("explain", "--method", "normxlogit", "--method", "normxlogt:norm_of=embedding_output", "a text"),
         ("generate", "--method", "normxlogt", "a text"),
-        ("evaluate", "faithfulness", "--methods", "normxlogit normxlogt"),
-        ("evaluate", "frontier", "--methods", "normxlogt"),
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )

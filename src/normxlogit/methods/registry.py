@@ -226,7 +226,7 @@ def method_named(method: "str | Method") -> "Method":
                 raise ValueError(f"{key} is given twice")
             settings[key] = parse(info.settings[key], value) if key in info.settings else value
     except ValueError as error:
-        raise MethodError(f"{method!r}: {error}") from None
+        raise MethodError(f"{info.name}: {error}") from None
     return info.cls(**settings)
 
 

@@ -115,7 +115,7 @@ def test_gold_labels_are_read_as_in_summaries(tmp_path, labels, kind):
         jsonl(path, [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)])
     else:
         path.write_text("text,label\n" + "".join(f"{t},{gold}\n" for t, gold in zip(texts, labels, strict=True)))
-    model = Explainer.from_pretrained()._model
+    model = Explainer.from_pretrained().task_model
     assert checked_labels(model, load_examples(path)) == [1, 0]
 
 
