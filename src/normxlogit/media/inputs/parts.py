@@ -56,7 +56,6 @@ def read_parts(
 
 
 READER = PartReader(
-    type_of=medium_type,
     read=read_parts,
     beside=("images",),
     keys=("images", *MEDIA_TYPES),
