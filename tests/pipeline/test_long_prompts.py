@@ -13,8 +13,9 @@ from normxlogit.frozen import frozen_model, places
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.frozen.places import Place
 from normxlogit.model.task_model import TaskModel
-from tests import tiny, vlm
+from tests import tiny
 from tests.autograd import shapes_kept
+from tests.media import vlm
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
 AFTER = " but the film was bad"
