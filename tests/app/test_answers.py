@@ -15,8 +15,8 @@ from normxlogit.app.limits import Limits
 from normxlogit.app.models import LoadedModels
 from normxlogit.grounding.result import Citations
 from tests import tiny
-from tests.pipeline.test_signals import PROCESSOR, picture, vit
-from tests.pipeline.test_two_towers import model_and_processor
+from tests.media.test_signals import PROCESSOR, picture, vit
+from tests.media.test_two_towers import model_and_processor
 
 TEXT = "the movie is not good"
 

@@ -36,7 +36,7 @@ def test_models_are_found_with_what_they_do_and_read(cache):
         "d-answers": "LlavaForConditionalGeneration",
     }.items():
         cache(name, {"architectures": [architecture]})
-    assert [(m.name, m.generates, m.texts, m.pictures) for m in local_models()] == [
+    assert [(m.name, m.generates, m.texts, m.media) for m in local_models()] == [
         ("a-classifier", False, True, False),
         ("b-pictures", False, False, True),
         ("c-towers", False, False, True),

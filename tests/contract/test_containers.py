@@ -14,10 +14,11 @@ from PIL import Image
 from scipy.signal import resample_poly
 
 from normxlogit import Attribution, Explainer, InputError
-from tests import tiny, vlm
-from tests.pipeline.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
-from tests.pipeline.test_speech import whisper
-from tests.pipeline.test_two_towers import model_and_processor
+from tests import tiny
+from tests.media import vlm
+from tests.media.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
+from tests.media.test_speech import whisper
+from tests.media.test_two_towers import model_and_processor
 
 arrow, polars, datasets = (pytest.importorskip(name) for name in ("pyarrow", "polars", "datasets"))
 soundfile = pytest.importorskip("soundfile")

@@ -24,7 +24,8 @@ from normxlogit import (
 )
 from tests import tiny
 from tests.commands import run
-from tests.factories import labels_and_layers, make_attribution, make_generation, make_image, pair
+from tests.factories import labels_and_layers, make_attribution, make_generation, pair
+from tests.media.factories import make_image
 from tests.tiny import explainer
 
 ERRORS = [DataError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError]

@@ -6,7 +6,7 @@ from transformers import BatchEncoding
 
 from normxlogit import ALL, Explainer, HeadMismatchError, InputError
 from tests import tiny
-from tests.pipeline.test_signals import PROCESSOR, picture, pixels, vit
+from tests.media.test_signals import PROCESSOR, picture, pixels, vit
 
 from .compare import close
 

@@ -10,10 +10,11 @@ import transformers
 from transformers.pipelines import SUPPORTED_TASKS
 
 from normxlogit import Explainer, InputError, NormXLogitError, UnsupportedModelError
-from tests import tiny, vlm
-from tests.pipeline.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
-from tests.pipeline.test_speech import frame_model, whisper
-from tests.pipeline.test_two_towers import model_and_processor
+from tests import tiny
+from tests.media import vlm
+from tests.media.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
+from tests.media.test_speech import frame_model, whisper
+from tests.media.test_two_towers import model_and_processor
 
 TEXT = "the movie is not good"
 LONG = "the movie is not good " * 12

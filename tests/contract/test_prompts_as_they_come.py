@@ -1,7 +1,6 @@
 """Prompts, settings of generation, documents and rows as people have them, against the model's own answer."""
 
 import itertools
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,12 +9,13 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError, attribute
-from tests import tiny, vlm
+from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
+from tests import tiny
 from tests.contract.compare import total
-from tests.pipeline.test_signals import RATE, picture, vit
-from tests.pipeline.test_speech import whisper
-from tests.pipeline.test_two_towers import TEXT, model_and_processor
+from tests.media import vlm
+from tests.media.test_signals import RATE, picture, vit
+from tests.media.test_speech import whisper
+from tests.media.test_two_towers import TEXT, model_and_processor
 
 TEMPLATE = (
     "{% if tools %}{{ tools[0].function.name }} {% endif %}{% if documents %}{{ documents[0].text }} {% endif %}"
@@ -248,16 +248,6 @@ def test_settings_of_generate_that_would_be_ignored_are_refused(settings, reason
     greedy = explainer.generate("the cat", max_new_tokens=2)
     assert explainer.generate("the cat", max_new_tokens=2, temperature=0.0, top_p=1.0).token_ids == greedy.token_ids
     assert len(explainer.generate("the cat", max_new_tokens=2, temperature=0.7, do_sample=True).targets) <= 2
-
-
-def test_a_json_array_is_a_file_of_rows(tmp_path) -> None:
-    rows = [{"text": "the movie is good"}, {"text": "a cat"}]
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"), name="tiny")
-    files = {"one.json": json.dumps(rows), "lines.json": json.dumps(rows, indent=1), "same.jsonl": json.dumps(rows)}
-    for name, content in files.items():
-        (tmp_path / name).write_text(content)
-        run = attribute(explainer, str(tmp_path / name), output=str(tmp_path / f"{name}.out"))
-        assert (run.rows, run.errors) == (2, 0)
 
 
 def test_a_mask_behind_the_limit_is_called_so() -> None:

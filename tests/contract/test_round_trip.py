@@ -12,7 +12,9 @@ import normxlogit
 from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
 from normxlogit.results import Prediction, Target
-from tests.factories import MAKERS, make_attribution, make_audio, make_generation, make_image
+from tests.factories import make_attribution, make_generation
+from tests.makers import MAKERS
+from tests.media.factories import make_audio, make_image
 
 ODD = [np.nan, np.inf, -np.inf, -0.0, 1e-40, 3.4e38, 0.1, 1.0, 2.0, 3.0]
 

@@ -12,8 +12,8 @@ from normxlogit import ALL, Attribution, Explainer
 from normxlogit.render.verification import verdict
 from tests import tiny
 from tests.contract.cases import CASES, Case
-from tests.pipeline.test_signals import PROCESSOR, RATE, picture, pixels, vit, wav2vec2
-from tests.pipeline.test_speech import frame_model, whisper
+from tests.media.test_signals import PROCESSOR, RATE, picture, pixels, vit, wav2vec2
+from tests.media.test_speech import frame_model, whisper
 
 VERIFIED = [case for case in CASES if case.head != "MultipleChoice"]
 TEXT = "the movie is mediocre , maybe even bad but not boring"

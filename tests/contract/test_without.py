@@ -9,7 +9,7 @@ import torch
 from normxlogit import Explainer, InputError
 from tests import tiny
 from tests.contract.cases import Case
-from tests.pipeline.test_signals import PROCESSOR, picture, vit
+from tests.media.test_signals import PROCESSOR, picture, vit
 
 TEXT = "the movie is bad , maybe even bad but not boring"
 

@@ -9,12 +9,13 @@ import torch
 import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
-from normxlogit.frozen import entries, frozen_model
+from normxlogit.frozen import frozen_model, places
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.frozen.places import Place
 from normxlogit.model.task_model import TaskModel
-from tests import tiny, vlm
+from tests import tiny
 from tests.autograd import shapes_kept
+from tests.media import vlm
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
 AFTER = " but the film was bad"
@@ -99,7 +100,7 @@ def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
         return explainer_for(name) if name != "t5" else tiny.explainer("t5", "Seq2SeqLM")
 
     whole = explainer().explain_completion(PROMPT, AFTER)
-    monkeypatch.setattr(entries, "PROOF_TOKENS", 4)
+    monkeypatch.setattr(places, "PROOF_TOKENS", 4)
     read, answer = [], TaskModel.answer
 
     def noted(self, inputs, *args, **options):

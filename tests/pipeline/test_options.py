@@ -7,7 +7,7 @@ import torch
 from normxlogit import ALL, Explainer, InputError
 from tests import tiny
 from tests.contract.compare import close
-from tests.pipeline.test_signals import PROCESSOR, picture, vit
+from tests.media.test_signals import PROCESSOR, picture, vit
 from tests.tiny import explainer
 
 LABELS = {0: "bad", 1: "good", 2: "so so"}

@@ -205,7 +205,7 @@ class App:
         explainer = self.models(model)
         chosen_method = self._method(method)
         task = explainer.task_model.task
-        if not task.reads_pictures:
+        if "picture" not in task.media:
             raise UnsupportedModelError(
                 "choose a vision-language model, an image classifier, or a model with two towers such as CLIP: "
                 f"{explainer.task_model.name} is for {_task(explainer)}"

@@ -19,18 +19,18 @@ class LocalModel(NamedTuple):
         name: The name for `Explainer.from_pretrained`.
         generates: Whether it continues prompts.
         texts: Whether a text alone is an input.
-        pictures: Whether an input can hold a picture.
+        media: Kinds of media that an input can hold, such as "picture".
     """
 
     label: str
     name: str
     generates: bool
     texts: bool = True
-    pictures: bool = False
+    media: tuple[str, ...] = ()
 
 
 def local_models() -> list[LocalModel]:
-    """Return the models for texts or pictures on this machine, with weights as safetensors, by their labels."""
+    """Return the models for texts or media on this machine, with weights as safetensors, by their labels."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     models = _packaged_models()
@@ -40,19 +40,19 @@ def local_models() -> list[LocalModel]:
         name, task = cached.name.removeprefix("models--").replace("--", "/"), _task_of_config(folder / "config.json")
         if task is not None and any(folder.glob("*.safetensors")):
             kind = all_tasks()[task]
-            models.append(LocalModel(name, name, kind.generates, kind.reads_tokens, kind.reads_pictures))
+            models.append(LocalModel(name, name, kind.generates, kind.reads_tokens, kind.media))
     return sorted(models, key=lambda model: model.label.casefold())
 
 
 def _task_of_config(file: Path) -> TaskName | None:
-    """Return the task of a model by its config.json, None if it reads neither texts nor pictures."""
+    """Return the task of a model by its config.json, None if it reads neither texts nor media."""
     try:
         config = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
     declared = config.get("architectures") if isinstance(config, dict) else None
     task: TaskName | None = next((task_name(name) for name in declared or () if isinstance(name, str)), None)
-    return task if task is not None and (all_tasks()[task].reads_tokens or all_tasks()[task].reads_pictures) else None
+    return task if task is not None and (all_tasks()[task].reads_tokens or all_tasks()[task].media) else None
 
 
 def _packaged_models() -> list[LocalModel]:

@@ -141,15 +141,16 @@ class Readout:
 
     def detach_sinks(self) -> Any:
         """Let no gradient pass the detached tokens in backward passes until the hook that is returned is removed."""
-        edge = self.edges[0]
+        edge, padding = self.edges[0], self.vectors[0].shape[self.axes[1]] - self.tokens.shape[1]
+        module_order = sorted(range(len(self.axes)), key=self.axes.__getitem__)
 
         def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
             gradient = gradients[edge.output_nr]
             if gradient is None or self.detached is None:
                 return gradients
-            passed = gradient.clone()
-            rows = passed.permute(self.axes)[:, : self.length]  # (B, T, ...), a view
-            rows.masked_fill_(self.detached.reshape(*self.detached.shape, *(1,) * (rows.ndim - 2)), 0.0)
+            mask = torch.nn.functional.pad(self.detached, (0, padding))  # (B, T), padded as the module pads
+            mask = mask.reshape(*mask.shape, *(1,) * (len(self.axes) - 2)).permute(module_order)
+            passed = gradient.masked_fill(mask, 0.0)
             return *gradients[: edge.output_nr], passed, *gradients[edge.output_nr + 1 :]
 
         return edge.node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
@@ -278,8 +279,8 @@ class ModelPlaces:
                 return readouts.setdefault(WORDS, Readout()).read(at_point, direction, enters=True)
 
         layers = {path: layer_reader(outputs_by_call) for path, outputs_by_call in by_path.items()}
-        lookups, module, is_speech = list[Lookup](), self.model.module, self.model.task.is_speech
-        if SOURCE in places and not is_speech:
+        lookups, module = list[Lookup](), self.model.module
+        if SOURCE in places and not batch.source_is_signal:
             ids = batch.inputs["source"][..., 0]
             lookups.append(Lookup(_word_embedding_path(module, "encoder"), ids, partial(read_entry, SOURCE)))
         if WORDS in places:
@@ -292,7 +293,7 @@ class ModelPlaces:
         signals = [
             self.signal(batch.inputs).replaced(partial(read_entry, place))
             for place in (SOURCE, MEDIA)
-            if place in places and (place == MEDIA or is_speech)
+            if place in places and (place == MEDIA or batch.source_is_signal)
         ]
         with changed_lookups(self.name, lookups) as lookup_replacements:
             yield merge_replacements(lookup_replacements, *signals, layers)
@@ -324,7 +325,7 @@ class ModelPlaces:
                 "source can be read at its word embeddings alone: read_at=0"
             )
         # A sound has no word embeddings among its layers.
-        return layers_read(read_at, count, int(self.model.task.is_speech)) if count else (0,)
+        return layers_read(read_at, count, int(batch.source_is_signal)) if count else (0,)
 
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""
@@ -443,9 +444,9 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
     """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
-    task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
-    # A sound is one input, not a sequence of tokens that could be cut.
-    uncut_names = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
+    length = PROOF_TOKENS if model.task.vocabulary else None
+    # A signal is one input, not a sequence of tokens that could be cut.
+    uncut_names = {name for name in batch.inputs if batch.source_is_signal and name.startswith("source")}
     inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
     if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
         return batch

@@ -1,8 +1,8 @@
-"""Scores of pictures and sounds, from those of their placeholder tokens, or of their patches and frames."""
+"""Scores of what an input holds beside its text, from those of placeholder tokens, or of its own parts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,10 +10,9 @@ from torch import Tensor
 
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
-from ..media.inputs.sounds import moments_of
-from ..media.units import Medium
 from ..methods import FrozenGradient, Method, Scores
 from ..results.storage.schema import FloatArray
+from ..results.units.media import Medium, medium_class
 from ..results.units.units import Units
 
 
@@ -94,14 +93,11 @@ def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium
     The frames of an encoder that reads a sound, which are the last units of the scores, become the parts of the sound.
     """
     signal = context.signal
-    if signal is not None and signal.sound is not None:
-        frames = scores.values.shape[-1] - len(context)  # of the encoder, after the tokens
-        scores = _frames_as_parts(scores, len(context))
-        end = signal.times[-1][1] if signal.times else 0.0  # the model's rate may not be known
-        return (moments_of(signal.sound, frames, end or signal.sound.seconds or float(frames)),), scores
-    if signal is not None and signal.picture is not None:
-        return (signal.picture,), scores
-    return context.media, scores
+    if signal is None:
+        return context.media, scores
+    parts = scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
+    medium = signal.medium(parts)
+    return () if medium is None else (medium,), _frames_as_parts(scores, len(context)) if parts else scores
 
 
 def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str = "") -> Placed:
@@ -119,9 +115,8 @@ def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, h
             f"in a prompt than alone, or parts that form no grid{hint}"
         )
     at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
-    kind: Literal["picture", "sound"] = "picture" if at_places.ndim == 4 else "sound"
-    details = {"places": spread.where, "tokens": medium.tokens, **medium.details}
-    result_medium = Medium(kind=kind, name=medium.name, first=0, **details)
+    details: dict[str, Any] = {"places": spread.where, "tokens": medium.tokens, **medium.details}
+    result_medium = medium_class(medium.kind)(kind=medium.kind, name=medium.name, first=0, **details)
     return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
 
 

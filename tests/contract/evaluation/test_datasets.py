@@ -8,7 +8,7 @@ import pytest
 from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
 from normxlogit.evaluation.faithfulness import checked_labels, evaluate
-from tests.corpus.corpora import jsonl
+from tests.corpora.corpora import jsonl
 
 datasets = pytest.importorskip("datasets")
 

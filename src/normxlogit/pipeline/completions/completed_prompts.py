@@ -367,6 +367,6 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
     if isinstance(prompt, str):
         prompt = model.pipeline.prefix + prompt
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
-    if rendered.media and not model.task.multimodal:
-        raise InputError(f"{model.name} reads texts alone, and a message holds a {rendered.media[0].kind}")
+    for medium in rendered.media:
+        model.task.check_reads(model, medium.kind)
     return model.task.read_prompt(model, rendered), rendered

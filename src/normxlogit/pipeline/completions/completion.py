@@ -103,7 +103,7 @@ def explain_completions(
         completion_request(model, completion, completion_options)
         for completion, completion_options in zip(completed, options, strict=True)
     ]
-    if requests[0].context.source is not None or model.task.is_speech:  # a source each
+    if requests[0].context.has_source:  # one each
         return [_explain(model, [completion])[0] for completion in requests]
     results: dict[int, Attribution] = {}
     contexts = [completion.context for completion in requests]

@@ -9,7 +9,6 @@ from ...errors import InputError
 from ...inputs.alignment import with_decoded_text
 from ...inputs.chat import read_prompts
 from ...inputs.texts import arrow_value, rows_of_texts, whole_number
-from ...media.speech.transcripts import explain_speech
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
@@ -54,12 +53,9 @@ def explain_generated(
     settings = {**model.pipeline.generation, **settings}
     if max_new_tokens is not None:
         settings["max_new_tokens"] = max_new_tokens
-    if model.task.is_speech:
-        if options.parts is not None:
-            raise InputError("parts= divides what follows a prompt; of a transcript group_targets(...) does")
-        if other_answer is not None:
-            raise InputError("contrast= of a transcript is a token's index, or goes with target=")
-        return explain_speech(model, prompts, options, settings)
+    written: Results | None = model.task.explain_written(model, prompts, options, settings, other_answer)
+    if written is not None:
+        return written
     prompt_list, single = _prompt_list(model, prompts)
     completed = generate_each(model, prompt_list, settings)
     if other_answer is not None:
@@ -127,8 +123,6 @@ def explain_written(
     Raises:
         InputError: If the lists differ in length, `merge` is given without sources, or `parts` with another answer.
     """
-    if model.task.is_speech:
-        raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     if parts is not None and other_answers is not None:

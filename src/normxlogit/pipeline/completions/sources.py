@@ -156,26 +156,25 @@ def sources_and_parts(
 
 
 def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
-    """Return each picture and sound of a prompt as a source, or the regions of a picture and the rest of it.
+    """Return each medium of a prompt as a source, or its regions and the rest of it.
 
     Args:
         completed: The prompt.
         sources: How it is divided, with boxes of pictures among named sources.
     """
-    pictures = [medium for medium in completed.encoding.media if medium.kind == "picture"]
-    sizes = [(int(picture.details["width"]), int(picture.details["height"])) for picture in pictures]
-    regions = regions_of(sources, sizes)
+    media = completed.encoding.media
+    with_boxes = [medium for medium in media if len(medium.extent) == 2]
+    regions = regions_of(sources, [medium.extent for medium in with_boxes])
     pieces: list[NamedSpan] = []
-    for index, medium in enumerate(completed.encoding.media):  # pictures come first
-        named_places: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = []
-        if medium.kind == "picture":
-            boxes = {name: box for name, (picture, box) in regions.items() if picture == index}
-            for name, box in boxes.items():
-                named_places.append((name, "region", [box]))
-            if rest := boxes_outside(boxes.values(), sizes[index]):
-                named_places.append((f"the rest of {medium.name}" if boxes else medium.name, "medium", rest))
-        else:
-            named_places.append((medium.name, "medium", [(0.0, medium.details["seconds"])]))
+    for index, medium in enumerate(media):
+        boxes = {name: box for name, (number, box) in regions.items() if with_boxes[number] is medium}
+        named_places: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = [
+            (name, "region", [box]) for name, box in boxes.items()
+        ]
+        if not boxes:
+            named_places.append((medium.name, "medium", [(*(0.0 for _ in medium.extent), *medium.extent)]))
+        elif rest := boxes_outside(boxes.values(), medium.extent):
+            named_places.append((f"the rest of {medium.name}", "medium", rest))
         start, end = completed.encoding.characters_of(medium)
         for name, kind, where in named_places:
             places = tuple((index, tuple(place)) for place in where)

@@ -144,8 +144,8 @@ def shap_text(result: "Record") -> Shap:
     else:
         pieces = text_pieces(a)
     names = tuple(t.name for t in a.targets) if a.has_target_axis else a.targets[0].name
-    base = np.zeros(() if a.quantity == "cosine" else a.scores.shape[:-1], np.float32)
-    parts = [] if a.quantity == "cosine" else [part for part in (a.bias, a.sink) if part is not None]
+    base = np.zeros(a.scores.shape[:-1], np.float32)
+    parts = [part for part in (a.bias, a.sink) if part is not None and part.shape == base.shape]
     return Shap(a.scores.T, sum(parts, base), pieces, names)
 
 

@@ -75,11 +75,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
         scores=scores.astype(np.float32),
         units=units,
         targets=targets,
-        media=(),
-        prompt_tokens=None,
-        token_predictions=None,
-        pairs=None,
-        verified=None,
+        **a._without_units(),
         **changes,
     )
 
@@ -178,23 +174,22 @@ def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
 
 
 def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
-    """Return the groups of media units: each picture and sound, or the regions of a picture and its rest."""
+    """Return the groups of media units: each medium, or its regions and the rest of it."""
     groups = []
-    pictures = [medium for medium in a.media if medium.kind == "picture"]
-    sizes = [(picture.width, picture.height) for picture in pictures]
-    regions = regions_of(by, sizes)
+    with_boxes = [medium for medium in a.media if len(medium.extent) == 2]
+    regions = regions_of(by, [medium.extent for medium in with_boxes])
     for medium in a.media:
         spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
         outside = np.ones(medium.shape)
         named_groups: list[tuple[UnitKind, str, Floats]] = []
         for name, (picture, box) in regions.items():
-            if pictures[picture] is medium:
+            if with_boxes[picture] is medium:
                 inside = share_inside(medium, box)  # (h, w)
                 outside -= inside
                 named_groups.append(("region", name, inside))
-        boxes = [box for picture, box in regions.values() if pictures[picture] is medium]
-        if not boxes or boxes_outside(boxes, sizes[pictures.index(medium)]):
+        boxes = [box for picture, box in regions.values() if with_boxes[picture] is medium]
+        if not boxes or boxes_outside(boxes, medium.extent):
             named_groups.append(("medium", f"the rest of {medium.name}" if boxes else medium.name, outside))
         for kind, name, shares in named_groups:
             parts = np.flatnonzero(shares)
