@@ -401,6 +401,13 @@ class Task:
                 f"{type(model.module).__name__} is a model for {self.name}; only language models write text"
             )
 
+    def check_prompts(self, model: ModelInterface) -> None:
+        """Refuse models whose input is no prompt, which a completion could follow.
+
+        Raises:
+            InputError: If this is one.
+        """
+
     def check_embeds(self, model: ModelInterface) -> None:
         """Refuse models that do not embed texts.
 
