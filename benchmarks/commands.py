@@ -289,7 +289,7 @@ def fit_verdicts(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the parts of the training domains.")] = 0,
 ) -> None:
     """Fit the regressions and thresholds of the verdicts on answers, and judge the sentences that were held out."""
-    fitted = verdicts.fit(verdicts.measured_sentences(measured), seed)
+    fitted = verdicts.fit(verdicts.measured_features(measured), seed)
     output.write_text(json.dumps(fitted, indent=2) + "\n", "utf-8")
     for heading, table in verdicts.tables(verdicts.measured_sentences(measured, fitted)).items():
         write(f"## {heading}\n\n{table}\n")

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import normxlogit
 from normxlogit.grounding.evaluation.evaluation import MeasuredSentence, Statement, listed, verdict_table
 from normxlogit.grounding.evaluation.questions import read_lines
-from normxlogit.grounding.verdicts import AGREED, COVERED, WITH_WORD, verdict_of
+from normxlogit.grounding.verdicts import AGREED, COVERED, verdict_of
 from normxlogit.results.storage.schema import check
 
 Array = npt.NDArray[np.float64]
@@ -28,7 +28,7 @@ FITTED = Path(normxlogit.__file__).with_name("grounding") / "verdicts.json"
 MEASURED = Path(__file__).with_name("grounding_measured.jsonl")
 """The sentences that they are fitted to and tested by."""
 
-NAMES = (*COVERED, *AGREED, WITH_WORD)
+NAMES = (*COVERED, *AGREED)
 """The features in a line of that file, in their order."""
 
 FOLDS = 8
@@ -37,7 +37,7 @@ FOLDS = 8
 WEIGHT_MADE = 0.5
 """What a sentence that was made by a rule counts, against one that was written by hand."""
 
-ACCUSED = 0.1
+ACCUSED = 0.08
 """Most true training sentences that are said to be invented or to contradict; half of them to be invented."""
 
 INVENTED = 0.02
@@ -80,6 +80,19 @@ def pack(report: Mapping[str, Any]) -> str:
     return "".join(lines)
 
 
+def measured_features(path: Path) -> list[tuple[Statement, dict[str, float]]]:
+    """Return packed sentences with their features."""
+
+    def of_domain(line: Mapping[str, Any]) -> list[tuple[Statement, dict[str, float]]]:
+        about = str(line["split"]), str(line["domain"]), str(line["origin"])
+        return [
+            (Statement(*about, "", kind, sentence, true), dict(zip(NAMES, values, strict=True)))
+            for kind, sentence, true, *values in line["sentences"]
+        ]
+
+    return [sentence for of_line in read_lines(path, of_domain, "not measured sentences") for sentence in of_line]
+
+
 def measured_sentences(path: Path, fitted: Mapping[str, Any] | None = None) -> list[MeasuredSentence]:
     """Return packed sentences with their verdicts.
 
@@ -87,17 +100,8 @@ def measured_sentences(path: Path, fitted: Mapping[str, Any] | None = None) -> l
         path: The file.
         fitted: Coefficients and thresholds; None for those of the package.
     """
-
-    def of_domain(line: Mapping[str, Any]) -> list[MeasuredSentence]:
-        about = str(line["split"]), str(line["domain"]), str(line["origin"])
-        sentences = []
-        for kind, sentence, true, *values in line["sentences"]:
-            features = dict(zip(NAMES, values, strict=True))
-            statement = Statement(*about, "", kind, sentence, true)
-            sentences.append(MeasuredSentence(statement, features, verdict_of(features, fitted)))
-        return sentences
-
-    return [m for sentences in read_lines(path, of_domain, "not measured sentences") for m in sentences]
+    sentences = measured_features(path)
+    return [MeasuredSentence(statement, features, verdict_of(features, fitted)) for statement, features in sentences]
 
 
 def tables(measured: Sequence[MeasuredSentence]) -> dict[str, str]:
@@ -112,10 +116,10 @@ def tables(measured: Sequence[MeasuredSentence]) -> dict[str, str]:
     }
 
 
-def fit(measured: Sequence[MeasuredSentence], seed: int = 0) -> dict[str, Any]:
+def fit(measured: Sequence[tuple[Statement, Mapping[str, float]]], seed: int = 0) -> dict[str, Any]:
     """Fit the two regressions and the thresholds to training sentences, and return what the file holds."""
-    training = [m for m in measured if m.statement.split == "train"]
-    statements = [m.statement for m in training]
+    training = [(statement, features) for statement, features in measured if statement.split == "train"]
+    statements = [statement for statement, _ in training]
     weights = np.array([1.0 if s.origin == "written" else WEIGHT_MADE for s in statements])  # (n,)
     true = np.array([s.true for s in statements])  # (n,)
     invented = np.array([s.kind == "invented" and not s.true for s in statements])  # (n,)
@@ -126,7 +130,7 @@ def fit(measured: Sequence[MeasuredSentence], seed: int = 0) -> dict[str, Any]:
     state: dict[str, Any] = {"trained": {**TRAINED, "seed": seed, "sentences": len(training)}}
     held_out: dict[str, Array] = {}
     for question, names, taken in (("covered", COVERED, true | invented), ("agreed", AGREED, ~invented)):
-        table = np.array([[m.features[name] for name in names] for m in training])  # (n, f)
+        table = np.array([[features[name] for name in names] for _, features in training])  # (n, f)
         held_out[question] = np.zeros(len(training))
         for fold in range(FOLDS):
             others = taken & (folds != fold)

@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, InputError, attribute
+from normxlogit import ALL, Explainer, InputError
 from normxlogit.methods.registry import method_named
 from tests import tiny
-from tests.corpus.corpora import results
 
 TEXTS = ["the cat is on the mat", "a dog"]
 
@@ -155,18 +154,6 @@ def test_prompts_and_completions_as_rows():
     assert single.completion == rows[0].completion == writer.generate(TEXTS[0], max_new_tokens=2).completion
     a = writer.explain_completion(TEXTS[0], torch.tensor([[5, 6]]))
     np.testing.assert_array_equal(a.scores, expected.scores)
-
-
-def test_a_corpus_of_columns_of_the_only_split_and_of_one_kept_column(explainer, tmp_path):
-    datasets = pytest.importorskip("datasets")
-    columns = {"text": TEXTS, "stars": list(range(len(TEXTS)))}
-    only_split = datasets.DatasetDict({"train": datasets.Dataset.from_dict(columns)})
-    for number, given in enumerate((columns, only_split)):
-        attribute(explainer, given, tmp_path / str(number), keep="stars")
-        rows = results(tmp_path / str(number)).to_pylist()
-        assert [row["stars"] for row in rows] == columns["stars"]
-        for row, text in zip(rows, TEXTS, strict=True):
-            assert row["scores"] == pytest.approx(explainer(text).scores.tolist(), rel=1e-4, abs=1e-5)
 
 
 def test_token_ids_in_a_tensor(bert, explainer):

@@ -1,6 +1,5 @@
 """Prompts, settings of generation, documents and rows as people have them, against the model's own answer."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +8,7 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError, attribute
-from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import evaluate
+from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from tests import tiny
 from tests.contract.compare import total
 from tests.media.test_two_towers import TEXT
@@ -243,16 +240,6 @@ def test_settings_of_generate_that_would_be_ignored_are_refused(settings, reason
     assert len(explainer.generate("the cat", max_new_tokens=2, temperature=0.7, do_sample=True).targets) <= 2
 
 
-def test_a_json_array_is_a_file_of_rows(tmp_path) -> None:
-    rows = [{"text": "the movie is good"}, {"text": "a cat"}]
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"), name="tiny")
-    files = {"one.json": json.dumps(rows), "lines.json": json.dumps(rows, indent=1), "same.jsonl": json.dumps(rows)}
-    for name, content in files.items():
-        (tmp_path / name).write_text(content)
-        run = attribute(explainer, str(tmp_path / name), output=str(tmp_path / f"{name}.out"))
-        assert (run.rows, run.errors) == (2, 0)
-
-
 def test_a_mask_behind_the_limit_is_called_so() -> None:
     explainer = tiny.explainer("bert", "MaskedLM")
     with pytest.raises(TargetError, match="stands behind the 40 tokens that are read"), pytest.warns(match="truncated"):
@@ -264,12 +251,6 @@ def test_weights_in_parts_are_refused() -> None:
     model.__class__ = type("Sharded", (type("FSDPModule", (), {}), type(model)), {})
     with pytest.raises(UnsupportedModelError, match="fully_shard"):
         Explainer(model, tiny.tokenizer_for("bert"))
-
-
-def test_a_regression_of_several_values_is_not_measured() -> None:
-    model = tiny.model("bert", num_labels=3, problem_type="regression")
-    with pytest.raises(UnsupportedModelError, match=r"one value, and .* answers with 3"):
-        evaluate(Explainer(model, tiny.tokenizer_for("bert")), [Example("the movie", 1.0)], ["random"])
 
 
 PROMPTS, COMPLETIONS = ["the cat sat", "a dog"], [" on the mat", " is good"]

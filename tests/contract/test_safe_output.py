@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from normxlogit import Attributions, DataError, Explainer, InputError, MethodError, TargetError, attribute
+from normxlogit import Attributions, DataError, Explainer, InputError, MethodError, TargetError
 from normxlogit.results import Prediction, Target
 from tests import tiny
 from tests.commands import run
@@ -234,25 +234,3 @@ def test_the_command_line_prints_no_control_sequences(explainer, capsys, tmp_pat
 
 NAME = HOSTILE.replace("\0", "").replace("\ud800", "")
 """As a file or a document can be named."""
-
-
-def summarized(name, folder, capsys):
-    """Explain a corpus of a model, texts and labels with a name, and return what is printed of it and its page."""
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    model.config.id2label = {0: name, 1: "b"}
-    tokenizer.add_tokens([name])
-    model.resize_token_embeddings(len(tokenizer) + 8)
-    rows = [{"text": f"the cat {name} sat", "label": name}] * 12
-    attribute(Explainer(model, tokenizer, name=name), rows, folder, keep_text=True, keep=["label"])
-    code, out, err = run(capsys, "summarize", folder, "--gold", "label")
-    assert (code, err) == (0, "")
-    page = folder.with_suffix(".html")
-    code, _, err = run(capsys, "summarize", folder, "--gold", "label", "--output", page)
-    assert (code, err) == (0, f"wrote {page}\n")
-    return out, page.read_text("utf-8")
-
-
-def test_the_page_and_the_lists_of_a_corpus(tmp_path, capsys):
-    out, page = summarized(NAME, tmp_path / "hostile", capsys)
-    check_line(out)
-    check_page(page, summarized("word", tmp_path / "harmless", capsys)[1])

@@ -169,8 +169,8 @@ def test_a_zero_shot_pipeline_without_labels_says_what_to_give():
             Explainer(zero_shot(hypothesis_template=template), labels=CANDIDATES)
 
 
-def test_what_zero_shot_cannot_take_is_refused(tmp_path):
-    from normxlogit import ALL, attribute
+def test_what_zero_shot_cannot_take_is_refused():
+    from normxlogit import ALL
 
     explainer = Explainer(zero_shot(), labels=CANDIDATES)
     for use in (
@@ -181,7 +181,6 @@ def test_what_zero_shot_cannot_take_is_refused(tmp_path):
         lambda: explainer(TEXT, long_text="window"),
         lambda: explainer(explainer.encode([TEXT])),
         lambda: (explainer([]) and None) or explainer(7),
-        lambda: attribute(explainer, [{"text": TEXT}], tmp_path / "out"),
         lambda: explainer.from_outputs({}, {}),
         lambda: explainer.generate(TEXT),
     ):

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
-from normxlogit.frozen import entries, frozen_model
+from normxlogit.frozen import frozen_model, places
 from normxlogit.frozen.places import Place
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
@@ -72,7 +72,7 @@ def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
         return explainer_for(name) if name != "t5" else tiny.explainer("t5", "Seq2SeqLM")
 
     whole = explainer().explain_completion(PROMPT, AFTER)
-    monkeypatch.setattr(entries, "PROOF_TOKENS", 4)
+    monkeypatch.setattr(places, "PROOF_TOKENS", 4)
     read, answer = [], TaskModel.answer
 
     def noted(self, inputs, *args, **options):

@@ -208,7 +208,7 @@ class FrozenModel:
     ) -> PassGraph:
         """Run a recorded copy over a batch, with readouts at places; `spare` lets layers keep only their inputs."""
         parts, readouts = self.model.parts, dict[Place, Readout]()
-        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
+        trunk, embeddings = parts.trunk_site, parts.embedding_site
         find_sinks = sink_threshold is not None
         reading = self.places.reading(batch, places, readouts, baseline=baseline, point=point, find_sinks=find_sinks)
         with reading as replaced:
@@ -216,12 +216,12 @@ class FrozenModel:
             # Replacements inside a layer would not be applied when the layer runs again.
             spare = spare and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
             with checkpointed(copy, layers) if spare else nullcontext():
-                record = [site for site in (trunk, tap) if site is not None]
+                record = [site for site in (trunk, embeddings) if site is not None]
                 done = run(copy, batch.inputs, record=record, replace=replaced, stop=trunk if self.head else None)
         if sink_threshold is not None:
             hold_sinks(readouts, masks_of(batch), sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
-        embedded = parts.embedded(done.last(tap), batch.mask.shape[1])
+        embedded = parts.embedded(done.last(embeddings), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
             raise no_states(self.module)
         answer = answer_of(done.output) if self.head is None else hidden

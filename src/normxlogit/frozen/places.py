@@ -141,15 +141,16 @@ class Readout:
 
     def detach_sinks(self) -> Any:
         """Let no gradient pass the detached tokens in backward passes until the hook that is returned is removed."""
-        edge = self.edges[0]
+        edge, padding = self.edges[0], self.vectors[0].shape[self.axes[1]] - self.tokens.shape[1]
+        module_order = sorted(range(len(self.axes)), key=self.axes.__getitem__)
 
         def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
             gradient = gradients[edge.output_nr]
             if gradient is None or self.detached is None:
                 return gradients
-            passed = gradient.clone()
-            rows = passed.permute(self.axes)[:, : self.length]  # (B, T, ...), a view
-            rows.masked_fill_(self.detached.reshape(*self.detached.shape, *(1,) * (rows.ndim - 2)), 0.0)
+            mask = torch.nn.functional.pad(self.detached, (0, padding))  # (B, T), padded as the module pads
+            mask = mask.reshape(*mask.shape, *(1,) * (len(self.axes) - 2)).permute(module_order)
+            passed = gradient.masked_fill(mask, 0.0)
             return *gradients[: edge.output_nr], passed, *gradients[edge.output_nr + 1 :]
 
         return edge.node.register_prehook(detach)  # it runs after the gradient of the state itself was taken

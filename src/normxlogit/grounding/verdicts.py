@@ -1,9 +1,10 @@
 """What a reader of documents makes of a sentence, and the verdict that follows.
 
 D is the log-probability of the sentence's tokens with the documents, N without them. The uncertainty coefficient
-1 - D / N tells whether the sentence comes from the documents; the gains of its one-word edits tell whether they rather
-say something else. A logistic regression for each of the two questions gives a probability, and thresholds give the
-verdict; both are in `verdicts.json`, which `python -m benchmarks verdicts` fits.
+1 - D / N and the words that the documents do not have tell whether the sentence comes from them; the gains of its
+one-word edits, and how near it is to the documents' own words, tell whether they rather say something else. A logistic
+regression for each of the two questions gives a probability, and thresholds give the verdict; both are in
+`verdicts.json`, which `python -m benchmarks verdicts` fits.
 """
 
 import json
@@ -22,14 +23,11 @@ EditKind = Literal["replaced", "inserted", "left out", "exchanged"]
 Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
 
-COVERED = ("coefficient",)
+COVERED = ("coefficient", "new words")
 """The features for whether the sources say the sentence at all."""
 
-AGREED = ("best word", "best word due to the sources", "best edit", "best edit due to the sources")
+AGREED = ("best edit", "best edit due to the sources", "best swap", "best without a new word", "new numbers", "own words")
 """The features for whether the sources rather say something else."""
-
-WITH_WORD = "coefficient with another word"
-"""The feature for whether the sources say a sentence after the best clear edit that brings a word."""
 
 NO_GAIN = -8.0
 """The gain where there is no edit, in nats."""
@@ -47,12 +45,16 @@ class WordReading(NamedTuple):
     Attributes:
         start: Its first character in the text.
         end: One past its last.
+        text: The word.
+        new: Whether the sources do not have it.
         nats: Log-probability of its tokens with the sources.
         nats_without: The same without them; NaN if nothing of the prompt is left.
     """
 
     start: Index
     end: Index
+    text: str
+    new: bool
     nats: Number
     nats_without: Number
 
@@ -108,8 +110,7 @@ def verdict_of(features: Mapping[str, float], fitted: Mapping[str, Any] | None =
     thresholds = fitted["thresholds"]
     judgement: Judgement = "cannot tell"
     if covered < thresholds["not in the sources"]:
-        with_word = _probability(fitted["covered"], {**features, COVERED[0]: features[WITH_WORD]})
-        judgement = "contradicts" if with_word >= thresholds["not in the sources"] else "not in the sources"
+        judgement = "not in the sources"
     elif agreed < thresholds["contradicts"]:
         judgement = "contradicts"
     elif covered >= thresholds["rests"]["covered"] and agreed >= thresholds["rests"]["agreed"]:
@@ -123,10 +124,12 @@ class Reading(NamedTuple):
     Attributes:
         words: Its words.
         edits: The edits with the largest gain, the largest first.
+        own_words: How many of its words stand outside the longest run of words that is in the sources, too.
     """
 
     words: tuple[WordReading, ...]
     edits: tuple[WordEdit, ...]
+    own_words: Index = 0
 
     @property
     def nats(self) -> float:
@@ -140,21 +143,29 @@ class Reading(NamedTuple):
 
     @property
     def features(self) -> dict[str, float]:
-        """The features of the verdict, by name."""
-        new_words = [edit for edit in self.edits if edit.kind != "left out"]
-        coefficient = _coefficient(self.nats, self.nats_without)
-        with_word = [self._coefficient_with(edit) for edit in self._clear_words]
+        """The features of the verdict, by name; gains of any edit are in parts of the sentence's own surprise."""
+        swaps, without_new = [], []
+        for edit in self.edits:
+            words = self.edited(edit)
+            if edit.kind == "replaced" and len(words) == 1 and _kind(words[0].text) == _kind(edit.text) != "":
+                swaps.append(edit)
+            elif edit.kind == "left out" and any(word.new for word in words):
+                without_new.append(edit)
 
-        def best(values: Sequence[float]) -> float:
-            return min(max(values, default=NO_GAIN), LARGEST_GAIN)
+        def best(edits: Sequence[WordEdit]) -> float:
+            return min(max((edit.due_to_sources for edit in edits), default=NO_GAIN), LARGEST_GAIN)
 
+        gain = min(max((edit.gain for edit in self.edits), default=NO_GAIN), LARGEST_GAIN)
+        new = [_kind(word.text) for word in self.words if word.new]
         return {
-            "coefficient": coefficient,
-            "best word": best([edit.gain for edit in new_words]),
-            "best word due to the sources": best([edit.due_to_sources for edit in new_words]),
-            "best edit": best([edit.gain for edit in self.edits]),
-            "best edit due to the sources": best([edit.due_to_sources for edit in self.edits]),
-            WITH_WORD: max(with_word, default=coefficient),
+            "coefficient": _coefficient(self.nats, self.nats_without),
+            "new words": len(new),
+            "best edit": gain / (1 - self.nats),
+            "best edit due to the sources": best(self.edits) / (1 - self.nats),
+            "best swap": best(swaps),
+            "best without a new word": best(without_new),
+            "new numbers": float("number" in new),
+            "own words": self.own_words,
         }
 
     @property
@@ -170,26 +181,11 @@ class Reading(NamedTuple):
     @property
     def rather(self) -> WordEdit | None:
         """The edit that says best what the sources rather say; None without edits."""
-        edits: Sequence[WordEdit] = self.edits
-        least = _fitted()["thresholds"]["not in the sources"]
-        if self.verdict.covered < least:  # a word with which they do say the sentence
-            fitted = _fitted()["covered"]
-            covering = [
-                edit
-                for edit in self._clear_words
-                if _probability(fitted, {COVERED[0]: self._coefficient_with(edit)}) >= least
-            ]
-            edits = covering or edits
-        return max(edits, key=lambda edit: edit.due_to_sources, default=None)
+        return max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
 
-    @property
-    def _clear_words(self) -> list[WordEdit]:
-        """The edits that bring a word and clearly gain, whose loss without the sources is known."""
-        known = [edit for edit in self.edits if edit.kind != "left out" and not math.isnan(edit.gain_without)]
-        return [edit for edit in known if edit.due_to_sources >= CLEAR]
-
-    def _coefficient_with(self, edit: WordEdit) -> float:
-        return _coefficient(self.nats + edit.gain, self.nats_without + edit.gain_without)
+    def edited(self, edit: WordEdit) -> list[WordReading]:
+        """Return the words that an edit replaces or leaves out."""
+        return [word for word in self.words if word.start < edit.end and edit.start < word.end]
 
     def edit_of(self, word: WordReading) -> WordEdit | None:
         """Return the best edit of one word alone; None if none is clearly gained from the sources."""
@@ -199,8 +195,8 @@ class Reading(NamedTuple):
     def _edits_only(self, edit: WordEdit, word: WordReading) -> bool:
         if edit.kind == "inserted":
             return word.start <= edit.start < word.end
-        touched = [other for other in self.words if other.start < edit.end and edit.start < other.end]
-        return word in touched and (len(touched) == 1 or edit.kind == "exchanged")
+        edited = self.edited(edit)
+        return word in edited and (len(edited) == 1 or edit.kind == "exchanged")
 
     def unsaid(self, word: WordReading) -> bool:
         """Return whether the sources do not say a word: they make it no likelier, or rather say another."""
@@ -218,6 +214,13 @@ def _fitted() -> dict[str, Any]:
     """Return the fitted coefficients and thresholds."""
     state: dict[str, Any] = json.loads(files("normxlogit.grounding").joinpath("verdicts.json").read_text("utf-8"))
     return state
+
+
+def _kind(word: str) -> str:
+    """Return "number" for a word with digits, "name" for one that begins with a capital, "" for others."""
+    if any(map(str.isdecimal, word)):
+        return "number"
+    return "name" if word[:1].isupper() else ""
 
 
 def _coefficient(nats: float, nats_without: float) -> float:

@@ -221,12 +221,7 @@ class Encoding:
 
 
 def doubled_special_tokens(ids: Sequence[int], added: Sequence[bool]) -> dict[int, int]:
-    """Return the tokens of a text that are special tokens which the tokenizer added beside them, with the added ones.
-
-    Args:
-        ids: The token ids.
-        added: Which of them the tokenizer added.
-    """
+    """Return the special tokens of a text that the tokenizer added beside them once more, with the added ones."""
     doubled: dict[int, int] = {}
     edges = [i for i in range(len(ids) + 1) if i in (0, len(ids)) or added[i] != added[i - 1]]
     for start, end in pairwise(edges):
@@ -255,10 +250,7 @@ def readable_tokens(
 ) -> tuple[str, ...]:
     """Return tokens in readable form: byte-level and SentencePiece markers become the characters they stand for.
 
-    Args:
-        tokenizer: The tokenizer.
-        ids: The tokens.
-        known: The readable forms of ids that were seen before; new ones are added.
+    The forms of ids that were seen before are `known`; new ones are added.
     """
     known = {} if known is None else known
     if new_ids := [token_id for token_id in dict.fromkeys(ids) if token_id not in known]:

@@ -53,7 +53,7 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
         )
     if isinstance(tokenizer, type) or not callable(tokenizer):
         raise InputError(
-            f"the tokenizer must be one that was loaded, not {_describe_reader(tokenizer)}; "
+            f"the tokenizer must be one that was loaded, not a {type(tokenizer).__name__}; "
             "Explainer.from_pretrained loads both by a name or folder"
         )
     return module, tokenizer
@@ -83,11 +83,6 @@ def _reader_of(pipeline: Any) -> Any:
         return next(iter(parts.values()))
     parameters = inspect.signature(processor_class).parameters
     return processor_class(**{name: part for name, part in parts.items() if name in parameters})
-
-
-def _describe_reader(reader: Any) -> str:
-    """Return a description of an object for an error."""
-    return f"the class {reader.__name__}" if isinstance(reader, type) else f"a {type(reader).__name__}"
 
 
 def _held_in(model: Any) -> tuple[nn.Module, Any] | None:

@@ -299,7 +299,7 @@ class Task:
         Returns:
             The encodings of the rows that can be read, in their order, and what is wrong with the others by place.
         """
-        return self.encoder.columns(rows, long_text=long_text)
+        return self.encoder.readable(rows, long_text=long_text)
 
     def example_input(self, model: ModelInterface) -> Any:
         """Return an input for checks of a model that are made before the caller gives one."""

@@ -9,6 +9,7 @@ each word is left out; the gain of an edit is D of the edited sentence less D of
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple, cast
 
@@ -83,12 +84,19 @@ class SentencesAfterPrompt:
         prompt: All before the answer; of an encoder-decoder model what its decoder reads, with the source.
         prompt_without: The same without the documents; None if nothing is left.
         sentences: The sentences.
+        source_words: The documents' words.
     """
 
     def __init__(
-        self, model: TaskModel, prompt: Encoding, prompt_without: Encoding | None, sentences: Sequence[Sentence]
+        self,
+        model: TaskModel,
+        prompt: Encoding,
+        prompt_without: Encoding | None,
+        sentences: Sequence[Sentence],
+        source_words: Sequence[str],
     ) -> None:
         self.model, self.prompt, self.prompt_without, self.sentences = model, prompt, prompt_without, sentences
+        self.source_words = source_words
         self._predicted = _predictions(model, prompt, sentences)
         without = None if prompt_without is None else _predictions(model, prompt_without, sentences)
         self.nats = [nats for nats, _ in self._predicted]
@@ -135,35 +143,44 @@ class SentencesAfterPrompt:
             gains = _gains(self.model, tokenizer, self.prompt_without, self.sentences, first, self.nats_without)
             known = dict(zip(first, gains, strict=True))
             best = [[e._replace(gain_without=known[k, e]) for e in of_sentence] for k, of_sentence in enumerate(best)]
-        return tuple(
-            Reading(
-                words_of(sentence, nats, without),
-                tuple(e._replace(start=e.start + sentence.start, end=e.end + sentence.start) for e in of_sentence),
-            )
-            for sentence, nats, without, of_sentence in zip(
-                self.sentences, self.nats, self.nats_without, best, strict=True
-            )
-        )
+        read = zip(self.sentences, self.nats, self.nats_without, best, strict=True)
+        return tuple(reading_of(*of_sentence, self.source_words) for of_sentence in read)
 
 
-def words_of(sentence: Sentence, nats: Array, nats_without: Array) -> tuple[WordReading, ...]:
-    """Return the words of a sentence; each token is in one of them.
+def reading_of(
+    sentence: Sentence, nats: Array, nats_without: Array, edits: Sequence[WordEdit], source_words: Sequence[str]
+) -> Reading:
+    """Return what the reader makes of a sentence; each token is in one of its words.
 
     Args:
         sentence: The sentence.
         nats: Log-probabilities of its tokens with the documents, (n,).
         nats_without: The same without the documents, (n,).
+        edits: Its edits, in characters of its own text.
+        source_words: The documents' words.
     """
-    groups = word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)])
-    return tuple(
-        WordReading(
-            sentence.start + start,
-            sentence.start + end,
-            float(nats[list(tokens)].sum()),
-            float(nats_without[list(tokens)].sum()),
-        )
-        for start, end, tokens in groups
-    )
+    words, known = [], set(source_words)
+    for start, end, tokens in word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)]):
+        word = sentence.text[start:end]
+        new = any(map(str.isalnum, word)) and word.casefold() not in known
+        sums = float(nats[tokens].sum()), float(nats_without[tokens].sum())
+        words.append(WordReading(sentence.start + start, sentence.start + end, word, new, *sums))
+    own = split_words(sentence.text)
+    run = SequenceMatcher(None, own, source_words, autojunk=False).find_longest_match().size
+    in_prompt = [edit._replace(start=edit.start + sentence.start, end=edit.end + sentence.start) for edit in edits]
+    return Reading(tuple(words), tuple(in_prompt), len(own) - run)
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text, folded to one case."""
+    groups = word_groups(text, [(i, i, i + 1) for i in range(len(text))])
+    return [text[start:end].casefold() for start, end, _ in groups if any(map(str.isalnum, text[start:end]))]
+
+
+def source_words(completed: Completed) -> list[str]:
+    """Return the words of an answer's sources."""
+    text = completed.sequenced().text
+    return split_words("\n".join(text[start:end] for start, end in completed.named_sources.values()))
 
 
 class _Likeliest(NamedTuple):
@@ -345,8 +362,8 @@ def read_answer(model: TaskModel, completed: Completed, parts: Sequence[NamedSpa
         completed: The prompt and the answer.
         parts: The parts, such as sentences.
     """
-    prompt = completed.encoding.take(range(completed.prompt_tokens))
-    return SentencesAfterPrompt(model, prompt, prompt_without_sources(model, completed), sentences_in(completed, parts))
+    prompt, without = completed.encoding.take(range(completed.prompt_tokens)), prompt_without_sources(model, completed)
+    return SentencesAfterPrompt(model, prompt, without, sentences_in(completed, parts), source_words(completed))
 
 
 def prompt_without_sources(model: TaskModel, completed: Completed) -> Encoding | None:

@@ -17,7 +17,7 @@ from ...explainer import Explainer
 from ...results.storage.schema import Number
 from ...results.units.spans import answer_parts
 from ..citations.cite import ask
-from ..citations.reading import SentencesAfterPrompt, prompt_without_sources, sentences_in
+from ..citations.reading import SentencesAfterPrompt, prompt_without_sources, sentences_in, source_words
 from ..verdicts import Judgement, Reading, Verdict
 from .questions import read_lines
 
@@ -148,7 +148,8 @@ def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
     sentences = [sentences_in(answer, answer_parts(answer.sequenced(), None))[0] for answer in answers]
     first = answers[0]
     context = first.encoding.take(range(first.prompt_tokens))
-    return SentencesAfterPrompt(model, context, prompt_without_sources(model, first), sentences).readings()
+    without, words = prompt_without_sources(model, first), source_words(first)
+    return SentencesAfterPrompt(model, context, without, sentences, words).readings()
 
 
 def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
