@@ -155,11 +155,9 @@ class Task:
             has_encoder: Whether the model has an encoder beside its decoder; None if that is not known.
             by_ending: Which of the two is asked.
         """
-        if not cls.mapping:
-            return False
         if by_ending:
             return bool(cls.ending) and class_name.endswith(cls.ending)
-        return class_name in getattr(auto, cls.mapping).values()
+        return bool(cls.mapping) and class_name in getattr(auto, cls.mapping).values()
 
     @classmethod
     def claims(cls, module: nn.Module) -> bool:
