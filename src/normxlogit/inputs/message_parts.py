@@ -32,6 +32,7 @@ class PartReader:
     """What an extension reads of messages.
 
     Attributes:
+        type_of: Returns the type that chat templates know a part by, such as "image"; None for a part of another's.
         read: Returns messages with its parts as chat templates take them, and these parts as they were read. It is
             called with the messages, the mapping that holds them (None without one), and the tokenizer or processor.
         beside: Keys of what may stand beside messages for it.
@@ -39,6 +40,7 @@ class PartReader:
         hint: How such a part stands in a message, for errors.
     """
 
+    type_of: Callable[[Any], str | None]
     read: Callable[[list[dict[str, Any]], Any, Any], tuple[list[dict[str, Any]], tuple[ReadPart, ...]]]
     beside: tuple[str, ...]
     keys: tuple[str, ...]

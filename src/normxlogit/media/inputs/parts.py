@@ -56,6 +56,7 @@ def read_parts(
 
 
 READER = PartReader(
+    type_of=medium_type,
     read=read_parts,
     beside=("images",),
     keys=("images", *MEDIA_TYPES),
