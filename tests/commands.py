@@ -30,7 +30,7 @@ def commands_of(group, names=()):
 
 def run_paper(capsys, *arguments):
     """Run a command of the paper's experiments; returns exit code, output and errors."""
-    import paper.cli  # which stands on `normxlogit.evaluation`
+    import paper.cli  # which measures by the wing `evaluation`
 
     return run(capsys, *arguments, program=paper.cli)
 
