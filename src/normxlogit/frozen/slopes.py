@@ -139,7 +139,8 @@ def group_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constan
     scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
     rows: Tensor = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
     rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
-    return (rows - rows.mean(-1, keepdim=True)).reshape(gradient.shape)
+    centred: Tensor = rows - rows.mean(-1, keepdim=True)
+    return centred.reshape(gradient.shape)
 
 
 def batch_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Gradients:
