@@ -208,14 +208,3 @@ def test_methods_with_and_without_sinks_stand_side_by_side():
     assert "attention sink: 'once'" in str(comparison)
     assert "an attention sink" in comparison.to_html()
     assert comparison.plot() is not None
-
-
-def test_a_similarity_says_what_is_in_its_bias():
-    base = with_sink()[1].model
-    explainer = Explainer(base, tiny.tokenizer_for("llama"), task="embedding", pooling="mean")
-    s = explainer.similarity(PLAIN, TEXT, matrix=True)
-    assert s.notes == ("attention sink: 'once'; what a sink contributes is in the bias",)
-    of_second = np.array(s.units.sequence) == 1
-    np.testing.assert_allclose(s.scores[of_second].sum() + s.bias[1], s.prediction.value, **CLOSE)
-    np.testing.assert_allclose(s.pairs.sum(), s.prediction.value, **CLOSE)
-    assert explainer.similarity(PLAIN, "bad").notes == ()

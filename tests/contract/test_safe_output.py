@@ -13,7 +13,6 @@ from normxlogit.results import Prediction, Target
 from tests import tiny
 from tests.commands import run
 from tests.factories import make_attribution, make_generation, pair
-from tests.media.factories import make_audio, make_image
 
 MARKUP = "</script></style><img src=x onerror=alert(1)><script>alert(1)</script>\"' onmouseover='x"
 STEERING = "\x1b[31mred\x1b]0;title\x07\x9b2J\x00\r\x7f\x85\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ud800"
@@ -105,17 +104,10 @@ def hostile_generation():
     )
 
 
-def hostile_signal(make):
-    result = make()
-    return dataclasses.replace(result, model=HOSTILE, notes=(HOSTILE,), predictions=(Prediction(HOSTILE, 0, 1.0, 0.5),))
-
-
 RESULTS = {
     "a text": (hostile_attribution, lambda: make_attribution(notes=("x",), settings={"x": "y"})),
     "a pair": (hostile_pair, pair),
     "generated text": (hostile_generation, make_generation),
-    "a picture": (lambda: hostile_signal(make_image), make_image),
-    "a sound": (lambda: hostile_signal(make_audio), make_audio),
 }
 """Hostile results, and harmless ones of the same kind."""
 
