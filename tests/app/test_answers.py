@@ -187,10 +187,3 @@ def test_a_picture_is_classified_compared_or_asked_about_by_what_the_model_is_fo
 def test_what_is_no_picture_or_too_large_is_refused(file, message):
     with pytest.raises(InputError, match=message):
         Limits(picture_bytes=2_000, pixels=10_000).picture(file)
-
-
-def test_words_are_left_out_that_someone_types(app):
-    (a,) = Attributions.from_dict(json.loads(app.explain(TEXT, leave_out="good, the movie").json))
-    assert [removal.units for removal in a.verified.single] == [("good",), ("the movie",)]
-    with pytest.raises(InputError, match="to leave out"):
-        app.explain(TEXT, leave_out="zebra")

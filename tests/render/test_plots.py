@@ -14,7 +14,6 @@ from normxlogit.errors import DataError
 from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
 from tests.factories import all_layers, make_attribution, make_generation
-from tests.media.factories import make_audio, make_image
 
 ADDING = make_attribution(
     ("good", "bad", "dull"), (3.0, -2.0, 1.0), text="good bad dull", special_score=0.25, bias=np.array(-1.0, np.float32)
@@ -127,17 +126,6 @@ def test_words_of_several_texts():
     assert widths(figure) == [3]
     with pytest.raises(DataError, match="no words"):
         Attributions([]).plot()
-
-
-def test_pictures_and_sounds_are_drawn_where_their_parts_are():
-    picture, sound = make_image(), make_audio()
-    (patches,) = picture.plot().get_axes()[0].collections
-    alphas, sizes = patches.get_facecolor()[:, 3], np.abs(picture.images[0].scores.ravel())
-    np.testing.assert_allclose(alphas / alphas.max(), sizes / sizes.max(), rtol=1e-6)
-    (below,) = [axes for axes in sound.plot().get_axes() if axes.get_xlabel() == "seconds"]
-    scores = sound.audio[0].scores
-    np.testing.assert_allclose(below.collections[0].get_array()[0], scores / np.abs(scores).max(), rtol=1e-6)
-    assert below.get_xlim() == (0, 2)
 
 
 STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")

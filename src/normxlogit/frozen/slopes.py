@@ -137,7 +137,7 @@ def rms_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant)
 def group_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation of each group of channels."""
     scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
-    rows = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
+    rows: Tensor = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
     rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
     return (rows - rows.mean(-1, keepdim=True)).reshape(gradient.shape)
 

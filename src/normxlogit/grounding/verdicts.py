@@ -26,7 +26,14 @@ Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell",
 COVERED = ("coefficient", "new words")
 """The features for whether the sources say the sentence at all."""
 
-AGREED = ("best edit", "best edit due to the sources", "best swap", "best without a new word", "new numbers", "own words")
+AGREED = (
+    "best edit",
+    "best edit due to the sources",
+    "best swap",
+    "best without a new word",
+    "new numbers",
+    "own words",
+)
 """The features for whether the sources rather say something else."""
 
 NO_GAIN = -8.0

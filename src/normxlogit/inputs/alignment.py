@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
@@ -140,7 +141,9 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
     spans = _matched(tokenizer, ids, text)
     for words in (_words_and_signs(tokenizer, text), [word.span() for word in re.finditer(r"\S+", text)]):
         if spans is None:
-            tokens = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text[start:end])) for start, end in words]
+            tokens: list[Any] = [
+                tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text[start:end])) for start, end in words
+            ]
             if [token_id for of_word in tokens for token_id in of_word] == ids:
                 spans = tuple(
                     (start + first, start + last)

@@ -12,7 +12,6 @@ from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBas
 
 from ..errors import InputError
 from .alignment import aligned_offsets, spans_of_words
-from .columns import EncodingColumns
 from .encoding import Encoding, Spans, doubled_special_tokens, readable_tokens
 from .texts import WORDS, SplitText, Text, begins_with_text, collected, pair_of, positive_integer, read_texts
 from .token_ids import check_ids, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
@@ -164,21 +163,14 @@ class Encoder:
         readings = (from_text, from_text.with_written_special_tokens())
         return next((reading for reading in readings if reading.ids == encoding.ids), encoding)
 
-    def columns(
-        self, texts: Sequence[Text], *, long_text: LongText = "truncate"
-    ) -> tuple[EncodingColumns, dict[int, str]]:
-        """Encode texts into arrays; an unreadable text is left out, and its error returned.
+    def readable(
+        self, texts: Sequence[Text], *, long_text: LongText = "truncate", first: int = 0
+    ) -> tuple[list[Encoding], dict[int, str]]:
+        """Encode texts together, or by halves where one of them cannot be read; `first` is the index of the first.
 
         Returns:
             The encodings of the texts that could be read, in their order, and what is wrong with the others by index.
         """
-        encodings, problems = self._encode_by_halves(texts, long_text)
-        return EncodingColumns(encodings), problems
-
-    def _encode_by_halves(
-        self, texts: Sequence[Text], long_text: LongText, first: int = 0
-    ) -> tuple[list[Encoding], dict[int, str]]:
-        """Encode texts together, or by halves where one of them cannot be read; `first` is the index of the first."""
         if not texts:
             return [], {}
         try:
@@ -189,8 +181,8 @@ class Encoder:
             if len(texts) == 1:
                 return [], {first: str(error).replace("input 0 ", "the text ")}
             half = len(texts) // 2
-            before, some = self._encode_by_halves(texts[:half], long_text, first)
-            after, others = self._encode_by_halves(texts[half:], long_text, first + half)
+            before, some = self.readable(texts[:half], long_text=long_text, first=first)
+            after, others = self.readable(texts[half:], long_text=long_text, first=first + half)
             return before + after, some | others
         return encodings, {}
 

@@ -269,13 +269,13 @@ class TaskModel:
         copy = self.prepare(batch)
         parts = self.parts
         layers = layers and parts.early_exit is None and parts.trunk is not None
-        keep = layers or parts.embedding_tap is None
-        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
+        keep = layers or parts.embedding_site is None
+        trunk, embeddings = parts.trunk_site, parts.embedding_site
         stop = trunk if self.task.vocabulary and (not keep or parts.trunk_gives_states) else None
-        sites = [site for site in (trunk, tap) if site is not None]
+        sites = [site for site in (trunk, embeddings) if site is not None]
         result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
         outputs: Mapping[str, Any] = result.output or {}
-        trunk_output, embedded = result.last(trunk), result.last(tap)
+        trunk_output, embedded = result.last(trunk), result.last(embeddings)
         states = states_of(outputs or trunk_output) if keep else None
         if layers and not states:
             raise no_states(self.module)

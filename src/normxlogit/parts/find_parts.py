@@ -12,8 +12,8 @@ from transformers.utils.generic import ModelOutput
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
-from ..copies.run import Form, embedded_of, states_of, tensor_of
-from ..copies.trace import Call, axes_of, path_of, trace
+from ..copies.run import Form, Site, embedded_of, states_of, tensor_of
+from ..copies.trace import Axes, Call, axes_of, path_of, trace
 from ..errors import HeadMismatchError, reason_of
 from .early_exit import chained_layers, find_early_exit
 from .embeddings import table_of
@@ -21,7 +21,7 @@ from .headpiece import Head, Headpiece, answer_of, output_embedding_path
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import find_tail, first_layer_input
 from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary
-from .parts import EmbeddingTap, Parts
+from .parts import Parts
 from .proofs import head_gives_the_logits, head_reads_tokens_alone
 from .token_pooling import TokenPooling, find_token_pooling, token_state_indices
 
@@ -90,10 +90,12 @@ def find_parts(
             trunk_gives_states=states_of(trunk.returned) is not None,
             token_pooling=token_pooling,
         )
+    site, axes = _embedding_site(model, calls, embedded)
     squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is no token's
     parts = replace(
         parts,
-        embedding_tap=_embedding_tap(model, calls, embedded),
+        embedding_site=site,
+        embedding_axes=axes,
         outputs=None if squeezed else _outputs_of_layers(parts, calls, states),
         embedding_output=None if squeezed else embedding_output(calls, embedded),
         tables=_lookup_tables(model, calls, ids),
@@ -174,22 +176,23 @@ def _find_token_pooling(
     return pooling
 
 
-def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
-    """Find a module whose input or output is the embedding layer's output; None if there is none."""
+def _embedding_site(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> tuple[Site | None, Axes]:
+    """Find a module whose input or output is the embedding layer's output; return the order of its axes, too."""
+    same_axes = (0, 1, 2)
     if embedded is None:  # several streams from the start, made from the word embeddings
         table = table_of(model)
         path = None if table is None else path_of(model, table)
-        return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
-    first_calls = [call for call in calls if call.number == 1]  # which the tap records
+        return None if path is None else Site(path), same_axes
+    first_calls = [call for call in calls if call.number == 1]  # which is recorded
     for call in first_calls:
         if call.main_input is embedded:
-            return EmbeddingTap(call.path, True, (0, 1, 2))
+            return Site(call.path, is_input=True), same_axes
     for call in first_calls:
         for is_input, tensor in ((True, call.main_input), (False, tensor_of(call.returned))):
             axes = axes_of(tensor, embedded)
             if axes is not None:
-                return EmbeddingTap(call.path, is_input, axes)
-    return None
+                return Site(call.path, is_input=is_input), axes
+    return None, same_axes
 
 
 def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:

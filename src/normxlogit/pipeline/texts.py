@@ -244,7 +244,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         scores.sink,
         None if scores.sinks is None else batch.real(scores.sinks),
     )
-    columns = ScoreColumns(
+    columns = ScoreColumns(  # type: ignore[misc]  # the arrays are the first nine
         *arrays,
         spans=model.task.answers(run) if extractive else None,
         target=target,

@@ -1,6 +1,7 @@
 """Reading labelled texts, and saying what is wrong with a file."""
 
 import csv
+import json
 import sys
 
 import pytest
@@ -8,9 +9,13 @@ import pytest
 from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
 from normxlogit.evaluation.faithfulness import checked_labels, evaluate
-from tests.corpus.corpora import jsonl
 
 datasets = pytest.importorskip("datasets")
+
+
+def jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
 
 
 @pytest.mark.parametrize(("package", "source"), [("pyarrow", "mine.jsonl"), ("datasets", "sst2")])
@@ -110,7 +115,7 @@ def test_gold_labels_are_read_as_in_summaries(tmp_path, labels, kind):
         jsonl(path, [{"text": text, "label": label} for text, label in zip(texts, labels, strict=True)])
     else:
         path.write_text("text,label\n" + "".join(f"{t},{gold}\n" for t, gold in zip(texts, labels, strict=True)))
-    model = Explainer.from_pretrained()._model
+    model = Explainer.from_pretrained().task_model
     assert checked_labels(model, load_examples(path)) == [1, 0]
 
 

@@ -137,7 +137,7 @@ def test_each_distinct_text_is_asked_once():
     explainer = tiny.explainer("bert")
     keys = [(0, ()), (0, (1,)), (1, ()), (0, (1,))]
     rows = []
-    handle = explainer._model.module.register_forward_pre_hook(
+    handle = explainer.task_model.module.register_forward_pre_hook(
         lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
     answers = faithfulness.PredictionsWithout(explainer, explainer.encode(["bad movie", "good movie"]))
@@ -196,7 +196,7 @@ def test_labels_and_models_that_do_not_fit():
         with pytest.raises(UnsupportedModelError, match=f"regression models, not on {name}"):
             faithfulness.evaluate(other, EXAMPLES)
         with pytest.raises(UnsupportedModelError, match=f"sst2 needs a model that classifies texts, .* for {name}"):
-            faithfulness.check_head(other._model, task_named("sst2"))
+            faithfulness.check_head(other.task_model, task_named("sst2"))
     with pytest.raises(DataError, match=r"example 0 has labels \[0, 1\]; the model answers with one label"):
         faithfulness.evaluate(explainer, [Example("fine", [0, 1]), Example("fine", [1])])
     with pytest.raises(InputError, match="must be 'default' or 'published', not 'paper'"):
@@ -206,7 +206,7 @@ def test_labels_and_models_that_do_not_fit():
 @pytest.mark.parametrize(("task", "outputs"), [("sst2", 2), ("qnli", 2), ("mnli", 3), ("stsb", 1)])
 def test_a_task_needs_a_head_of_as_many_labels(task, outputs):
     for given in (1, 2, 3):
-        model = tiny.explainer("bert", num_labels=given)._model
+        model = tiny.explainer("bert", num_labels=given).task_model
         if given == outputs:
             faithfulness.check_head(model, task_named(task))
             continue

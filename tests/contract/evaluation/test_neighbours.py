@@ -33,7 +33,7 @@ def test_ferret(explainer, ours):
     measures = pytest.importorskip("ferret.evaluators.faithfulness_measures", exc_type=ImportError)
     from ferret.explainers.explanation import Explanation
 
-    model, tokenizer = explainer._model.module, explainer._model.tokenizer
+    model, tokenizer = explainer.task_model.module, explainer.task_model.tokenizer
 
     class Helper:
         """Ferret asks its model by a helper that is made for transformers 4."""
@@ -68,7 +68,7 @@ def test_interpreto(explainer, ours):
     from interpreto.attributions.base import AttributionOutput, ModelTask
     from interpreto.commons.granularity import Granularity
 
-    model, tokenizer = explainer._model.module, explainer._model.tokenizer
+    model, tokenizer = explainer.task_model.module, explainer.task_model.tokenizer
     attributions, measured = ours
     for place, a in enumerate(attributions):
         output = AttributionOutput(
@@ -88,7 +88,7 @@ def test_interpreto(explainer, ours):
 
 def _curve(explainer, attribution):
     """The drop with the k best tokens masked, (11,), one text at a time."""
-    model, tokenizer = explainer._model.module, explainer._model.tokenizer
+    model, tokenizer = explainer.task_model.module, explainer.task_model.tokenizer
     ranked = sorted(range(1, 11), key=lambda i: -attribution.scores[i])
     probabilities = []
     for count in range(11):

@@ -9,9 +9,6 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer, attribute
-from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.runs import run_methods
-from normxlogit.methods import method_named
 from tests import adapters, tiny
 
 pytest.importorskip("peft")
@@ -23,7 +20,6 @@ pytestmark = [
 ]
 
 ROWS = [{"text": text} for text in tiny.TEXTS * 3]
-EXAMPLES = [Example("the movie is not good", 0), Example("a great film with charm", 1)]
 
 
 def adapted():
@@ -207,21 +203,6 @@ def test_offloaded_weights_count(tmp_path):
     with pytest.raises(DataError, match="other weights"):
         attributed(offloaded(2), tmp_path)
     assert attributed(tiny.model("bert", "SequenceClassification"), tmp_path).rows == len(ROWS)
-
-
-def test_measurements_of_one_adapter_are_not_those_of_another(tmp_path):
-    method = [method_named("occlusion")]
-
-    def measured(model, folder):
-        (found,) = run_methods(Explainer(model, tiny.tokenizer(), name="tiny"), EXAMPLES, method, folder=folder)
-        return found.aopc
-
-    model = adapted()
-    first = measured(model, tmp_path)
-    assert measured(model, tmp_path) == first
-    assert len(list(tmp_path.iterdir())) == 1, "read, not measured again"
-    model.set_adapter("other")
-    assert measured(model, tmp_path) == measured(model, None) != first
 
 
 def test_a_hook_that_logs_and_is_used_is_the_same_hook(tmp_path):

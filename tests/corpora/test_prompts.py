@@ -30,8 +30,8 @@ ROWS = [
     {"key": "i", "prompt": "good " * 600, "completion": " bad"},
 ]
 FAILED = {
-    2: "no prompt: column 'prompt' is null",
-    3: "no prompt: column 'prompt' holds '17'",
+    2: "no text: column 'prompt' is null",
+    3: "not text: column 'prompt' holds '17'",
     4: "the completion is empty",
     5: "a prompt is a string or a list of messages, each with a role and a content",
     7: "no text: column 'completion' is null",

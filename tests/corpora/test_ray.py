@@ -50,7 +50,7 @@ def workers():
                 return True
         return False
 
-    return [process for process, (_, name) in found.items() if b"MapWorker" in name and ours(process)]
+    return [process for process, (_, name) in found.items() if b"Actor" in name and ours(process)]
 
 
 def test_a_killed_worker_loses_nothing(tmp_path):
@@ -89,7 +89,7 @@ def test_prompts_and_their_sources_are_those_of_the_local_engine(tmp_path):
     assert errors(tmp_path / "ray") == {0: "the completion is empty"}
 
 
-def test_errors_are_ours_and_streams_are_refused(tmp_path):
+def test_errors_are_ours(tmp_path):
     path = jsonl(tmp_path / "in.jsonl", [{"text": "the movie is good"}] * 100)
     with pytest.raises(DataError, match="more than --max-errors 1"):
         attribute(
@@ -102,5 +102,9 @@ def test_errors_are_ours_and_streams_are_refused(tmp_path):
             engine="ray",
             cluster=Cluster(1),
         )
-    with pytest.raises(DataError, match="on this machine only"):
-        attribute(explainer(), ({"text": t} for t in texts(4)), tmp_path / "b", engine="ray")
+
+
+def test_a_stream_is_read_by_the_process_that_starts_the_run(tmp_path):
+    rows = ({"text": text} for text in texts(20))
+    assert attribute(explainer(), rows, tmp_path, shard_rows=8, engine="ray", cluster=Cluster(2)).rows == 20
+    assert results(tmp_path)["row"].to_pylist() == list(range(20))

@@ -1,29 +1,22 @@
-"""Files of any format, read as Arrow tables.
+"""Files of tables and of lines, read block by block, each row with its values or with the reason why it has none.
 
-pyarrow reads Parquet and Arrow, Python reads lines and CSV. DuckDB queries the results; it does not read the inputs,
-because it cannot return one row for each row of them (measured with DuckDB 2.0):
-
-- `read_csv(store_rejects=true)` lists the rejected rows after the last row of the file. Until then the rows behind a
-  rejected one have no number, and a stream cannot be read twice.
-- It drops blank lines, which are empty texts where a file has one column, and lists none of them.
-- It refuses a whole file for a quote inside one row, or for line ends of two kinds.
-- `read_json(ignore_errors=true)` returns nulls without a reason, alike for a line that is not JSON, for a lone
-  surrogate and for a missing value.
-
-pyarrow does not read CSV, because it tells of rows only that it skipped them, and not that a quote is open at the end.
+pyarrow reads Parquet and Arrow, Python reads lines and CSV. DuckDB and pyarrow's reader of CSV leave rows out that they
+cannot read, without their numbers; here a row that cannot be read keeps its place (measured with DuckDB 2.0).
 """
 
 import csv
 import io
 import json
+import lzma
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Literal
 
-from ...errors import DataError
-from ...inputs.text_files import UTF16, dialect_of, encoding_of
-from ...results.storage.tables import optional_module
+from ..errors import DataError, reason_of
+from .text_files import UTF16, dialect_of, encoding_of
 
 BLOCK = 4096
 """Rows read at a time."""
@@ -38,10 +31,17 @@ OPEN_QUOTE = "a quote is not closed: the rows after it were read as one, or not 
 
 NO_TEXT = "UTF-16, or no text at all; save it as UTF-8"
 
-SHOWN = 40
-"""Characters of a cell that an error shows."""
-
 Format = Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"]
+
+SUFFIXES: Mapping[str, Format] = {
+    ".parquet": "parquet",
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    ".csv": "csv",
+    ".tsv": "tsv",
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+    **dict.fromkeys((".txt", ".text"), "text"),
+}
+"""The formats of files by their names; `.json`, too, may hold lines or an array of objects."""
 
 InputRow = Mapping[str, Any] | str
 """The values of a row, or the reason why it cannot be read."""
@@ -92,19 +92,43 @@ def arrow_module() -> Any:
     Raises:
         DataError: If it is missing.
     """
-    missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
-    optional_module("pyarrow.compute", missing)
-    return optional_module("pyarrow", missing)
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError:
+        missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
+        raise DataError(missing) from None
+    return pyarrow
 
 
-def open_reader(file: Any, kind: str, size: int) -> Reader:
-    """Begin to read a file.
+@contextmanager
+def open_table(open_file: Callable[[], Any], name: str, kind: str, size: int = 0) -> Iterator[Reader]:
+    """Open a file of a table or of lines.
+
+    Args:
+        open_file: Opens it in binary mode.
+        name: What errors call it.
+        kind: Its `Format`.
+        size: Its length in bytes; 0 if that is not known.
 
     Raises:
-        ValueError: If the file is not of this format.
-        ArrowException: If pyarrow cannot read it.
-        OSError: If it cannot be read.
+        DataError: If it cannot be read, also while the block reads it.
     """
+    arrow = arrow_module()
+    try:
+        with open_file() as file:
+            yield _reader(file, kind, size)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"cannot read {name}: {reason_of(error)}") from None
+    except (ValueError, arrow.ArrowException) as error:
+        raise DataError(f"{name}: not {kind}: {reason_of(error)}") from None
+
+
+def _reader(file: Any, kind: str, size: int) -> Reader:
+    """Return the reader of an open file."""
     if kind == "parquet":
         return _parquet(file)
     if kind == "arrow":
@@ -112,13 +136,15 @@ def open_reader(file: Any, kind: str, size: int) -> Reader:
     fraction = (lambda: min(file.tell() / size, 1.0)) if size else lambda: 0.0
     if kind in ("csv", "tsv"):
         return _csv(file, kind, fraction)
-    rows = rows_of_lines(_utf8_lines(file), kind)
+    encoding = encoding_of(file.read(len(UTF16[0])))
+    file.seek(0)
+    rows = rows_of_lines(file, kind, encoding)
     first = list(islice(rows, BLOCK))
     return Reader(row_names(first), lambda columns: row_blocks(chain(first, rows), columns, fraction))
 
 
 def _parquet(file: Any) -> Reader:
-    reader = optional_module("pyarrow.parquet", "").ParquetFile(file, page_checksum_verification=True)
+    reader = arrow_module().parquet.ParquetFile(file, page_checksum_verification=True)
     total = max(reader.metadata.num_rows, 1)
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
@@ -131,7 +157,7 @@ def _parquet(file: Any) -> Reader:
 
 
 def _arrow(file: Any, size: int) -> Reader:
-    """Return a reader of an Arrow file or stream of `size` bytes."""
+    """Return a reader of an Arrow file, or of a stream of `size` bytes."""
     arrow = arrow_module()
     is_file = file.read(6) == b"ARROW1"  # otherwise a stream, as `datasets` writes it
     file.seek(0)
@@ -187,9 +213,7 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
             if dialect.delimiter == "\t":
                 _check_cells(names, rows)
             ended = rows[-1] == [END_MARK]
-            if ended:
-                rows.pop()
-            rows = [row or [""] * len(names) for row in rows]  # an empty line
+            rows = [row or [""] * len(names) for row in (rows[:-1] if ended else rows)]  # an empty line
             problems = [
                 None if len(row) == len(names) else f"the row has {len(row)} columns instead of {len(names)}"
                 for row in rows
@@ -221,15 +245,16 @@ def _decoded(cells: Sequence[Any]) -> Any:
     try:
         return arrow.array(cells, arrow.string())
     except UnicodeEncodeError:
-        return [cell and _decoded_cell(cell.encode("utf-8", "surrogateescape")) for cell in cells]
+        return [cell and _decoded_cell(cell) for cell in cells]
 
 
-def _decoded_cell(cell: bytes) -> str | bytes:
-    """Return bytes as text, or unchanged if they are not UTF-8."""
+def _decoded_cell(cell: str) -> str | bytes:
+    """Return a text, or its bytes if they are not UTF-8."""
+    content = cell.encode("utf-8", "surrogateescape")
     try:
-        return cell.decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError:
-        return cell
+        return content
 
 
 def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -239,62 +264,45 @@ def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """
     for name, cell in (pair for row in rows for pair in zip(names, row, strict=False)):
         if "\t" in cell and "\n" in cell:
-            start = cell.split("\n")[0][:SHOWN]
             raise DataError(
-                f"a cell of the column {name!r} reaches over several rows, from {start!r} on, as quotes in texts "
-                "do where a file is written without quoting; write it as JSONL, or with the quotes doubled"
+                f"a cell of the column {name!r} reaches over several rows, from {cell.splitlines()[0][:40]!r} on, as "
+                "quotes in texts do where a file is written without quoting; write it as JSONL, or with the quotes "
+                "doubled"
             )
 
 
-def _utf8_lines(file: Any) -> Iterator[bytes]:
-    """Yield the lines of a file, those of UTF-16 as UTF-8."""
-    encoding = encoding_of(file.read(len(UTF16[0])))
-    file.seek(0)
-    if encoding != "utf-16":
-        yield from file
-        return
-    lines = io.TextIOWrapper(file, encoding, newline="\n")
-    yield from map(str.encode, lines)
-    lines.detach()  # the file is closed by who opened it
-
-
-def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[InputRow]:
+def rows_of_lines(file: Any, kind: str, encoding: str = "utf-8-sig") -> Iterator[InputRow]:
     """Read lines as rows; empty lines of JSON are skipped, and a JSON array gives a row for each entry.
 
     Raises:
         ValueError: If they are not UTF-8.
     """
-    following_lines = iter(lines)
-    for number, line in enumerate(following_lines):
-        if not number:
-            if b"\0" in line or line.startswith(UTF16):
-                raise ValueError(NO_TEXT)
-            line = line.removeprefix(b"\xef\xbb\xbf")
-            if kind == "jsonl" and line.lstrip().startswith(b"["):
-                yield from _rows_of_array(line + b"".join(following_lines))
-                return
-        if kind == "text":
-            yield {"text": _decoded_cell(line.rstrip(b"\r\n"))}
+    lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="\n")
+    for number, line in enumerate(lines):
+        if not number and "\0" in line:
+            raise ValueError(NO_TEXT)
+        if not number and kind == "jsonl" and line.lstrip().startswith("["):
+            yield from map(_object, _parsed(line + lines.read()))
+        elif kind == "text":
+            yield {"text": _decoded_cell(line.rstrip("\r\n"))}
         elif line.strip():
-            yield _parsed(line)
+            try:
+                yield _object(_parsed(line))
+            except ValueError as error:
+                yield f"not JSON: {error}"
+    lines.detach()  # the file is closed by who opened it
 
 
-def _rows_of_array(content: bytes) -> Iterator[InputRow]:
-    """Yield the objects of a JSON array; for any other entry, the error instead."""
+def _parsed(content: str) -> Any:
+    """Return what is written as JSON."""
     try:
-        rows = json.loads(content)
+        return json.loads(content.encode("utf-8", "surrogateescape"))
     except RecursionError as error:
-        raise ValueError(f"not JSON: {error}") from None
-    yield from (row if isinstance(row, dict) else "not a JSON object" for row in rows)
+        raise ValueError(error) from None
 
 
-def _parsed(line: bytes) -> InputRow:
-    """Return the object on a line, or the error."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        return f"not JSON: {error}"
-    return row if isinstance(row, dict) else "not a JSON object"
+def _object(value: Any) -> InputRow:
+    return value if isinstance(value, dict) else "not a JSON object"
 
 
 def row_names(rows: Iterable[InputRow]) -> list[str]:

@@ -131,12 +131,14 @@ def test_broken_packing_and_other_encodings_are_refused(tmp_path, name, content,
 
 
 @pytest.mark.parametrize("inputs", ["photos", "photos/*.png", "photos/one.png", ["in.txt", "photos"]])
-def test_pictures_for_a_model_of_texts_say_which_model_reads_them(tmp_path, monkeypatch, inputs):
+def test_pictures_are_not_read_for_a_model_of_texts(tmp_path, monkeypatch, inputs):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "one.png").write_bytes(b"")
     (tmp_path / "in.txt").write_text("a text")
-    with pytest.raises(DataError, match=r"photos.*: a picture or sound, which this model does not read; name a model"):
+    with pytest.raises(
+        DataError, match=r"photos.*: (no such file, or no table|cannot tell the format .*pictures and sounds)"
+    ):
         open_source(inputs)
     with pytest.raises(DataError, match="nothing: no such file"):
         open_source("nothing")

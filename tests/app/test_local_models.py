@@ -5,8 +5,8 @@ import json
 import pytest
 from huggingface_hub import constants
 
-from normxlogit.loading import local_models as module
-from normxlogit.loading.local_models import LocalModel, local_models
+from normxlogit.app import local_models as module
+from normxlogit.app.local_models import LocalModel, local_models
 
 
 @pytest.fixture

@@ -191,16 +191,12 @@ def test_rows_are_cited_as_one_by_one_and_summed_up(tmp_path, case, verify, temp
     assert summary.unsupported == verdicts["not in the sources"]
     assert summary.undecided == verdicts["cannot tell"] + verdicts["not tested"]
     uses = expected_uses(expected)
-    listed = summary.documents if case == "answers" else summary.messages
-    found = {use.name if case == "answers" else (use.kind, use.tool): use for use in listed}
+    found = {use.name if case == "answers" else (use.name, use.tool): use for use in summary.uses}
+    assert summary.of_conversations == (case == "conversations")
     assert found.keys() == uses.keys()
     for name, use in uses.items():
-        assert found[name].cited == use["cited"]
-        if case == "answers":
-            assert found[name].answers == use["answers"]
-        else:
-            assert found[name].conversations == use["answers"]
-            assert found[name].share == pytest.approx(np.mean(use["shares"]), abs=1e-5)
+        assert (found[name].answers, found[name].cited) == (use["answers"], use["cited"])
+        assert found[name].share == pytest.approx(np.mean(use["shares"]), abs=1e-5)
         measured = found[name].measured
         if verify is None:
             assert measured is None
@@ -208,12 +204,13 @@ def test_rows_are_cited_as_one_by_one_and_summed_up(tmp_path, case, verify, temp
         assert measured[:3] == (len(use["losses"]), use["used"], use["contradicted"])
         assert measured.loss == (pytest.approx(np.mean(use["losses"]), abs=1e-4) if use["losses"] else None)
     unused = {name for name, use in uses.items() if not (use["cited"] or use["used"])}
+    order = [use.cited for use in summary.uses]
+    assert order == sorted(order, reverse=case == "conversations")
     if case == "answers":
-        assert [use.cited for use in listed] == sorted(use.cited for use in listed)
-        assert summary.never_used == len(unused)
+        assert {use.name for use in summary.unused} == unused
     else:
         assert ("assistant", "") in uses
-        assert {tool.tool for tool in summary.never_used} == {tool for kind, tool in unused if kind == "tool result"}
+        assert {(use.name, use.tool) for use in summary.unused} == {key for key in unused if key[0] == "tool result"}
     if verify is None:
         assert (summary.contradicting, summary.contradictions) == (None, [])
     else:

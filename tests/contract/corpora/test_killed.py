@@ -12,12 +12,12 @@ import pytest
 
 from normxlogit import DataError, attribute
 from tests.commands import run
-from tests.corpus.corpora import errors, explainer, jsonl, results, texts
+from tests.corpora.corpora import errors, explainer, jsonl, results, texts
 
-from .faults import full_disk
+from ..faults import full_disk
 
 COUNT = 200
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
