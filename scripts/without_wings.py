@@ -14,8 +14,10 @@ ROOT = Path(__file__).parent.parent
 PACKAGE, PROMISES = ROOT / "src" / "normxlogit", ROOT / "tests" / "contract"
 
 NEEDS: dict[str, tuple[str, ...]] = {
+    "app": (),
     "corpora": (),
     "decompositions": (),
+    "evaluation": (),
     "grounding": (),
     "media": (),
     "similarity": (),

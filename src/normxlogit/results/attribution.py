@@ -456,11 +456,7 @@ class Attribution(Record):
         return grouped_targets(self, parts)
 
     def sources(
-        self,
-        sources: SourceSpec = "sentence",
-        parts: PartSpec = None,
-        *,
-        merge: "Merging" = "sum",
+        self, sources: SourceSpec = "sentence", parts: PartSpec = None, *, merge: "Merging" = "sum"
     ) -> "Attribution":
         """Return which sentences, messages or documents of the prompt each part of the answer rests on.
 

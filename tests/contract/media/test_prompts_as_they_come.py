@@ -9,10 +9,13 @@ import transformers
 from normxlogit import Explainer, InputError
 from tests import tiny
 from tests.contract.compare import total
+from tests.contract.test_prompts_as_they_come import gpt2
 from tests.media import vlm
 from tests.media.test_signals import RATE, picture, vit
 from tests.media.test_speech import whisper
 from tests.media.towers import model_and_processor
+
+__all__ = ["gpt2"]
 
 
 def test_a_picture_in_a_message_to_a_model_that_reads_texts_alone_is_refused(gpt2) -> None:
