@@ -67,7 +67,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     explainer = Explainer.from_pretrained(options.model)
     texts = [json.loads(line)["sentence"] for line in _sentences(options, options.rows)]
     model = explainer.task_model
-    encodings = model.encoder.columns(texts)[0]
+    encodings = model.encoder.readable(texts)[0]
     groups = list(batches(encodings, model.budget.tokens))
     random.Random(0).shuffle(groups)  # noqa: S311  # no secret
     path, out = _written(options, options.rows), options.folder / "run"
@@ -77,7 +77,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
 
     def forward(turn: int, half: int) -> None:
         part = groups[turn::TURNS][half::2]
-        inputs = [model.batch(encodings.take(places), places).inputs for places in part]
+        inputs = [model.batch([encodings[place] for place in places], places).inputs for places in part]
         begin = time.perf_counter(), time.process_time()
         with torch.inference_mode():
             for one in inputs:

@@ -17,10 +17,10 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, ResultCache, with_progress
 from normxlogit.evaluation.statistics import Interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.media.units import Medium
 from normxlogit.methods import FrozenGradient, Method, method_named
 from normxlogit.methods.defaults import named_or_default
 from normxlogit.results.attribution import Attribution
+from normxlogit.results.units.media import Medium
 from normxlogit.results.verification import LEAST_LOSS
 
 from .pointing_cases import PointingCase, middles, on_evidence
@@ -198,7 +198,7 @@ def _losses(
     explainer: Explainer, case: PointingCase, g: Attribution, rows: list[list[int]], most: int
 ) -> tuple[float, ...]:
     """Return the nats that an answer loses without the parts of the highest scores, and without as many others."""
-    if explainer.task_model.task.is_speech:
+    if not isinstance(case.prompt, str | list):  # a sound, which is transcribed
         tested = explainer.generate(case.prompt, max_new_tokens=most, verify=TESTED)
     else:
         start = g.prompt_tokens or 0

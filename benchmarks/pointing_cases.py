@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from normxlogit.errors import DataError
 from normxlogit.grounding.evaluation.questions import read_lines
-from normxlogit.media.units import Medium
+from normxlogit.results.units.media import Medium
 
 Evidence = tuple[tuple[float, ...], ...]
 """Boxes (left, top, right, bottom) in pixels, or spans (start, end) in seconds."""

@@ -152,7 +152,7 @@ class SignalAnswer:
     def _rollout(self) -> Array:
         with torch.no_grad():
             copied: Any = clone(self.model)
-            copied.config._attn_implementation = "eager"  # fused kernels return no probabilities
+            copied.set_attn_implementation("eager")  # fused kernels return no probabilities
             layers = copied(**self.inputs, output_attentions=True).attentions
         flow = torch.eye(layers[0].shape[-1])
         for attention in layers:  # (1, heads, T, T)

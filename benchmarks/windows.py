@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from normxlogit import Explainer
-from normxlogit.grounding import Citations
 from normxlogit.evaluation.report import markdown_table
+from normxlogit.grounding import Citations
 from normxlogit.grounding.citations.cite import ask_in
 
 from .long_conversations import conversation

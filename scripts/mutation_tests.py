@@ -34,7 +34,7 @@ EVERYWHERE = [
 ]
 """What holds for all rooms."""
 
-PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]
+PAIRS = ["tests/similarity/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]
 """Where embedding models and models of two sides are measured, too."""
 
 ROOMS = {

@@ -26,12 +26,13 @@ from normxlogit import cli
 from normxlogit.methods import method_named, registry
 from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
-from tests import audio_lm, plain, tiny, vlm
+from tests import plain, tiny
 from tests.contract import test_modules_as_people_write_them as written
+from tests.media import audio_lm, vlm
+from tests.media.test_signals import PROCESSOR, vit, wav2vec2
+from tests.media.test_speech import frame_model
+from tests.media.test_two_towers import model_and_processor as two_towers
 from tests.pipeline.test_feature_maps import resnet
-from tests.pipeline.test_signals import PROCESSOR, vit, wav2vec2
-from tests.pipeline.test_speech import frame_model
-from tests.pipeline.test_two_towers import model_and_processor as two_towers
 from tools.survey import page as architectures
 
 ROOT = Path(__file__).parent.parent

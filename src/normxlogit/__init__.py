@@ -55,24 +55,22 @@ _HOMES = (
     {
         "ALL": "tasks.targets",
         "Explainer": "explainer",
-        "attribute": "corpora.run",
-        "summarize": "corpora.summaries.summary",
         "Attributions": "results.collection",
         "load": "results.collection",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
-    | dict.fromkeys(("Predictions", "Completions", "Answers", "Conversations"), "corpora.jobs")
+    | dict.fromkeys(("attribute", "summarize", "Predictions", "Completions", "Answers", "Conversations"), "corpora")
     | {"Attribution": "results.attribution"}
 )
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: torch takes seconds, `--help` should not."""
-    from importlib import import_module
+    from .extending import named
 
     if name not in __all__:
         raise AttributeError(f"module 'normxlogit' has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
+    return named(f"{__name__}.{_HOMES.get(name, 'errors')}:{name}")
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
 
+import numpy.typing as npt
 import torch
 from torch import nn
 from typing_extensions import Unpack
@@ -19,7 +20,6 @@ from .inputs.encoding import Encoding
 from .inputs.texts import Text, repeatable, split_texts
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
-from .media.inputs.sounds import Recording
 from .methods import Method, method_named
 from .methods.defaults import completion_methods, named_or_default
 from .model.task_model import TaskModel
@@ -33,10 +33,9 @@ from .pipeline.texts import balance_of, explain_by_default, explain_inputs, expl
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.verification import Removal
-from .similarity.pairs import explain_similarity
-from .similarity.tasks.sentence_embedding import Pooling
 from .tasks import TaskName
 from .tasks.choice import Question
+from .tasks.interfaces import Pooling
 from .tasks.targets import Choice
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from transformers import Pipeline
 
     from .grounding.result import Citations
+    from .similarity.result import Similarity
 
 
 @checked_methods
@@ -336,7 +336,7 @@ class Explainer:
         return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen_method))
 
     @overload
-    def generate(self, prompt: Prompt | Recording, **options: Any) -> Attribution: ...
+    def generate(self, prompt: Prompt | Path | npt.NDArray[Any], **options: Any) -> Attribution: ...
     @overload
     def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[Attribution]: ...
     def generate(
@@ -503,14 +503,14 @@ class Explainer:
         return stream
 
     @overload
-    def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> Attribution: ...
+    def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> "Similarity": ...
     @overload
     def similarity(
         self, first: Any, second: "Iterable[str | Image]", **options: Unpack[keywords.Similarity]
-    ) -> Attributions[Attribution]: ...
+    ) -> "Attributions[Similarity]": ...
     def similarity(
         self, first: Any, second: Any, **options: Unpack[keywords.Similarity]
-    ) -> Attribution | Attributions[Attribution]:
+    ) -> "Similarity | Attributions[Similarity]":
         """Explain the cosine of two texts, of a query with each of many documents, or of a text and a picture.
 
         With the frozen gradient the scores of either text's tokens and its bias sum to the cosine.
@@ -530,7 +530,8 @@ class Explainer:
         """
         chosen_method, matrix = named_or_default(options.get("method"), "similarity"), bool(options.get("matrix"))
         verify = checked_verify(options.get("verify"))
-        return explain_similarity(self._model, first, second, chosen_method, matrix=matrix, verify=verify)
+        explain = named("normxlogit.similarity.pairs:explain_similarity")
+        return explain(self._model, first, second, chosen_method, matrix=matrix, verify=verify)  # type: ignore[no-any-return]
 
     @property
     def task_model(self) -> TaskModel:

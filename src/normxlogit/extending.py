@@ -28,6 +28,11 @@ class Extension:
     Attributes:
         tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
             come before the core's.
+        holders: Functions that return the module and the tokenizer in an object of another library; None for others.
+        part_readers: Readers of parts of messages that are no texts (`normxlogit.inputs.message_parts.PartReader`).
+        media: Classes of what an input holds beside a text, by their kinds (`normxlogit.results.units.media.Medium`).
+        row_kinds: What corpora hold of an input without a text (`normxlogit.results.storage.row_kinds.RowKind`), by the
+            `result_kind` of its tasks.
         methods: Modules whose import registers methods, see `normxlogit.methods.register`.
         commands: Functions or Typer apps of the command line by their words, as {"cite": ...} or
             {"evaluate cite": ...}.
@@ -35,6 +40,10 @@ class Extension:
     """
 
     tasks: Sequence[str] = ()
+    holders: Sequence[str] = ()
+    part_readers: Sequence[str] = ()
+    media: Mapping[str, str] = field(default_factory=dict)
+    row_kinds: Mapping[str, str] = field(default_factory=dict)
     methods: Sequence[str] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, str] = field(default_factory=dict)
@@ -72,3 +81,14 @@ def extensions() -> tuple[Extension, ...]:
     references = [f"normxlogit.{folder}.extension:EXTENSION" for folder in folders]
     references += [entry.value for entry in entry_points(group=GROUP)]
     return tuple(extension for extension in map(named_or_none, references) if isinstance(extension, Extension))
+
+
+@cache
+def registered(what: str) -> dict[str, Any]:
+    """Return what extensions name in a field, by its keys, or in a list by the references; what fails is left out."""
+    found: dict[str, Any] = {}
+    for extension in extensions():
+        references = getattr(extension, what)
+        references = references if isinstance(references, Mapping) else dict(zip(references, references, strict=True))
+        found |= {key: named_or_none(reference) for key, reference in references.items()}
+    return {key: value for key, value in found.items() if value is not None}

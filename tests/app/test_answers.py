@@ -15,8 +15,8 @@ from normxlogit.app.limits import Limits
 from normxlogit.app.models import LoadedModels
 from normxlogit.grounding.result import Citations
 from tests import tiny
-from tests.pipeline.test_signals import PROCESSOR, picture, vit
-from tests.pipeline.test_two_towers import model_and_processor
+from tests.media.test_signals import PROCESSOR, picture, vit
+from tests.media.test_two_towers import model_and_processor
 
 TEXT = "the movie is not good"
 
@@ -187,10 +187,3 @@ def test_a_picture_is_classified_compared_or_asked_about_by_what_the_model_is_fo
 def test_what_is_no_picture_or_too_large_is_refused(file, message):
     with pytest.raises(InputError, match=message):
         Limits(picture_bytes=2_000, pixels=10_000).picture(file)
-
-
-def test_words_are_left_out_that_someone_types(app):
-    (a,) = Attributions.from_dict(json.loads(app.explain(TEXT, leave_out="good, the movie").json))
-    assert [removal.units for removal in a.verified.single] == [("good",), ("the movie",)]
-    with pytest.raises(InputError, match="to leave out"):
-        app.explain(TEXT, leave_out="zebra")

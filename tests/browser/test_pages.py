@@ -12,8 +12,9 @@ from normxlogit.render.builders.collection import results_page
 from normxlogit.results.targets import Prediction, Target
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
-from tests.factories import make_attribution, make_image, make_media, pair
-from tests.render.test_pictures import only_sound
+from tests.factories import make_attribution, pair
+from tests.media.factories import make_image, make_media
+from tests.media.test_pictures import only_sound
 
 TEXT = "The movie is mediocre, maybe even bad, but the two leads have a charm that one does not forget."
 TEXTS = [TEXT, "An absolute delight!", "It is not a bad film, just a very long one.", "Dull.", "Great cast, no story."]

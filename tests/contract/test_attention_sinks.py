@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import normxlogit
-from normxlogit import ALL, Attribution, DataError, Explainer, InputError, Predictions, attribute
+from normxlogit import ALL, Attribution, DataError, Explainer, InputError
 from tests import tiny
 
 from .compare import total
@@ -188,23 +188,6 @@ def test_the_whole_of_a_windowed_text_says_which_of_its_tokens_are_sinks():
     assert any("attention sink: 'but'" in note for note in a.notes)
 
 
-def test_a_corpus_row_is_what_the_text_alone_is(tmp_path):
-    _, model = with_sink()
-    tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.model_max_length = 12
-    explainer = Explainer(model, tokenizer)
-    texts = [TEXT, PLAIN, f"bad {SINK}", f"{PLAIN} and a cat {SINK} sat on the mat and this was not bad"]
-    attribute(explainer, [{"text": text} for text in texts], tmp_path, Predictions(long_text="window"), keep_text=True)
-    rows = normxlogit.load(next((tmp_path / "shards").glob("*.parquet")))
-    for row, text in zip(rows, texts, strict=True):
-        a = explainer(text, long_text="window")
-        np.testing.assert_allclose(row.scores, a.scores, **CLOSE)
-        np.testing.assert_allclose(row.bias, a.bias, **CLOSE)
-        assert (row.sinks, row.notes) == (a.sinks, a.notes)
-        assert (row.sink is None) == (a.sink is None)
-        assert a.sink is None or float(row.sink) == pytest.approx(float(a.sink), abs=1e-4)
-
-
 def test_a_long_text_is_gone_back_through_more_than_once():
     """Beyond 2048 tokens layers run again on the way back; each part of the quantities is a way back of its own."""
     small = {"num_hidden_layers": 2, "num_attention_heads": 1, "num_key_value_heads": 1}
@@ -225,14 +208,3 @@ def test_methods_with_and_without_sinks_stand_side_by_side():
     assert "attention sink: 'once'" in str(comparison)
     assert "an attention sink" in comparison.to_html()
     assert comparison.plot() is not None
-
-
-def test_a_similarity_says_what_is_in_its_bias():
-    base = with_sink()[1].model
-    explainer = Explainer(base, tiny.tokenizer_for("llama"), task="embedding", pooling="mean")
-    s = explainer.similarity(PLAIN, TEXT, matrix=True)
-    assert s.notes == ("attention sink: 'once'; what a sink contributes is in the bias",)
-    of_second = np.array(s.units.sequence) == 1
-    np.testing.assert_allclose(s.scores[of_second].sum() + s.bias[1], s.prediction.value, **CLOSE)
-    np.testing.assert_allclose(s.pairs.sum(), s.prediction.value, **CLOSE)
-    assert explainer.similarity(PLAIN, "bad").notes == ()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attributions, Completions, attribute
+from normxlogit import Attributions
 from tests import tiny
 
 TEXT = "the movie is not good but a great film"
@@ -87,23 +87,6 @@ def test_sources_are_saved_and_loaded(sources, tmp_path, suffix):
         assert normxlogit.load(path) == one
     Attributions(sources).save(path)
     assert normxlogit.load(path) == sources
-
-
-def test_saved_sources_have_the_columns_of_a_corpus(writer, sources, tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    rows = [{"prompt": PROMPT, "completion": " the cat is here"}]
-    attribute(writer, rows, tmp_path / "out", Completions(sources="sentence"), keep_text=True)
-    (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
-    sources[0].save(tmp_path / "one.parquet")
-    corpus, saved = parquet.read_table(shard), parquet.read_table(tmp_path / "one.parquet")
-    assert set(corpus.column_names) <= set(saved.column_names)
-    for name in corpus.column_names:
-        assert corpus.schema.field(name).type == saved.schema.field(name).type
-    for name in ("text", "units", "unit_names", "target_spans", "shares", "method", "model"):
-        assert corpus[name].to_pylist() == saved[name].to_pylist()
-    (again,) = normxlogit.load(shard)
-    Attributions([again]).save(tmp_path / "again.parquet")
-    assert normxlogit.load(tmp_path / "again.parquet") == [again]
 
 
 def test_sources_become_a_dataset(sources):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import normxlogit
-from normxlogit import ALL, Explainer, Predictions, UnsupportedModelError, attribute
+from normxlogit import Explainer, UnsupportedModelError
 from tests import tiny
 
 TEXTS = ["the movie is good", "bad", "once upon a time"]
@@ -50,21 +49,3 @@ def test_inputs_and_targets_are_read_again_for_the_next_method(explainer, kind):
 def test_a_note_says_why(explainer):
     (note,) = explainer(TEXTS[0]).notes
     assert note.startswith("frozen-gradient, the default, does not work on this model: LlamaForCausalLM cannot be")
-
-
-@pytest.mark.parametrize("layers", [None, ALL])
-def test_a_corpus_is_explained_by_what_explains_its_texts(explainer, tmp_path, layers):
-    attribute(explainer, [{"text": text} for text in TEXTS], tmp_path, Predictions(layers=layers), keep_text=True)
-    rows = normxlogit.load(next((tmp_path / "shards").glob("*.parquet")))
-    same(rows, explainer(TEXTS, layers=layers, method="normxlogit"))
-
-
-def test_a_corpus_of_masked_texts_is_too(tmp_path):
-    model = tiny.model("bert", "MaskedLM")
-    layer = model.bert.encoder.layer[1].output
-    layer.dense = Unknown(layer.dense)
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    texts = ["the movie is [MASK]", "[MASK] bad"]
-    attribute(explainer, [{"text": text} for text in texts], tmp_path, keep_text=True)
-    rows = normxlogit.load(next((tmp_path / "shards").glob("*.parquet")))
-    same(rows, explainer(texts, method="normxlogit"))

@@ -24,7 +24,7 @@ from normxlogit import (
 )
 from tests import tiny
 from tests.commands import run
-from tests.factories import labels_and_layers, make_attribution, make_generation, make_image, pair
+from tests.factories import labels_and_layers, make_attribution, make_generation, pair
 from tests.tiny import explainer
 
 ERRORS = [DataError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError]
@@ -90,7 +90,7 @@ CALLS = {
     "a plot of no word": lambda: make_attribution().plot(k=0),
     "bars of several rows": lambda: labels_and_layers().plot("bars"),
     "a page of a name that cannot be": lambda: make_attribution().to_html("a\0b.html"),
-    "a result of another kind": lambda: Attribution.from_dict(make_image().to_dict() | {"kind": "another"}),
+    "a result of another kind": lambda: Attribution.from_dict(make_attribution().to_dict() | {"kind": "another"}),
     "a dictionary of nothing": lambda: Attribution.from_dict({}),
     "a method class that scores nothing": lambda: register("x", paper="", needs="")(type("X", (), {})),
 }

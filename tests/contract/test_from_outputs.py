@@ -6,7 +6,6 @@ from transformers import BatchEncoding
 
 from normxlogit import ALL, Explainer, HeadMismatchError, InputError
 from tests import tiny
-from tests.pipeline.test_signals import PROCESSOR, picture, pixels, vit
 
 from .compare import close
 
@@ -109,13 +108,3 @@ def test_outputs_that_are_not_of_these_inputs_are_refused(name):
     explainer, inputs, outputs = passed(family, "SequenceClassification" if family == "bert" else "CausalLM")
     with pytest.raises(error, match=message):
         explainer.from_outputs(*change(inputs, outputs))
-
-
-def test_outputs_of_a_picture_are_refused_with_what_to_call():
-    model, values = vit(), pixels(picture())
-    with torch.no_grad():
-        outputs = model(values, output_hidden_states=True)
-    explainer = Explainer(model, PROCESSOR)
-    with pytest.raises(InputError, match="call the explainer on the input itself"):
-        explainer.from_outputs({"pixel_values": values}, outputs)
-    assert len(explainer({"pixel_values": values})) == 1

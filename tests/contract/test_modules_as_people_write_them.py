@@ -13,7 +13,7 @@ from transformers import (
     LayoutLMForTokenClassification,
 )
 
-from normxlogit import ALL, DataError, Explainer, InputError, UnsupportedModelError, attribute, cli, load
+from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, cli
 from tests import commands, plain, tiny
 
 TEXT = tiny.TEXTS[2]
@@ -440,15 +440,3 @@ def test_the_boxes_of_a_tokenised_page_are_read_with_its_tokens(kind, method):
 
 
 # --- corpora -----------------------------------------------------------------------------------------------------
-
-
-def test_a_corpus_has_the_modules_own_probabilities_and_knows_its_settings(tmp_path):
-    module, texts = plain.grown(Softmax()), [*tiny.TEXTS]
-    rows = [{"text": text} for text in texts]
-    attribute(explainer(module), rows, tmp_path / "out")
-    (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
-    for row, a in zip(load(shard), explainer(module)(texts), strict=True):
-        assert row.prediction.probability == pytest.approx(answer(module, a).max().item(), abs=1e-5)
-        assert row.notes == a.notes
-    with pytest.raises(DataError):
-        attribute(explainer(module, outputs="logits"), rows, tmp_path / "out")

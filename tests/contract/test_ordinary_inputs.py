@@ -1,15 +1,13 @@
-"""What people hand over every day is read: columns, rows, bytes, token ids, pictures of any mode, large values."""
+"""What people hand over every day is read: columns, rows, bytes, token ids, large values."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, attribute
+from normxlogit import ALL, Explainer, InputError
 from normxlogit.methods.registry import method_named
 from tests import tiny
-from tests.corpus.corpora import results
-from tests.pipeline.test_signals import PROCESSOR, picture, pixels, vit
 
 TEXTS = ["the cat is on the mat", "a dog"]
 
@@ -156,22 +154,6 @@ def test_prompts_and_completions_as_rows():
     assert single.completion == rows[0].completion == writer.generate(TEXTS[0], max_new_tokens=2).completion
     a = writer.explain_completion(TEXTS[0], torch.tensor([[5, 6]]))
     np.testing.assert_array_equal(a.scores, expected.scores)
-    for row in ({"image": "cat.jpg", "text": "what is it"}, {"audio": "dog.wav", "prompt": "what is it"}):
-        for given in (row, [row]):
-            with pytest.raises(InputError, match="a picture or a sound stands in a message"):
-                writer.generate(given, max_new_tokens=1)
-
-
-def test_a_corpus_of_columns_of_the_only_split_and_of_one_kept_column(explainer, tmp_path):
-    datasets = pytest.importorskip("datasets")
-    columns = {"text": TEXTS, "stars": list(range(len(TEXTS)))}
-    only_split = datasets.DatasetDict({"train": datasets.Dataset.from_dict(columns)})
-    for number, given in enumerate((columns, only_split)):
-        attribute(explainer, given, tmp_path / str(number), keep="stars")
-        rows = results(tmp_path / str(number)).to_pylist()
-        assert [row["stars"] for row in rows] == columns["stars"]
-        for row, text in zip(rows, TEXTS, strict=True):
-            assert row["scores"] == pytest.approx(explainer(text).scores.tolist(), rel=1e-4, abs=1e-5)
 
 
 def test_token_ids_in_a_tensor(bert, explainer):
@@ -219,27 +201,6 @@ def test_a_first_text_of_one_token_where_the_end_is_no_token():
     with torch.no_grad():
         wanted = float(model(**tokenizer("a", return_tensors="pt")).logits.max())
     assert Explainer(model, tokenizer)("a").prediction.value == pytest.approx(wanted, abs=1e-5)
-
-
-@pytest.mark.parametrize("mode", ["L", "P", "RGBA", "LA", "1", "CMYK"])
-def test_pictures_of_any_mode(mode):
-    model, given = vit(), picture().convert(mode)
-    result = Explainer(model, PROCESSOR)(given)
-    with torch.no_grad():
-        wanted = model(pixels(given.convert("RGB"))).logits[0]
-    assert result.prediction.value == pytest.approx(float(wanted.max()), abs=1e-5)
-    assert given.mode == mode
-    if mode in ("L", "RGBA"):
-        np.testing.assert_allclose(Explainer(model, PROCESSOR)(np.asarray(given)).scores, result.scores, atol=1e-5)
-
-
-def test_pictures_that_would_be_cut_off_and_methods_of_texts():
-    explainer = Explainer(vit(), PROCESSOR)
-    with pytest.raises(InputError, match="more than 256 levels"):
-        explainer(picture().convert("F"))
-    for method in ("occlusion", "integrated-gradients"):
-        with pytest.raises(UnsupportedModelError, match="frozen-gradient, normxlogit and logat explain these"):
-            explainer(picture(), method=method)
 
 
 def tokenized(tokenizer, form):

@@ -1,7 +1,5 @@
 """Prompts, settings of generation, documents and rows as people have them, against the model's own answer."""
 
-import itertools
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,14 +8,10 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError, attribute
-from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import evaluate
-from tests import tiny, vlm
+from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
+from tests import tiny
 from tests.contract.compare import total
-from tests.pipeline.test_signals import RATE, picture, vit
-from tests.pipeline.test_speech import whisper
-from tests.pipeline.test_two_towers import TEXT, model_and_processor
+from tests.media.test_two_towers import TEXT
 
 TEMPLATE = (
     "{% if tools %}{{ tools[0].function.name }} {% endif %}{% if documents %}{{ documents[0].text }} {% endif %}"
@@ -133,12 +127,6 @@ def test_messages_of_text_parts_and_spans_in_them(gpt2) -> None:
     np.testing.assert_array_equal(by_parts.scores, gpt2.explain_completion(plain, "it is good .", **given).scores)
 
 
-def test_a_picture_in_a_message_to_a_model_that_reads_texts_alone_is_refused(gpt2) -> None:
-    for ask in (gpt2, gpt2.generate, lambda messages: gpt2.explain_completion(messages, "a cat")):
-        with pytest.raises(InputError, match="texts alone"):
-            ask(vlm.question(vlm.picture()))
-
-
 def test_several_sequences_are_the_models_own(gpt2) -> None:
     prompts, settings = ["the movie is", "a cat"], {"num_beams": 3, "num_return_sequences": 2, "max_new_tokens": 3}
     results = gpt2.generate(prompts, **settings)
@@ -252,47 +240,10 @@ def test_settings_of_generate_that_would_be_ignored_are_refused(settings, reason
     assert len(explainer.generate("the cat", max_new_tokens=2, temperature=0.7, do_sample=True).targets) <= 2
 
 
-def test_a_json_array_is_a_file_of_rows(tmp_path) -> None:
-    rows = [{"text": "the movie is good"}, {"text": "a cat"}]
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"), name="tiny")
-    files = {"one.json": json.dumps(rows), "lines.json": json.dumps(rows, indent=1), "same.jsonl": json.dumps(rows)}
-    for name, content in files.items():
-        (tmp_path / name).write_text(content)
-        run = attribute(explainer, str(tmp_path / name), output=str(tmp_path / f"{name}.out"))
-        assert (run.rows, run.errors) == (2, 0)
-
-
 def test_a_mask_behind_the_limit_is_called_so() -> None:
     explainer = tiny.explainer("bert", "MaskedLM")
     with pytest.raises(TargetError, match="stands behind the 40 tokens that are read"), pytest.warns(match="truncated"):
         explainer("the movie " * 30 + "[MASK]")
-
-
-def test_a_reader_of_other_inputs_is_refused_and_a_processor_gives_its_part() -> None:
-    texts, pictures = tiny.model("bert", num_labels=3), model_and_processor()[1]
-    for reader in (transformers.ViTImageProcessor(), transformers.Wav2Vec2FeatureExtractor()):
-        with pytest.raises(InputError, match=rf"reads texts, and was given a {type(reader).__name__}"):
-            Explainer(texts, reader)
-    assert (
-        Explainer(texts, pictures)("the movie").prediction
-        == Explainer(texts, pictures.tokenizer)("the movie").prediction
-    )
-    vision = vit(image_size=32)
-    with pytest.raises(InputError, match="reads pictures, and was given"):
-        Explainer(vision, tiny.tokenizer())
-    by_part = Explainer(vision, pictures.image_processor)(picture()).prediction
-    assert Explainer(vision, pictures)(picture()).prediction == by_part
-
-
-def test_the_path_of_a_picture_is_a_picture_to_two_towers(tmp_path) -> None:
-    explainer = Explainer(*model_and_processor())
-    picture().save(tmp_path / "cat.png")
-    cosine = explainer.similarity(TEXT, picture()).prediction.value
-    assert explainer.similarity(TEXT, str(tmp_path / "cat.png")).prediction.value == pytest.approx(cosine, abs=1e-6)
-    with pytest.raises(InputError, match="No such file"):
-        explainer.similarity(TEXT, "dog.png")
-    with pytest.raises(InputError, match="levels from 0 to 255"):
-        explainer.similarity(TEXT, torch.randn(3, 32, 32))
 
 
 def test_weights_in_parts_are_refused() -> None:
@@ -300,36 +251,6 @@ def test_weights_in_parts_are_refused() -> None:
     model.__class__ = type("Sharded", (type("FSDPModule", (), {}), type(model)), {})
     with pytest.raises(UnsupportedModelError, match="fully_shard"):
         Explainer(model, tiny.tokenizer_for("bert"))
-
-
-def test_a_regression_of_several_values_is_not_measured() -> None:
-    model = tiny.model("bert", num_labels=3, problem_type="regression")
-    with pytest.raises(UnsupportedModelError, match=r"one value, and .* answers with 3"):
-        evaluate(Explainer(model, tiny.tokenizer_for("bert")), [Example("the movie", 1.0)], ["random"])
-
-
-def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
-    model, processor = whisper()  # which hears two seconds
-    explainer = Explainer(model, processor)
-    times = np.arange(5 * RATE) / RATE
-    samples = (np.sin(2 * np.pi * (200 + 100 * times) * times) * np.abs(np.sin(2 * times))).astype(np.float32)
-    whole = explainer.generate(samples, max_new_tokens=3)
-    assert any("read in 3 windows" in note for note in whole.notes)
-    audio = whole.audio[0]
-    assert audio.seconds == pytest.approx(5.0)
-    assert audio.times[-1, 1] == pytest.approx(5.0, abs=0.03)
-    row = 0
-    heard = [np.flatnonzero(np.abs(shares) > 0) for shares in audio.scores]
-    bounds = sorted({(int(places[0]), int(places[-1])) for places in heard if len(places)})
-    assert all(before[1] < after[0] for before, after in itertools.pairwise(bounds))
-    for first, last in bounds:
-        begin, end = (round(float(audio.times[place, side]) * RATE) for place, side in ((first, 0), (last, 1)))
-        single = explainer.generate(samples[begin:end], max_new_tokens=3)
-        count = sum(1 for places in heard if len(places) and first <= places[0] <= last)
-        np.testing.assert_allclose(total(whole)[row : row + count], total(single)[:count], atol=0.05)
-        row += count
-    assert row == len(whole.targets)
-    assert " ".join(whole.text[a:b] for a, b in whole.offsets).split() == whole.text.split()
 
 
 PROMPTS, COMPLETIONS = ["the cat sat", "a dog"], [" on the mat", " is good"]

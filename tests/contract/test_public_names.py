@@ -12,9 +12,6 @@ PUBLIC = {
     "normxlogit.errors",
     "normxlogit.methods",
     "normxlogit.results",
-    "normxlogit.evaluation.datasets",
-    "normxlogit.evaluation.faithfulness",
-    "normxlogit.evaluation.report",
 }
 """Modules that the documentation imports from."""
 

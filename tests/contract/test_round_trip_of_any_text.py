@@ -4,17 +4,14 @@ import json
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import normxlogit
-from normxlogit import ALL, Attribution, Attributions, InputError, Predictions, TargetError, attribute
-from tests.corpus.corpora import errors
+from normxlogit import ALL, Attribution, Attributions, InputError, TargetError
 
 from .cases import Case, cases
-from .compare import close
 from .texts import texts
 
 KINDS = [
@@ -77,28 +74,3 @@ def test_and_one_of_generated_text(case, prompt, completion, layers):
     assert str(result)
     state = result.to_dict()
     assert Attribution.from_dict(json.loads(json.dumps(state, allow_nan=False))) == result
-
-
-@pytest.mark.parametrize("case", [Case("bert", "SequenceClassification"), Case("gpt2", "CausalLM")], ids=str)
-@given(rows=st.lists(texts, min_size=1, max_size=4), layers=st.sampled_from([None, ALL]))
-def test_a_corpus_run_says_of_each_text_what_the_explainer_says(case, rows, layers):
-    with tempfile.TemporaryDirectory() as folder:
-        done = attribute(
-            case.explainer, [{"text": row} for row in rows], folder, Predictions(layers=layers), keep_text=True
-        )
-        shards = sorted((Path(folder) / "shards").glob("*.parquet"))
-        found = [result for shard in shards for result in normxlogit.load(shard)]
-        wrong = errors(folder)
-    assert done.rows == len(rows) == len(found) + len(wrong)
-    good = [place for place in range(len(rows)) if place not in wrong]
-    for place in wrong:
-        with pytest.raises(InputError):
-            case.explainer(rows[place])
-    for place, result in zip(good, found, strict=True):
-        own = case.explainer(rows[place], layers=layers)
-        assert (result.text, result.tokens, result.offsets) == (own.text, own.tokens, own.offsets)
-        assert (result.notes, result.layers, result.target.position) == (own.notes, own.layers, own.target.position)
-        np.testing.assert_equal(result.special_tokens_mask, own.special_tokens_mask)
-        if result.target.id == own.target.id:  # but for a tie
-            close(result.scores, own.scores, 1e-4)
-        assert result.prediction.value == pytest.approx(own.prediction.value, rel=1e-4, abs=1e-4)

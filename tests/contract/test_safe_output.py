@@ -8,11 +8,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from normxlogit import Attributions, DataError, Explainer, InputError, MethodError, TargetError, attribute
+from normxlogit import Attributions, DataError, Explainer, InputError, MethodError, TargetError
 from normxlogit.results import Prediction, Target
 from tests import tiny
 from tests.commands import run
-from tests.factories import make_attribution, make_audio, make_generation, make_image, pair
+from tests.factories import make_attribution, make_generation, pair
 
 MARKUP = "</script></style><img src=x onerror=alert(1)><script>alert(1)</script>\"' onmouseover='x"
 STEERING = "\x1b[31mred\x1b]0;title\x07\x9b2J\x00\r\x7f\x85\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ud800"
@@ -104,17 +104,10 @@ def hostile_generation():
     )
 
 
-def hostile_signal(make):
-    result = make()
-    return dataclasses.replace(result, model=HOSTILE, notes=(HOSTILE,), predictions=(Prediction(HOSTILE, 0, 1.0, 0.5),))
-
-
 RESULTS = {
     "a text": (hostile_attribution, lambda: make_attribution(notes=("x",), settings={"x": "y"})),
     "a pair": (hostile_pair, pair),
     "generated text": (hostile_generation, make_generation),
-    "a picture": (lambda: hostile_signal(make_image), make_image),
-    "a sound": (lambda: hostile_signal(make_audio), make_audio),
 }
 """Hostile results, and harmless ones of the same kind."""
 
@@ -241,25 +234,3 @@ def test_the_command_line_prints_no_control_sequences(explainer, capsys, tmp_pat
 
 NAME = HOSTILE.replace("\0", "").replace("\ud800", "")
 """As a file or a document can be named."""
-
-
-def summarized(name, folder, capsys):
-    """Explain a corpus of a model, texts and labels with a name, and return what is printed of it and its page."""
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    model.config.id2label = {0: name, 1: "b"}
-    tokenizer.add_tokens([name])
-    model.resize_token_embeddings(len(tokenizer) + 8)
-    rows = [{"text": f"the cat {name} sat", "label": name}] * 12
-    attribute(Explainer(model, tokenizer, name=name), rows, folder, keep_text=True, keep=["label"])
-    code, out, err = run(capsys, "summarize", folder, "--gold", "label")
-    assert (code, err) == (0, "")
-    page = folder.with_suffix(".html")
-    code, _, err = run(capsys, "summarize", folder, "--gold", "label", "--output", page)
-    assert (code, err) == (0, f"wrote {page}\n")
-    return out, page.read_text("utf-8")
-
-
-def test_the_page_and_the_lists_of_a_corpus(tmp_path, capsys):
-    out, page = summarized(NAME, tmp_path / "hostile", capsys)
-    check_line(out)
-    check_page(page, summarized("word", tmp_path / "harmless", capsys)[1])

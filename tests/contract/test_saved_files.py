@@ -3,15 +3,14 @@
 import json
 import os
 
-import numpy as np
 import pytest
 
 import normxlogit
-from normxlogit import Attribution, Attributions, DataError, Explainer
+from normxlogit import Attribution, Attributions, DataError
 from tests import tiny
 from tests.commands import run
-from tests.factories import MAKERS, make_attribution, make_generation, pair
-from tests.sentence_steps import steps_beside
+from tests.factories import make_attribution, make_generation, pair
+from tests.makers import MAKERS
 
 from .faults import full_disk
 
@@ -89,12 +88,9 @@ def models(tmp_path_factory):
     for name, model in {
         "bert": tiny.model("bert"),
         "llama": tiny.model("llama", "CausalLM"),
-        "encoder": tiny.model("bert").bert,
     }.items():
         model.save_pretrained(root / name)
         tiny.tokenizer_for("bert" if name != "llama" else "llama").save_pretrained(root / name)
-    pooling = {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
-    steps_beside(root / "encoder", ("Pooling", pooling))
     (root / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in tiny.TEXTS))
     return root
 
@@ -104,8 +100,6 @@ WRITTEN = {
     "explain all labels": (["explain", "the cat", "--model", "bert", "--all-labels", "--layers", "all"], Attributions),
     "explain in words": (["explain", "the cat", "--model", "bert", "--words"], Attributions),
     "generate": (["generate", "the cat", "--model", "llama", "--max-new-tokens", "2"], Attribution),
-    "similarity": (["similarity", "the cat", "a mat", "--model", "encoder", "--matrix"], Attributions),
-    "similarities": (["similarity", "the cat", "a mat", "bad", "--model", "encoder"], Attributions),
 }
 
 
@@ -122,26 +116,6 @@ def test_what_a_command_writes_is_loaded(words, kind, to, models, capsys, monkey
     loaded = normxlogit.load(file)
     assert type(loaded) is kind
     assert kind.from_dict(loaded.to_dict()) == loaded
-    if words[0] == "similarity":
-        assert {type(result) for result in loaded} == {Attribution}
-
-
-def test_what_a_corpus_run_writes_is_loaded(models, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(models)
-    code, _, err = run(capsys, "attribute", "texts.jsonl", "--output", tmp_path / "out", "--model", "bert")
-    assert code == 0, err
-    (shard,) = (tmp_path / "out/shards").glob("*.parquet")
-    loaded = normxlogit.load(shard)
-    own = Explainer.from_pretrained("bert")(tiny.TEXTS)
-    assert [result.text for result in loaded] == tiny.TEXTS
-    for result, expected in zip(loaded, own, strict=True):
-        np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-4, atol=1e-5)
-        assert result.tokens == expected.tokens
-    strict(tmp_path / "out/manifest.json")
-    code, out, err = run(capsys, "summarize", tmp_path / "out", "--format", "json")
-    assert code == 0, err
-    (tmp_path / "summary.json").write_text(out)
-    strict(tmp_path / "summary.json")
 
 
 SAVED = {

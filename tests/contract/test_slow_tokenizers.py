@@ -11,7 +11,7 @@ import transformers
 from tokenizers import BertWordPieceTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
-from normxlogit import ALL, DataError, Explainer, Predictions, attribute, load
+from normxlogit import ALL, DataError, Explainer
 from tests import tiny
 
 TEXT = "The naïve  movie is great. Fine ﬁlm… what is ☃?"
@@ -142,14 +142,6 @@ def test_words_that_the_caller_has_split(folder):
     assert [word.text for word in result.words()] == words
     assert list(result.token_ids) == tagger.tokenizer(words, is_split_into_words=True)["input_ids"]
     assert [target.name.rpartition(":")[0] for target in result.targets] == words
-
-
-def test_a_corpus_has_words(bert, tmp_path):
-    attribute(bert, [{"text": TEXT}, {"text": "the cat"}], tmp_path / "out", Predictions(words=True), keep_text=True)
-    (file,) = (tmp_path / "out").rglob("*.parquet")
-    first, second = load(file)
-    assert [word.text for word in first.words()] == WORDS
-    assert [word.text for word in second.words()] == ["the", "cat"]
 
 
 class Forgetting(BertTokenizerLegacy):

@@ -163,37 +163,6 @@ def test_a_position_is_a_word(tagger):
     assert result.target.position == result.words()[2].position
 
 
-@pytest.mark.parametrize("column", ["tokens", "pieces"])
-def test_a_corpus_has_a_column_of_words(classifier, tmp_path, column):
-    pq = pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.table({column: [WORDS, OTHERS]}), tmp_path / "in.parquet")
-    job = normxlogit.Predictions(None if column == "tokens" else column, words=True)
-    normxlogit.attribute(classifier, tmp_path / "in.parquet", tmp_path / "out", job, keep_text=True)
-    (file,) = (tmp_path / "out").rglob("*.parquet")
-    assert pq.read_table(file)["words"].to_pylist() == [WORDS, OTHERS]
-    for result, wanted in zip(
-        normxlogit.load(file), classifier([WORDS, OTHERS], is_split_into_words=True), strict=True
-    ):
-        np.testing.assert_allclose(result.scores, wanted.scores, atol=1e-5)
-        assert texts_of(result) == texts_of(wanted)
-
-
-def test_effects_in_a_corpus_are_those_of_whole_words(classifier, tmp_path):
-    rows = [["a", "cat", "U.S."], ["U.S.", "bad"], ["the", "U.S.", "is", "great"]]
-    job = normxlogit.Predictions(words=True, target=1)
-    normxlogit.attribute(classifier, [{"tokens": row} for row in rows], tmp_path / "out", job, keep_text=True)
-    summary = normxlogit.summarize(tmp_path / "out", verify=9, explainer=classifier, min_count=1)
-    (unit,) = [unit for unit in (*summary.highest, *summary.against) if unit.text == "u.s."][:1]
-
-    def logit(words):
-        ids = classifier.tokenizer(words, is_split_into_words=True)["input_ids"]
-        return float(tiny.logits_of(classifier.model, ids)[1])
-
-    changes = [logit(row) - logit([word for word in row if word != "U.S."]) for row in rows]
-    assert unit.effect.places == len(rows)
-    assert unit.effect.mean == pytest.approx(np.mean(changes), abs=1e-4)
-
-
 # --- every word's label ----------------------------------------------------------------------------------------------
 
 
@@ -235,5 +204,5 @@ def test_every_mask_is_a_target(classifier):
 def test_one_target_is_explained_at_each_place(tagger):
     several = tagger(["the cat", "bad"], position=ALL, targets=["LABEL_1", "LABEL_2"])
     assert [[target.id for target in result.targets] for result in several] == [[1, 1], [2]]
-    with pytest.raises(TargetError, match="one target at each place"):
+    with pytest.raises(TargetError, match="one target at each position"):
         tagger("the cat", position=ALL, target=ALL)

@@ -6,9 +6,7 @@ import sys
 
 import pytest
 
-from normxlogit import attribute
 from tests.factories import make_attribution
-from tests.tiny import explainer
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
@@ -48,9 +46,6 @@ def test_the_methods_are_listed():
         ("explain", "--method", "normxlogt", "a text"),
         ("explain", "--method", "normxlogit", "--method", "normxlogt:norm_of=embedding_output", "a text"),
         ("generate", "--method", "normxlogt", "a text"),
-        ("attribute", "texts.csv", "--output", "out", "--method", "normxlogt"),
-        ("evaluate", "faithfulness", "--methods", "normxlogit normxlogt"),
-        ("evaluate", "frontier", "--methods", "normxlogt"),
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
@@ -71,10 +66,3 @@ def test_a_saved_result_is_loaded_and_drawn(suffix, tmp_path):
     assert (code, err) == (0, "")
     assert "frozen-gradient" in out
     assert (tmp_path / "page.html").exists()
-
-
-def test_a_corpus_is_summarised(tmp_path):
-    attribute(explainer("bert"), [{"text": "the cat sat"}, {"text": "a dog"}], tmp_path / "run")
-    code, out, err = command("summarize", tmp_path / "run", "--min-count", "1")
-    assert (code, err) == (0, "")
-    assert "cat" in out

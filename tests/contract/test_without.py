@@ -9,7 +9,6 @@ import torch
 from normxlogit import Explainer, InputError
 from tests import tiny
 from tests.contract.cases import Case
-from tests.pipeline.test_signals import PROCESSOR, picture, vit
 
 TEXT = "the movie is bad , maybe even bad but not boring"
 
@@ -137,16 +136,6 @@ def test_a_completion_without_words_and_without_sources() -> None:
     assert of_source.value == pytest.approx(nats(tokens), abs=1e-4)
     with pytest.raises(InputError, match="did you mean 'second'"):
         case.explainer.without(prompt, "secnd", completion=completion, sources=spans)
-
-
-def test_a_box_of_a_picture_is_left_out() -> None:
-    explainer = Explainer(vit(), PROCESSOR)
-    a = explainer(picture(), verify="auto")
-    box = tuple(int(edge) for edge in a.images[0].boxes[1, 2])
-    removal = explainer.without(picture(), [box])
-    assert removal.tokens == (a.media[0].first + a.media[0].shape[1] + 2,)
-    same = explainer(picture(), verify=a.media[0].boxes[..., 0].size).verified.without(removal.tokens[0])
-    assert removal.value == pytest.approx(same.value, abs=1e-6)
 
 
 def test_a_text_in_windows_loses_the_word_in_each_window_that_holds_it_and_no_other_is_read_again() -> None:

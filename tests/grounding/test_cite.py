@@ -50,8 +50,8 @@ def test_leave_one_out_takes_the_tokens_of_a_source_out():
     model, tokenizer = made()
     explainer = Explainer(model, tokenizer)
     found = explain_sources(
-        explainer._language_model,
-        (completed := generate(explainer._language_model, CHAT, 5, {})),
+        explainer.language_model,
+        (completed := generate(explainer.language_model, CHAT, 5, {})),
         Options(method=method_named("occlusion")),
         "sentence",
         "token",
@@ -65,7 +65,7 @@ def test_leave_one_out_takes_the_tokens_of_a_source_out():
     assert found.diagnostics["forward_passes"] == 4
     with pytest.raises(MethodError, match="window must be 1"):
         explain_sources(
-            explainer._language_model, completed, Options(method=method_named("occlusion:window=2")), "sentence"
+            explainer.language_model, completed, Options(method=method_named("occlusion:window=2")), "sentence"
         )
 
 
@@ -99,7 +99,7 @@ def test_lime_and_context_cite_over_sources_are_two_estimators():
     from sklearn.linear_model import Lasso
 
     explainer = explainer_for()
-    model = explainer._language_model
+    model = explainer.language_model
     completed = generate(model, CHAT, 4, {})
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "sentence"))
     before = np.random.get_state()[1:]  # noqa: NPY002  # the caller's, which stays
@@ -141,7 +141,7 @@ def test_named_sources_of_texts_and_messages():
 
 
 def ablated(method, sources="sentence", parts=None):
-    model = explainer_for()._language_model
+    model = explainer_for().language_model
     completed = generate(model, CHAT, 5, {})
     return model, completed, explain_sources(model, completed, Options(method=method_named(method)), sources, parts)
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-import normxlogit
+import normxlogit.cli  # whose commands are those of the wings
 from normxlogit.errors import DataError
 from normxlogit.grounding.command import read_documents
 from tests import tiny

@@ -11,7 +11,7 @@ from normxlogit.corpora.rows.cells import conversation_cell, prompt_cell
 from normxlogit.errors import InputError
 from normxlogit.grounding.documents.conversations import read_conversation
 from normxlogit.media.inputs.pictures import read_picture
-from tests import vlm
+from tests.media import vlm
 
 PICTURE = vlm.picture(6, 5)
 FILE = io.BytesIO()

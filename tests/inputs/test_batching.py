@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from normxlogit.inputs.batching import batches, collate
-from normxlogit.inputs.columns import EncodingColumns
 from normxlogit.inputs.encoding import Encoding
 from tests import tiny
 
@@ -28,12 +27,10 @@ def encoding(*ids):
     return Encoding(inputs, ("x",) * count, None, None, (0,) * count, (False,) * count)
 
 
-@pytest.mark.parametrize("columns", [True, False])
 @pytest.mark.parametrize("left", [True, False])
-def test_padding_is_the_padding_id_in_the_ids_and_zero_elsewhere(left, columns):
+def test_padding_is_the_padding_id_in_the_ids_and_zero_elsewhere(left):
     texts = [encoding(5, 6, 7), encoding(8)]
-    some = EncodingColumns(texts) if columns else texts
-    made = collate(some, [4, 2], pad_id=9, left=left, device=torch.device("cpu"))
+    made = collate(texts, [4, 2], pad_id=9, left=left, device=torch.device("cpu"))
     short = [9, 9, 8] if left else [8, 9, 9]
     assert made.inputs["input_ids"].tolist() == [[5, 6, 7], short]
     own = [0, 0, 1] if left else [1, 0, 0]

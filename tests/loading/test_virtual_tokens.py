@@ -12,7 +12,7 @@ from normxlogit import ALL, DataError, Explainer, Predictions, UnsupportedModelE
 from normxlogit.frozen import frozen_model
 from tests import tiny
 from tests.contract.compare import total
-from tests.corpus.corpora import results
+from tests.corpora.corpora import results
 
 peft = pytest.importorskip("peft")
 

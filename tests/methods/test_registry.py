@@ -1,7 +1,7 @@
 """The registry: what is there, how others add to it, and what it says when something is not there."""
 
+import importlib
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,38 +19,20 @@ DOCS = ROOT / "docs" / "methods"
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """A registry that has not looked at entry points yet and forgets what a test adds."""
+    """A registry that forgets what a test adds."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
     monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
-    monkeypatch.setattr(registry, "_loaded", False)
-    for name in ("your_package", "your_package.methods"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    yield
-    for name in ("your_package", "your_package.methods"):
-        sys.modules.pop(name, None)
 
 
 def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / "your-own.md").read_text(encoding="utf-8"), re.M | re.S)
 
 
-def install(folder, code, entry_points):
-    """Lay a package out as an installer would."""
-    package = folder / "your_package"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "methods.py").write_text(code, encoding="utf-8")
-    meta = folder / "your_package-1.0.dist-info"
-    meta.mkdir()
-    (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: your-package\nVersion: 1.0\n", encoding="utf-8")
-    (meta / "entry_points.txt").write_text(entry_points, encoding="utf-8")
-
-
-def test_the_example_in_the_docs_is_found_by_its_entry_point(fresh, monkeypatch, tmp_path):
-    (code, use), (toml,) = blocks("python"), blocks("toml")
-    assert toml.startswith('[project.entry-points."normxlogit.methods"]')
-    install(tmp_path, code, toml.replace('project.entry-points."normxlogit.methods"', registry.GROUP).replace('"', ""))
+def test_the_example_in_the_docs_is_a_method(fresh, monkeypatch, tmp_path):
+    code, use = blocks("python")
+    (tmp_path / "distance.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("distance")
     info = registry.describe("distance-to-mean")
     assert info in list_methods()
     assert (info.paper, info.signed, info.per_layer) == ("this page", False, False)
@@ -69,14 +51,6 @@ def test_the_example_in_the_docs_is_found_by_its_entry_point(fresh, monkeypatch,
     with pytest.raises(MethodError, match="gives no scores for single layers"):
         Explainer(model, made)(tiny.TEXTS[0], method="distance-to-mean", layers=ALL)
     exec(compile(use, "your-own.md", "exec"), {"DistanceToMean": info.cls})
-
-
-def test_a_broken_package_costs_its_own_methods_only(fresh, monkeypatch, tmp_path):
-    install(tmp_path, "import no_such_package", f"[{registry.GROUP}]\nbroken = your_package.methods\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.warns(UserWarning, match=r"your_package.methods .*'broken'.* could not be loaded.*no_such_package"):
-        names = [m.name for m in list_methods()]
-    assert "normxlogit" in names
 
 
 def test_names_are_taken_once(fresh, monkeypatch):

@@ -27,7 +27,7 @@ def test_trunk_layers_and_embedding_output(family):
     assert parts.tokenwise
     assert not parts.states_lack_embeddings
     assert pickle.loads(pickle.dumps(parts)) == parts, "plain data"
-    site = parts.embedding_tap.site
+    site = parts.embedding_site
     with torch.no_grad():
         done = run(model, INPUTS | {"output_hidden_states": True}, record=[site])
     torch.testing.assert_close(parts.embedded(done.last(site), 4), done.output.hidden_states[0])

@@ -1,6 +1,5 @@
 """Long prompts in bounded memory, grouped heads, sliding windows, quantised weights: the same scores, or an error."""
 
-import gc
 import warnings
 
 import numpy as np
@@ -9,11 +8,10 @@ import torch
 import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
-from normxlogit.frozen import entries, frozen_model
-from normxlogit.frozen.frozen_model import FrozenModel
+from normxlogit.frozen import frozen_model, places
 from normxlogit.frozen.places import Place
 from normxlogit.model.task_model import TaskModel
-from tests import tiny, vlm
+from tests import tiny
 from tests.autograd import shapes_kept
 
 PROMPT = "once upon a time the cat sat on the mat and the movie is good"
@@ -60,31 +58,6 @@ def test_only_what_layers_are_given_is_kept(monkeypatch):
     assert kept(1) < kept(10_000) / 6
 
 
-@pytest.mark.parametrize("make", [vlm.llava, vlm.qwen2_vl, vlm.gemma3])
-def test_layers_under_a_picture_run_again_and_find_no_keys_of_the_first_run(make, monkeypatch):
-    """The configurations of some of these models are the only place where the cache of keys can be switched off."""
-    model, processor = make()
-    messages, written = vlm.question(vlm.picture()), "the cat is red"
-    is_long, seen = FrozenModel._is_long, []
-
-    def explained(change):
-        monkeypatch.setattr(FrozenModel, "_is_long", change)
-        return Explainer(model, processor).explain_completion(messages, written)
-
-    def keeping_everything(self, batch):
-        seen.append(is_long(self, batch))
-        return False
-
-    gc.collect()  # graphs in the tracebacks of errors that earlier tests expected
-    kept, spared = explained(keeping_everything), explained(is_long)
-    assert seen
-    assert all(seen)
-    scale = np.abs(kept.images[0].scores).max()
-    np.testing.assert_allclose(spared.images[0].scores, kept.images[0].scores, atol=1e-5 * scale)
-    np.testing.assert_allclose(spared.scores, kept.scores, atol=1e-5 * np.abs(kept.scores).max())
-    assert not [t for t in gc.get_objects() if issubclass(type(t), torch.Tensor) and t.grad_fn is not None]
-
-
 def test_no_logits_of_all_explained_tokens_are_kept():
     explainer, tokens = explainer_for("llama"), [5, 6, 7] * 6
     with shapes_kept(explainer.model.parameters()) as shapes:
@@ -99,7 +72,7 @@ def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
         return explainer_for(name) if name != "t5" else tiny.explainer("t5", "Seq2SeqLM")
 
     whole = explainer().explain_completion(PROMPT, AFTER)
-    monkeypatch.setattr(entries, "PROOF_TOKENS", 4)
+    monkeypatch.setattr(places, "PROOF_TOKENS", 4)
     read, answer = [], TaskModel.answer
 
     def noted(self, inputs, *args, **options):

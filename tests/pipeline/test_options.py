@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, InputError
+from normxlogit import ALL, Explainer
 from tests import tiny
 from tests.contract.compare import close
-from tests.pipeline.test_signals import PROCESSOR, picture, vit
 from tests.tiny import explainer
 
 LABELS = {0: "bad", 1: "good", 2: "so so"}
@@ -51,10 +50,3 @@ def test_targets_are_one_call_each(family, kind):
         close(found.scores, alone.scores)
         assert found.target == alone.target
         assert found.scores.ndim == 2, "one target is no axis"
-
-
-@pytest.mark.parametrize("options", [{"position": 0}, {"long_text": "truncate"}, {"long_text": "window"}], ids=repr)
-def test_a_picture_has_neither_position_nor_length(options):
-    e = Explainer(vit(), PROCESSOR)
-    with pytest.raises(InputError, match="position= and long_text= are for texts"):
-        e(picture(), **options)

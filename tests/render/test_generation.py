@@ -2,7 +2,7 @@
 
 import re
 
-from normxlogit.render.builders.collection import blocks_of
+from normxlogit.render.builders.collection import blocks_of_attribution
 from normxlogit.render.terminal import text_of_blocks
 from tests.factories import make_generation
 
@@ -13,7 +13,7 @@ def test_context_is_shown_in_words_and_says_what_speaks_against():
     row = next(line for line in lines if line.startswith("is"))
     assert re.fullmatch(r"is +50\.0%  mat -3\.00 against it   cat's \+1\.00   the \+0\.25", row)
     content = g.to_html()
-    assert "\x1b[" in text_of_blocks(blocks_of(g), color=True)
+    assert "\x1b[" in text_of_blocks(blocks_of_attribution(g), color=True)
     assert "-3.00 against it</small>" in content
     assert "cat&#39;s</span> <small>+1.00</small>" in content
 

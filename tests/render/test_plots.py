@@ -13,8 +13,7 @@ from PIL import Image
 from normxlogit.errors import DataError
 from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
-from normxlogit.similarity.drawing import pairs_grid
-from tests.factories import all_layers, make_attribution, make_audio, make_generation, make_image, pair
+from tests.factories import all_layers, make_attribution, make_generation
 
 ADDING = make_attribution(
     ("good", "bad", "dull"), (3.0, -2.0, 1.0), text="good bad dull", special_score=0.25, bias=np.array(-1.0, np.float32)
@@ -129,17 +128,6 @@ def test_words_of_several_texts():
         Attributions([]).plot()
 
 
-def test_pictures_and_sounds_are_drawn_where_their_parts_are():
-    picture, sound = make_image(), make_audio()
-    (patches,) = picture.plot().get_axes()[0].collections
-    alphas, sizes = patches.get_facecolor()[:, 3], np.abs(picture.images[0].scores.ravel())
-    np.testing.assert_allclose(alphas / alphas.max(), sizes / sizes.max(), rtol=1e-6)
-    (below,) = [axes for axes in sound.plot().get_axes() if axes.get_xlabel() == "seconds"]
-    scores = sound.audio[0].scores
-    np.testing.assert_allclose(below.collections[0].get_array()[0], scores / np.abs(scores).max(), rtol=1e-6)
-    assert below.get_xlim() == (0, 2)
-
-
 STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")
 
 
@@ -169,17 +157,3 @@ def test_files_are_the_same_each_time_and_hold_letters(tmp_path):
     assert b"/Type3" not in first[1].read_bytes()
     assert b"/Type /Font" in first[1].read_bytes()
     assert Image.open(io.BytesIO(figure._repr_png_())).width > 400, "notebooks draw it"
-
-
-def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
-    base, first = pair(), 6
-    second = len(base.units) - first
-    matrix = np.arange((first + 1) * (second + 1), dtype=np.float32).reshape(first + 1, second + 1)
-    both = dataclasses.replace(
-        base, pairs=matrix, state_cosines=np.zeros((first, second), np.float32), quantity="cosine"
-    )
-    figure = both.plot("heatmap")
-    assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
-    assert np.array_equal(table(figure), pairs_grid(both).scores)
-    with pytest.raises(DataError, match="each add up to it"):
-        both.plot("waterfall")

@@ -205,9 +205,9 @@ def test_a_local_model_is_called_by_its_folder(name, shown):
 def test_terminals_of_256_colors_get_no_more():
     code = (
         "from tests.factories import make_attribution as make\n"
-        "from normxlogit.render.builders.collection import blocks_of\n"
+        "from normxlogit.render.builders.collection import blocks_of_attribution\n"
         "from normxlogit.render.terminal import text_of_blocks\n"
-        "print(ascii(text_of_blocks(blocks_of(make()), color=True)))"
+        "print(ascii(text_of_blocks(blocks_of_attribution(make()), color=True)))"
     )
     text = run_python(code, COLORTERM="")
     assert "48;5;" in text

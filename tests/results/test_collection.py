@@ -9,7 +9,8 @@ from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
 from normxlogit.render.builders.collection import results_page
 from normxlogit.results import Prediction
-from tests.factories import MAKERS, all_labels, labels_and_layers, make_attribution, make_generation
+from tests.factories import all_labels, labels_and_layers, make_attribution, make_generation
+from tests.makers import MAKERS
 
 
 def said(label: str, index: int) -> Attribution:

@@ -10,7 +10,8 @@ from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
 from transformers.models.auto import feature_extraction_auto, image_processing_auto, processing_auto
 
-from tests import audio_lm, tiny, vlm
+from tests import tiny
+from tests.media import audio_lm, vlm
 from tools.survey.base import MAPPINGS, stir
 from tools.survey.known import PROCESSORS, PROMPTS
 from tools.survey.shrink import VOCABULARY, shrunk

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from normxlogit import Explainer
-from tests import audio_lm, vlm
+from tests.media import audio_lm, vlm
 from tools.survey.base import CheckError
 from tools.survey.media import audio_language, speech, towers, vision_language
 from tools.survey.outcomes import Call, adds_up, same

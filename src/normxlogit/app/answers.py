@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..leave_out.deletion import DeletionCurve, deletion_curve
-from ..loading.local_models import SMALL
 from ..methods import Method
 from ..methods.registry import describe
 from ..render.builders.collection import results_page
@@ -17,6 +16,7 @@ from ..results.collection import Attributions
 from ..results.storage.files import json_text
 from ..tasks.targets import ALL, typed_targets
 from .limits import LIMITS, Limits
+from .local_models import SMALL
 from .models import LoadedModels
 
 VERIFIED = 5
@@ -68,7 +68,6 @@ class App:
         contrast: str | None = None,
         every_layer: bool = False,
         words: bool = True,
-        leave_out: str | None = None,
     ) -> Shown:
         """Explain a text by one or several methods.
 
@@ -81,7 +80,6 @@ class App:
             contrast: A label or token to subtract; empty for none.
             every_layer: Whether to give scores for each layer.
             words: Whether to show words, where they can be told, or tokens.
-            leave_out: Words to leave out, separated by commas; empty for those of the highest scores.
 
         Raises:
             NormXLogitError: If something typed does not fit; of several methods, if none works on the model.
@@ -98,9 +96,8 @@ class App:
         options: dict[str, Any] = typed_targets(task_model.task, target_names, contrast) | (
             {"layers": ALL} if every_layer else {}
         )
-        named = [part.strip() for part in (leave_out or "").split(",") if part.strip()]
         if len(method_list) == 1 and not every_layer:
-            options["verify"] = named or VERIFIED
+            options["verify"] = VERIFIED
         results: list[Attribution] = []
         errors: dict[str, NormXLogitError] = {}
         for method in method_list:
@@ -208,7 +205,7 @@ class App:
         explainer = self.models(model)
         chosen_method = self._method(method)
         task = explainer.task_model.task
-        if not task.reads_pictures:
+        if "picture" not in task.media:
             raise UnsupportedModelError(
                 "choose a vision-language model, an image classifier, or a model with two towers such as CLIP: "
                 f"{explainer.task_model.name} is for {_task(explainer)}"

@@ -9,14 +9,13 @@ import gradio as gr
 from gradio.themes import Base
 
 from ..errors import NormXLogitError
-from ..loading.local_models import SMALL, LocalModel
 from ..methods import list_methods
 from ..methods.defaults import DEFAULTS
 from ..render.describe import model_text
 from ..results.units.characters import safe
 from .answers import App, Shown
 from .frame import DOCUMENTS_FILE, PICTURE_FILE, READ, busy, framed, message
-from .latest import Latest
+from .local_models import SMALL, LocalModel
 
 TITLE = "normxlogit: what a model's answer rests on"
 
@@ -44,7 +43,7 @@ MODEL_HINT = (
 FITTING: dict[str, Callable[[LocalModel], bool]] = {
     "Model": lambda model: model.texts,
     "Language model": lambda model: model.generates and model.texts,
-    "Model for pictures": lambda model: model.pictures,
+    "Model for pictures": lambda model: "picture" in model.media,
 }
 """Returns whether a field offers a model, by the label of the field."""
 
@@ -143,27 +142,14 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
                     elem_id="contrast",
                 )
                 words = gr.Radio([("words", True), ("tokens", False)], value=True, label="Show", elem_id="words")
-                with gr.Row():
-                    layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
-                    live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
-                leave_out = gr.Textbox(
-                    label="Leave out",
-                    info="Words, separated by commas; those of the highest scores if empty",
-                    elem_id="leave_out",
-                )
+                layers = gr.Checkbox(label="Every layer", elem_id="layers")
                 with gr.Accordion("Second text, for models of pairs", open=False):
                     pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
         result = _result(_example(app, initial_methods), "explained")
     chosen = {"model": model, "methods": methods, "targets": target, "contrast": contrast, "every_layer": layers}
-    arguments = {"text": text, "pair": pair, **chosen, "words": words, "leave_out": leave_out}
-    fields, latest = list(arguments.values()), Latest()
-
-    def explain(request: gr.Request, *values: Any) -> Any:
-        work = partial(app.explain, **dict(zip(arguments, values, strict=True)))
-        return latest(request.session_hash, partial(shown, work, "Explanation"), gr.skip())
-
-    def typed(request: gr.Request, live: bool, *values: Any) -> Any:
-        return explain(request, *values) if live and (values[0] or "").strip() else gr.skip()
+    fields = {"text": text, "pair": pair, **chosen, "words": words}
+    _on_click(app, [button.click, text.submit], app.explain, fields, result, "Explanation")
+    examples.load_input_event.then(None, js="() => document.getElementById('explain').click()")
 
     def relabel(model: str | None) -> tuple[Any, Any, Any]:
         try:
@@ -172,13 +158,7 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
             return gr.update(choices=[], value=[]), gr.update(choices=[""], value=""), _error_message(error)
         return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value=""), gr.skip()
 
-    event = _queue(app)
-    # A click during the last explanation counts: what is shown at the end belongs to the fields as they are then. One
-    # that typing began may still run; should it end later, it is not shown.
-    gr.on([button.click, text.submit], explain, fields, result, trigger_mode="always_last", **event)
-    examples.load_input_event.then(explain, fields, result, trigger_mode="always_last", **event)
-    text.input(typed, [live, *fields], result, trigger_mode="always_last", show_progress="hidden", **event)
-    gr.on([model.change], relabel, model, [target, contrast, result], show_progress="minimal", **event)
+    model.change(relabel, model, [target, contrast, result], show_progress="minimal", **_queue(app))
 
 
 def _example(app: App, methods: Sequence[str]) -> str:
@@ -202,7 +182,7 @@ def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
                 chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
         result = _result(busy("Nothing written yet."), "generated")
     fields = {"prompt": prompt, **common, "chat": chat}
-    _on_click(app, button, app.generate, fields, result, "Generated text and what it rests on")
+    _on_click(app, [button.click], app.generate, fields, result, "Generated text and what it rests on")
 
 
 def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
@@ -236,7 +216,7 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
                 verify = gr.Checkbox(True, label="Test it: leave sources out, edit words", elem_id="verify")
         result = _result(busy("Nothing answered yet."), "cited")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
-    _on_click(app, button, app.cite, fields, result, "An answer and its sources")
+    _on_click(app, [button.click], app.cite, fields, result, "An answer and its sources")
 
 
 def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
@@ -260,7 +240,7 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
     read_file = READ.replace("MOST", str(app.limits.picture_bytes))
     _on_click(
         app,
-        button,
+        [button.click],
         app.picture,
         {"picture": picture, "text": text, **common},
         result,
@@ -282,14 +262,23 @@ def _common_fields(app: App, models: Sequence[LocalModel], tab: str, tokens: int
 
 
 def _on_click(
-    app: App, button: gr.Button, work: Callable[..., Shown], fields: dict[str, Any], result: Any, what: str, **more: Any
+    app: App,
+    triggers: Sequence[Any],
+    work: Callable[..., Shown],
+    fields: dict[str, Any],
+    result: Any,
+    what: str,
+    **more: Any,
 ) -> None:
-    """Connect a button: it calls a function with the fields as its keyword arguments, and shows the result."""
+    """Connect a button: it calls a function with the fields as its keyword arguments, and shows the result.
+
+    A click while the last one is worked on counts: what is shown at the end belongs to the fields as they are then.
+    """
 
     def answer(*values: Any) -> str:
         return shown(lambda: work(**dict(zip(fields, values, strict=True))), what)
 
-    button.click(answer, list(fields.values()), result, trigger_mode="always_last", **_queue(app), **more)
+    gr.on(triggers, answer, list(fields.values()), result, trigger_mode="always_last", **_queue(app), **more)
 
 
 def _queue(app: App) -> Any:
@@ -339,7 +328,7 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
         label: The label of the field, a key of `FITTING`.
     """
     task = app.models(None).task_model.task
-    own_model = LocalModel("", "", task.generates, task.reads_tokens, task.reads_pictures)
+    own_model = LocalModel("", "", task.generates, task.reads_tokens, task.media)
     default_name = model_text(app.models.name) if app.models.name else "small sentiment model"
     offered = [own_model._replace(label=default_name), *models]
     choices = [(model.label, model.name) for model in offered if FITTING[label](model)]

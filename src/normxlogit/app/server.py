@@ -11,11 +11,11 @@ from typing import Any
 
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
-from ..loading.local_models import local_models
 from ..methods.defaults import default_methods
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
+from .local_models import local_models
 from .models import LoadedModels
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -34,7 +34,7 @@ def full_float32() -> Iterator[bool]:
     global _blocks  # the settings are the process's
     with _lock:
         if not _blocks:
-            _changed[:] = [*_of_products(), *_of_convolutions()]
+            _changed[:] = _reduced_settings(convolutions=True)
             for change, _, full in _changed:
                 change(full)
         _blocks += 1
@@ -50,35 +50,28 @@ def full_float32() -> Iterator[bool]:
 
 def float32_eps() -> float:
     """Return the relative rounding of matrix products of float32 as the caller has set it."""
-    return max((EPS[value] for _, value, _ in _of_products()), default=torch.finfo(torch.float32).eps)
+    return max((EPS[value] for _, value, _ in _reduced_settings()), default=torch.finfo(torch.float32).eps)
 
 
-def _of_products() -> list[Setting]:
-    """Return the settings that reduce the precision of matrix products.
+def _reduced_settings(*, convolutions: bool = False) -> list[Setting]:
+    """Return the settings that reduce the precision of matrix products, and of convolutions and recurrent layers.
 
     The older one comes first, as it changes the newer ones, too (of torch 2.9); torch refuses to read it where they
     contradict it.
     """
     settings: list[Setting] = []
     with suppress(RuntimeError):
-        settings = [(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision(), "highest")]
-    for backend in (torch.backends.cuda, torch.backends.mkldnn):
-        settings += _setting(getattr(backend, "matmul", None), "fp32_precision", "ieee")
+        settings.append((torch.set_float32_matmul_precision, torch.get_float32_matmul_precision(), "highest"))
+    cudnn, mkldnn = torch.backends.cudnn, torch.backends.mkldnn
+    owners = [(torch.backends.cuda, "matmul"), (mkldnn, "matmul")]
+    owners += [(mkldnn, "conv")] if convolutions else []
+    owners += [(cudnn, "conv"), (cudnn, "rnn")] if convolutions and cudnn.is_available() else []
+    switches: list[tuple[Any, str, Any]] = [
+        (getattr(owner, name, None), "fp32_precision", "ieee") for owner, name in owners
+    ]
+    if convolutions and cudnn.is_available():
+        switches.insert(0, (cudnn, "allow_tf32", False))
+    for owner, name, full in switches:
+        with suppress(AttributeError, RuntimeError):  # not of this version of torch
+            settings.append((partial(setattr, owner, name), getattr(owner, name), full))
     return [setting for setting in settings if setting[1] in EPS]
-
-
-def _of_convolutions() -> list[Setting]:
-    """Return the settings that reduce the precision of convolutions and recurrent layers."""
-    settings = _setting(getattr(torch.backends.mkldnn, "conv", None), "fp32_precision", "ieee")
-    if torch.backends.cudnn.is_available():
-        settings += _setting(torch.backends.cudnn, "allow_tf32", False)
-        for operation in ("conv", "rnn"):
-            settings += _setting(getattr(torch.backends.cudnn, operation, None), "fp32_precision", "ieee")
-    return [setting for setting in settings if setting[1] in EPS]
-
-
-def _setting(owner: Any, name: str, full: Any) -> list[Setting]:
-    """Return a setting of torch; [] if it has none that can be read."""
-    with suppress(AttributeError, RuntimeError):
-        return [(partial(setattr, owner, name), getattr(owner, name), full)]
-    return []

@@ -207,10 +207,6 @@ def _rebind(value: Any, copies: dict[int, nn.Module]) -> Any:
     """Return a value with references to copied modules replaced by references to their copies.
 
     For example, accelerate stores bound methods on instances. A compiled function becomes the original function.
-
-    Args:
-        value: A module, a method, a function, a partial call, a tuple of these, or anything else.
-        copies: The copies, by the id of the original.
     """
     if isinstance(value, types.FunctionType) and "_torchdynamo_orig_callable" in value.__dict__:
         while isinstance(value, types.FunctionType):  # down to the method that was compiled

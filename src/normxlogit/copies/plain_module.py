@@ -61,13 +61,7 @@ def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
 
 
 def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> None:
-    """Give a clone named inputs and an output with logits, as a transformers model has them.
-
-    Args:
-        model: The clone.
-        form: What it returns.
-        arguments: What makes the arguments of its forward.
-    """
+    """Give a clone named inputs and an output with logits, as a transformers model has them."""
     is_plain = not isinstance(model, PreTrainedModel)
 
     def forward(original: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:

@@ -194,9 +194,7 @@ def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextMan
 def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple[str, ...]:
     """Return a note if the caller has enabled autocast, in which the model's outputs would differ.
 
-    Args:
-        inputs: The model's inputs.
-        dtype: The precision of the model's weights, if it is known.
+    The dtype is that of the model's weights, if it is known.
     """
     if not torch.is_autocast_enabled(_device_of(inputs)):
         return ()

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import operator
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
-RECORDING_TABLES = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
 RECORDING = "transformers.utils.output_capturing"
 """The module of the hooks that transformers adds for `output_hidden_states` and leaves on the model."""
 INSTALLED_MARK = "_output_capturing_hooks_installed"
@@ -89,28 +87,20 @@ class Snapshot:
             return False
         if not _equal_contents(self._settings, self._settings_before):
             return False
-        if _equal_contents(self._states, self._states_before):
-            return self._same_single_elements()  # which the comparison above compares by value
+        if _equal_contents(self._states, self._states_before):  # single elements by value
+            return all(table.get(name) is value for table, name, value in self._single_elements)
         return self._accept_harmless_changes()
-
-    def _same_single_elements(self) -> bool:
-        """Return whether single-element tensors are the same objects as before."""
-        return all(table.get(name) is value for table, name, value in self._single_elements)
 
     def _accept_harmless_changes(self) -> bool:
         """Return whether only recording hooks or offloaded weights changed; if so, update the snapshot.
 
-        The fast comparison of whole dictionaries counts these as changes. Here attributes are compared one by one.
+        The fast comparison of whole dictionaries counts these as changes.
         """
-        same_single_elements = self._same_single_elements()
-        for current, earlier in zip(self._states, self._states_before, strict=True):
-            if same_single_elements and _equal_contents(current, earlier):
-                continue  # this module did not change
-            added_or_removed = current.keys() ^ earlier.keys()
-            if added_or_removed - {INSTALLED_MARK}:
-                return False
-            if not all(_same_attribute(name, current[name], earlier[name]) for name in current.keys() & earlier):
-                return False
+        current, earlier = (list(map(_without_harmless, states)) for states in (self._states, self._states_before))
+        if not _equal_contents(current, earlier):
+            return False
+        if any(table.get(name) is not value for table, name, value in self._single_elements if not value.is_meta):
+            return False
         self._states_before = [_copied_containers(state) for state in self._states]
         self._single_elements = _single_element_tensors(_named_tensors(self._states))
         return True
@@ -186,31 +176,16 @@ def _single_element_tensors(tensors: Iterable[NamedTensor]) -> list[NamedTensor]
     return [named for named in tensors if named[2].numel() < 2]
 
 
-def _same_attribute(name: str, current: Any, earlier: Any) -> bool:
-    """Return whether an attribute of a module is unchanged, except for recording hooks and offloaded weights."""
-    if name == INSTALLED_MARK or isinstance(earlier, _AnyValue):
-        return True
-    if name in RECORDING_TABLES:
-        recording = {key for key, hook in current.items() if getattr(hook, "__module__", "") == RECORDING}
-        if name != "_forward_hooks":  # these hold the numbers of hooks
-            return bool(current == earlier)
-        return [value for number, value in current.items() if number not in recording] == [
-            value for number, value in earlier.items() if number not in recording
-        ]
-    if name in ("_parameters", "_buffers"):
-        return current.keys() == earlier.keys() and all(map(_same_weight, current.values(), earlier.values()))
-    if isinstance(current, Tensor) or isinstance(earlier, Tensor):
-        return current is earlier
-    try:
-        return current is earlier or bool(operator.eq(current, earlier))
-    except Exception:  # arrays compare element by element
-        return False
-
-
-def _same_weight(current: Tensor | None, earlier: Tensor | None) -> bool:
-    """Return whether two weights are one tensor, or both placeholders of an offloaded one, which accelerate renews."""
-    if current is earlier:
-        return True
-    if current is None or earlier is None or not current.is_meta or not earlier.is_meta:
-        return False
-    return current.shape == earlier.shape and current.dtype == earlier.dtype
+def _without_harmless(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a module's attributes without recording hooks, and placeholders of offloaded weights as their kinds."""
+    hooks = state.get("_forward_hooks", {}).values()
+    kinds = {
+        table: {
+            name: (weight.shape, weight.dtype) if weight is not None and weight.is_meta else weight
+            for name, weight in state.get(table, {}).items()
+        }
+        for table in ("_parameters", "_buffers")  # accelerate renews the placeholders
+    }
+    own_hooks = [hook for hook in hooks if getattr(hook, "__module__", "") != RECORDING]
+    others = {name: value for name, value in state.items() if name not in (INSTALLED_MARK, "training")}
+    return {**others, **kinds, "_forward_hooks": own_hooks}

@@ -99,12 +99,7 @@ def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
 def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
     """Return the order of axes in which a tensor starts with the values of a reference, which may be shorter.
 
-    Args:
-        tensor: Any tensor.
-        reference: (B, T, H), or with more axes.
-
-    Returns:
-        The order of axes, None if there is none.
+    The reference is (B, T, H), or has more axes; None if there is no such order.
     """
     if tensor is reference:
         return tuple(range(reference.ndim))

@@ -77,10 +77,10 @@ class VirtualTokens:
 
     def _look_up(self, table: Callable[..., Tensor], ids: Tensor) -> Tensor:
         """Return the embeddings of token ids, (B, T, H), those of virtual tokens as the adapter makes them."""
-        places = ids - self.ids[0]  # (B, T)
-        rows = table(ids.masked_fill(places >= 0, 0))  # (B, T, H)
+        indices = ids - self.ids[0]  # (B, T)
+        rows = table(ids.masked_fill(indices >= 0, 0))  # (B, T, H)
         virtual = self._adapter.get_prompt(batch_size=1)[0].detach().to(rows)  # (V, H)
-        return torch.where((places >= 0)[..., None], virtual[places.clamp(min=0)], rows)
+        return torch.where((indices >= 0)[..., None], virtual[indices.clamp(min=0)], rows)
 
     def _with_prefix(self, trunk: Callable[..., Any], *args: Any, **inputs: Any) -> Any:
         """Call a trunk with keys and values before those of the text."""

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..cli import options
 from ..cli.console import layers_of, quiet, write
 from ..errors import InputError
+from ..inputs.table_files import Format
 from ..results.units.spans import PartKind, SourceKind
-from .rows.formats import Format
 
 if TYPE_CHECKING:
     from .jobs import Job
@@ -25,6 +25,11 @@ COMPLETIONS = "Each row is a prompt with a completion"
 ANSWERS = "Each row is a question with documents and an answer"
 CONVERSATIONS = "Each row is a conversation"
 RUN = "How it runs"
+
+
+def _option(panel: str, description: str, **settings: Any) -> Any:
+    """Return an option in a panel of `--help`."""
+    return typer.Option(rich_help_panel=panel, help=description, **settings)
 
 
 def attribute(
@@ -40,212 +45,113 @@ def attribute(
     model: options.Model = None,
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            callback=options.check_method,
-            help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; by default frozen-gradient.",
-        ),
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="Column of ids; by default row numbers, or the paths of pictures and sounds.")
-    ] = None,
+    method: options.MethodName = None,
+    id_column: Annotated[str | None, typer.Option(help="Column of ids; by default row numbers, or paths.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
-    keep_text: Annotated[
-        bool, typer.Option("--keep-text/--no-keep-text", help="Write the texts too, which `summarize` shows and tests.")
-    ] = True,
+    keep_text: Annotated[bool, typer.Option(help="Write the texts too, which `summarize` shows and tests.")] = True,
     text_column: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=PREDICTIONS,
-            help='Column of the texts, "text" by default; of the paths of pictures or sounds "path", "image", "audio" '
-            'or "file". Paths start at the working directory.',
-        ),
+        _option(PREDICTIONS, 'Column of the texts, "text" by default; or of paths, from the working directory on.'),
     ] = None,
-    pair_column: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=PREDICTIONS, help="Column of second texts, for models of text pairs."),
-    ] = None,
-    target_column: Annotated[
-        str | None, typer.Option(rich_help_panel=PREDICTIONS, help="Column with what to explain in each row.")
-    ] = None,
+    pair_column: Annotated[str | None, _option(PREDICTIONS, "Column of second texts, for models of pairs.")] = None,
+    target_column: Annotated[str | None, _option(PREDICTIONS, "Column with what to explain in each row.")] = None,
     target: options.Targets = None,
     all_labels: options.AllLabels = False,
     contrast: options.Contrast = None,
     layers: options.LayerNumbers = None,
     long_text: Annotated[
         options.LongText | None,
-        typer.Option(
-            rich_help_panel=PREDICTIONS,
-            help="For a text over the model's length: its beginning (by default), all of it in windows, or an error "
-            "row.",
+        _option(
+            PREDICTIONS,
+            "For a text over the model's length: its beginning (by default), all of it in windows, or an error row.",
         ),
     ] = None,
-    words: Annotated[
-        bool | None,
-        typer.Option(
-            "--words/--no-words",
-            rich_help_panel=PREDICTIONS,
-            help="Write words with their scores too; by default where there are any.",
-        ),
-    ] = None,
+    words: Annotated[bool | None, _option(PREDICTIONS, "Write words with their scores, by default of texts.")] = None,
     merge: options.MergeChoice = None,
-    prompt_column: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=COMPLETIONS, help='Column of the prompts, "prompt" by default.'),
-    ] = None,
+    prompt_column: Annotated[str | None, _option(COMPLETIONS, 'Column of the prompts, "prompt" by default.')] = None,
     completion_column: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=COMPLETIONS, help='Column of the completions, "completion" by default.'),
+        str | None, _option(COMPLETIONS, 'Column of the completions, "completion" by default.')
     ] = None,
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            rich_help_panel=COMPLETIONS,
-            help="Let the model generate the completions, each of at most this many tokens.",
-        ),
+        _option(COMPLETIONS, "Let the model generate the completions, each of at most this many tokens.", min=1),
     ] = None,
     sources: Annotated[
-        SourceKind | None,
-        typer.Option(
-            rich_help_panel=COMPLETIONS, help="What of its prompt each completion rests on; sentences by default."
-        ),
+        SourceKind | None, _option(COMPLETIONS, "What each completion rests on; sentences of its prompt by default.")
     ] = None,
     parts: Annotated[
-        PartKind | None,
-        typer.Option(
-            rich_help_panel=COMPLETIONS,
-            help="What a completion is divided into, each part explained; by default it is explained whole.",
-        ),
+        PartKind | None, _option(COMPLETIONS, "What a completion is divided into; by default it is explained whole.")
     ] = None,
-    image_column: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=COMPLETIONS,
-            help="Column of a picture for each prompt, for models that read pictures beside words.",
-        ),
-    ] = None,
-    audio_column: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=COMPLETIONS,
-            help="Column of a sound for each prompt, for models that read sounds beside words.",
-        ),
-    ] = None,
-    question_column: Annotated[
-        str | None, typer.Option(rich_help_panel=ANSWERS, help='Column of the questions, "question" by default.')
-    ] = None,
+    image_column: Annotated[str | None, _option(COMPLETIONS, "Column of a picture for each prompt.")] = None,
+    audio_column: Annotated[str | None, _option(COMPLETIONS, "Column of a sound for each prompt.")] = None,
+    question_column: Annotated[str | None, _option(ANSWERS, 'Column of the questions, "question" by default.')] = None,
     answer_column: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=ANSWERS,
-            help='Column of the answers, "answer" by default: which documents does each sentence rest on?',
-        ),
+        _option(ANSWERS, 'Column of the answers, "answer" by default: which documents does each sentence rest on?'),
     ] = None,
     documents_column: Annotated[
-        str | None, typer.Option(rich_help_panel=ANSWERS, help='Column of the documents, "documents" by default.')
+        str | None, _option(ANSWERS, 'Column of the documents, "documents" by default.')
     ] = None,
     messages_column: Annotated[
         list[str] | None,
-        typer.Option(
-            rich_help_panel=CONVERSATIONS,
-            help="Column of the messages of conversations: which of them does each sentence of the last answer rest "
-            "on? Several columns, such as messages and tools, are read together.",
+        _option(
+            CONVERSATIONS,
+            "Column of the messages of conversations: which of them does each sentence of the last answer rest on? "
+            "Several columns, such as messages and tools, are read together.",
         ),
     ] = None,
     turn: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=CONVERSATIONS,
-            help="Which of the assistant's texts in a conversation is the answer, from 0; by default the last.",
-        ),
+        int | None, _option(CONVERSATIONS, "Which of the assistant's texts is the answer, from 0; by default the last.")
     ] = None,
     verify: Annotated[
         str | None,
-        typer.Option(
+        _option(
+            CONVERSATIONS,
+            "Test the citations, also those of answers: leave out this many of the first sources one by one, then all, "
+            'and edit words; "auto" goes on until the others can no longer come first.',
             metavar="N",
-            rich_help_panel=CONVERSATIONS,
-            help="Test the citations, also those of answers: leave out this many of the first sources one by one, then "
-            'all, and edit words; "auto" goes on until the others can no longer come first.',
         ),
     ] = None,
     input_format: Annotated[
-        Format | None,
-        typer.Option(
-            rich_help_panel=RUN, help="Format, where names do not tell it; of standard input text by default."
-        ),
+        Format | None, _option(RUN, "Format, where names do not tell it; of standard input text by default.")
     ] = None,
     shard_rows: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            rich_help_panel=RUN,
-            help="Rows of a shard; 4096 by default, 64 of pictures, sounds, and what is no prediction.",
-        ),
+        int | None, _option(RUN, "Rows of a shard; 4096 by default, 64 of all but predictions of texts.", min=1)
     ] = None,
     batch_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, rich_help_panel=RUN, help="Most tokens in one forward pass; by default what fits."),
+        int | None, _option(RUN, "Most tokens in one forward pass; by default what fits.", min=1)
     ] = None,
-    max_errors: Annotated[
-        int | None, typer.Option(min=0, rich_help_panel=RUN, help="Stop when more rows have no result.")
-    ] = None,
+    max_errors: Annotated[int | None, _option(RUN, "Stop when more rows have no result.", min=0)] = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    engine: Annotated[
-        Literal["local", "ray"], typer.Option(rich_help_panel=RUN, help="On this machine, or by Ray Data.")
-    ] = "local",
-    num_workers: Annotated[
-        int, typer.Option(min=1, rich_help_panel=RUN, help="Ray: workers, each with a model of its own.")
-    ] = 1,
-    num_gpus_per_worker: Annotated[
-        float, typer.Option(min=0, rich_help_panel=RUN, help="Ray: GPUs of each worker.")
-    ] = 0,
-    ray_address: Annotated[
-        str | None, typer.Option(rich_help_panel=RUN, help="Ray: the cluster; started here if there is none.")
-    ] = None,
+    engine: Annotated[Literal["local", "ray"], _option(RUN, "On this machine, or on a Ray cluster.")] = "local",
+    num_workers: Annotated[int, _option(RUN, "Ray: workers, each with a model of its own.", min=1)] = 1,
+    num_gpus_per_worker: Annotated[float, _option(RUN, "Ray: GPUs of each worker.", min=0)] = 0,
+    ray_address: Annotated[str | None, _option(RUN, "Ray: the cluster; started here if there is none.")] = None,
 ) -> None:
     """Explain a corpus and write Parquet shards; a stopped run resumes where it was.
 
     Example: normxlogit attribute reviews.parquet --output out/
     """
-    layer_numbers = layers_of(layers)
+    arguments = locals() | {
+        "target": target or all_labels or None,
+        "contrast": contrast if contrast and contrast.strip() else None,
+        "layers": layers_of(layers),
+        "messages_column": messages_column or None,
+        "verify": options.verify_count(verify),
+    }
     options.check_targets(target, all_labels)
     if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):
         raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
-    settings = {
-        "text_column": text_column,
-        "pair_column": pair_column,
-        "target_column": target_column,
-        "target": target or all_labels or None,
-        "contrast": contrast if contrast and contrast.strip() else None,
-        "layers": layer_numbers,
-        "long_text": long_text,
-        "words": words,
-        "merge": merge,
-        "prompt_column": prompt_column,
-        "completion_column": completion_column,
-        "max_new_tokens": max_new_tokens,
-        "sources": sources,
-        "parts": parts,
-        "image_column": image_column,
-        "audio_column": audio_column,
-        "question_column": question_column,
-        "answer_column": answer_column,
-        "documents_column": documents_column,
-        "messages_column": messages_column or None,
-        "turn": turn,
-        "verify": options.verify_count(verify),
-    }
     with quiet(), _stoppable(output):
         from ..tasks.targets import typed_targets
         from .folder import Folder
-        from .jobs import Predictions
+        from .jobs import JOBS, Predictions, fields_of
         from .local import limit_cached_kernels
         from .run import attribute as run
 
-        job_settings = {name: value for name, value in settings.items() if value is not None}
+        names = dict.fromkeys(name for job in JOBS for name in fields_of(job))
+        job_settings = {name: arguments[name] for name in names if arguments[name] is not None}
         kind = _job_with(job_settings)
         limit_cached_kernels()
         if engine == "ray" and device == options.AUTO:
@@ -323,15 +229,11 @@ def _stoppable(output: str) -> Iterator[None]:
         yield
     except _Stopped as error:
         sys.stderr.write(f"stopped; the same command resumes {output}\n")
-        raise typer.Exit(128 + error.number) from None
+        raise typer.Exit(128 + error.args[0]) from None
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 class _Stopped(BaseException):
-    """Raised when a signal asks the process to stop."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+    """Raised, with its number, when a signal asks the process to stop."""

@@ -4,22 +4,20 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ..errors import DataError, reason_of
+from ..inputs.table_files import arrow_module
 from ..results.storage.columns import METADATA, UNREADABLE, metadata_of
 from ..results.storage.files import json_text, write_bytes
 from ..results.storage.identity import Identity
 from ..results.storage.parquet import open_parquet
 from ..results.storage.schema import check
-from ..results.storage.tables import optional_module
 from .rows.shards import WrittenShard
-
-__all__ = ["MANIFEST", "REPAIR", "Folder", "Manifest"]
 
 FORMAT = "normxlogit corpus"
 VERSION = 1
@@ -46,6 +44,25 @@ class Manifest:
     settings: dict[str, Any]
     written: dict[int, WrittenShard] = field(default_factory=dict)
     complete: bool = False
+
+    @classmethod
+    def of(cls, state: Any) -> "Manifest":
+        """Return a manifest from its JSON, or raise one of `UNREADABLE`."""
+        shards = check(tuple[WrittenShard, ...])(state["shards"])
+        for named in (state["model"], *state["input"]):
+            check(str)(named["name"])
+        written = {shard.shard: shard for shard in shards}
+        complete = check(bool)(state["complete"])
+        manifest = cls(state["input"], state["model"], dict(state["settings"]), written, complete)
+        _ = manifest.identity  # raises where the model has none
+        return manifest
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the manifest as JSON has it."""
+        state = {"format": FORMAT, "version": VERSION, "complete": self.complete}
+        state |= {what: self.count(what) for what in ("rows", "errors", "tokens")}
+        state |= {"input": self.input, "model": self.model, "settings": self.settings}
+        return {**state, "shards": [vars(self.written[i]) for i in sorted(self.written)]}
 
     @property
     def digest(self) -> str:
@@ -74,11 +91,8 @@ class Manifest:
         if not self.identity.is_same(now.identity):
             differences = "weights, settings, active adapters, hooks, labels or another tokenizer"
             changes.append(f"by model {old_name!r} with other {differences}")
-        for old, new in zip_longest(self.input, now.input, fillvalue={}):
-            if not old or not new:
-                name = (old or new)["name"]
-                changes.append(f"of {len(self.input)} inputs, not {len(now.input)} ({name})")
-            elif old["name"] != new["name"]:
+        for old, new in zip_longest(self.input, now.input, fillvalue={"name": "no further input"}):
+            if old["name"] != new["name"]:
                 changes.append(f"of {old['name']}, not {new['name']}")
             elif old != new:
                 changes.append(f"of {old['name']} as it was before it changed")
@@ -103,6 +117,15 @@ class Folder:
             raise DataError(f"cannot write {place}: {error}") from None
         self.local = type(self.system).__name__ == "LocalFileSystem"
 
+    # --- written ---
+
+    def refuse_inside(self, inputs: Any) -> None:
+        """Refuse an output folder inside an input folder: its shards would be input rows of the next run."""
+        names = [inputs] if isinstance(inputs, str | Path) else inputs if isinstance(inputs, Sequence) else ()
+        for path in (Path(name).resolve() for name in names if self.local and isinstance(name, str | Path)):
+            if path.is_dir() and Path(self.path).resolve().is_relative_to(path):
+                raise DataError(f"{self.location} lies in {path}, which is read as a whole; give another --output")
+
     def create(self) -> None:
         """Make the folder.
 
@@ -114,6 +137,55 @@ class Folder:
                 self.system.makedirs(self._at(name), exist_ok=True)
 
     @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the folder while this run writes, and remove files that a killed run left unfinished.
+
+        Raises:
+            DataError: If another run is writing.
+        """
+        if not self.local:
+            yield
+            return
+        with self._writing():
+            lock = Path(self._at(LOCK)).open("w")  # noqa: SIM115  # closed below
+        with lock:
+            with self._writing(), suppress(ImportError):  # Windows has no such locks
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system unlocks it when the process ends
+            for unfinished in Path(self.path).rglob(".writing-*"):
+                with suppress(OSError):
+                    unfinished.unlink()
+            yield
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Write the manifest atomically."""
+        self._write(json_text(manifest.to_dict()).encode("utf-8", errors="replace"), self._at(MANIFEST))
+
+    def write_shard(self, written: WrittenShard, results: Any, errors: Any) -> None:
+        """Write a shard, its errors first, so that an existing shard is complete.
+
+        Raises:
+            DataError: If it cannot be written.
+        """
+        with self._writing():
+            if len(errors):
+                self._write(_parquet(errors), self._file(ERRORS, written.shard))
+            else:
+                self._remove(self._file(ERRORS, written.shard))
+            self._write(_parquet(results), self._file(SHARDS, written.shard))
+
+    def remove(self, shards: Iterable[int]) -> None:
+        """Remove shards and their errors.
+
+        Raises:
+            DataError: If that cannot be done.
+        """
+        with self._writing():
+            for path in (self._file(kind, index) for index in shards for kind in (SHARDS, ERRORS)):
+                self._remove(path)
+
+    @contextmanager
     def _writing(self) -> Iterator[None]:
         """Turn errors inside the block into a `DataError` that names the folder."""
         try:
@@ -123,22 +195,18 @@ class Folder:
         except (OSError, ValueError) as error:
             raise DataError(f"cannot write {self.location}: {reason_of(error)}") from None
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Lock the folder while this run writes, and remove files that a killed run left unfinished.
+    def _write(self, content: bytes, path: str) -> None:
+        """Write a file atomically."""
+        if self.local:
+            write_bytes(content, path)
+        else:
+            self.system.pipe_file(path, content)  # an object store writes atomically
 
-        Raises:
-            DataError: If another run is writing.
-        """
-        with ExitStack() as stack:
-            if self.local:
-                with self._writing():
-                    _lock(stack.enter_context(Path(self._at(LOCK)).open("w")))
-                for name in (".", SHARDS, ERRORS):
-                    for unfinished in Path(self.path, name).glob(".writing-*"):
-                        with suppress(OSError):
-                            unfinished.unlink()
-            yield
+    def _remove(self, path: str) -> None:
+        if self.system.exists(path):
+            self.system.rm(path)
+
+    # --- read ---
 
     def read_manifest(self) -> Manifest | None:
         """Return the folder's manifest, None if it is new."""
@@ -151,27 +219,11 @@ class Folder:
             state = json.loads(self.system.cat_file(path))
             if state["format"] != FORMAT or state["version"] != VERSION:
                 raise DataError(f"{self.location}: the manifest is of version {state['version']}, not {VERSION}")
-            return _manifest(state)
+            return Manifest.of(state)
         except OSError as error:
             raise DataError(f"cannot read {self.location}: {reason_of(error)}") from None
         except UNREADABLE as error:
             raise DataError(f"{self.location}: {MANIFEST} is not one of a corpus: {error!r}") from None
-
-    def write_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest atomically."""
-        shards = [vars(manifest.written[i]) for i in sorted(manifest.written)]
-        sums = {what: manifest.count(what) for what in ("rows", "errors", "tokens")}
-        state = {
-            "format": FORMAT,
-            "version": VERSION,
-            "complete": manifest.complete,
-            **sums,
-            "input": manifest.input,
-            "model": manifest.model,
-            "settings": manifest.settings,
-            "shards": shards,
-        }
-        self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
     def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, WrittenShard]:
         """Return the written shards: those in the manifest, and those that a killed run did not enter into it.
@@ -195,7 +247,9 @@ class Folder:
             if index in shards:
                 continue
             try:
-                run, shard = self._noted(path)
+                with self._reading(path) as file:
+                    state = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
+                    run, shard = str(state["run"]), check(WrittenShard)(state)
             except DataError:
                 if refuse_broken:
                     raise
@@ -203,17 +257,6 @@ class Folder:
             if run == manifest.digest and shard.shard == index:
                 shards[index] = shard
         return shards
-
-    def refuse_inside(self, inputs: Any) -> None:
-        """Refuse an output folder inside an input folder: its shards would be input rows of the next run."""
-        if not self.local:
-            return
-        for name in [inputs] if isinstance(inputs, str | Path) else inputs if isinstance(inputs, Sequence) else ():
-            if not isinstance(name, str | Path):
-                continue
-            input_path = Path(name).resolve()
-            if input_path.is_dir() and Path(self.path).resolve().is_relative_to(input_path):
-                raise DataError(f"{self.location} lies in {name}, which is read as a whole; give another --output")
 
     def failures(self, written: Mapping[int, WrittenShard]) -> Iterator[tuple[int, str, str]]:
         """Yield the number, the id and the reason of each row without a result, in their order.
@@ -226,18 +269,6 @@ class Folder:
                 table = file.read(columns=["row", "id", "reason"])
             for row, name, reason in zip(*(column.to_pylist() for column in table.columns), strict=True):
                 yield int(row), str(name), str(reason)
-
-    def remove(self, shards: Iterable[int]) -> None:
-        """Remove shards and their errors.
-
-        Raises:
-            DataError: If that cannot be done.
-        """
-        with self._writing():
-            for index in shards:
-                for kind in (SHARDS, ERRORS):
-                    if self.system.exists(path := self._file(kind, index)):
-                        self.system.rm(path)
 
     def shard_files(self, indices: Iterable[int]) -> list[str]:
         """Return the paths of shards in their order, as other programs spell them."""
@@ -263,35 +294,9 @@ class Folder:
             for i in range(file.num_row_groups):
                 file.read_row_group(i).validate(full=True)
 
-    def _noted(self, path: str) -> tuple[str, WrittenShard]:
-        """Return the digest of the run that wrote a shard, and the shard's counts."""
-        with self._reading(path) as file:
-            shard = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
-            return str(shard["run"]), check(WrittenShard)(shard)
-
     def _reading(self, path: str) -> AbstractContextManager[Any]:
         """Open a Parquet file of the folder; errors become a `DataError` that names it."""
         return open_parquet(lambda: self.system.open(path, "rb"), path, REPAIR)
-
-    def write_shard(self, written: WrittenShard, results: Any, errors: Any) -> None:
-        """Write a shard, its errors first, so that an existing shard is complete.
-
-        Raises:
-            DataError: If it cannot be written.
-        """
-        with self._writing():
-            if len(errors):
-                self._write(_parquet(errors), self._file(ERRORS, written.shard))
-            elif self.system.exists(path := self._file(ERRORS, written.shard)):
-                self.system.rm(path)
-            self._write(_parquet(results), self._file(SHARDS, written.shard))
-
-    def _write(self, content: bytes, path: str) -> None:
-        """Write a file atomically."""
-        if self.local:
-            write_bytes(content, path)
-        else:
-            self.system.pipe_file(path, content)  # an object store writes atomically
 
     def _at(self, name: str) -> str:
         return f"{self.path.rstrip('/')}/{name}"
@@ -300,34 +305,9 @@ class Folder:
         return self._at(f"{kind}/{index:08d}.parquet")
 
 
-def _lock(file: TextIO) -> None:
-    """Lock a file; the system unlocks it when the process ends in any way."""
-    with suppress(ImportError):  # Windows
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def _parquet(table: Any) -> bytes:
     """Return a table as the content of a Parquet file."""
     content = io.BytesIO()
-    optional_module("pyarrow.parquet", "").write_table(
-        table, content, compression="zstd", compression_level=1, write_page_checksum=True
-    )
+    settings = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
+    arrow_module().parquet.write_table(table, content, **settings)
     return content.getvalue()
-
-
-def _manifest(state: Any) -> Manifest:
-    """Return a manifest from its JSON, or raise one of `UNREADABLE`."""
-    shards = check(tuple[WrittenShard, ...])(state["shards"])
-    for named in (state["model"], *state["input"]):
-        check(str)(named["name"])
-    manifest = Manifest(
-        input=state["input"],
-        model=state["model"],
-        settings=dict(state["settings"]),
-        written={shard.shard: shard for shard in shards},
-        complete=check(bool)(state["complete"]),
-    )
-    _ = manifest.identity  # raises where the model has none
-    return manifest

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from time import monotonic
 
 from .rows.shards import WrittenShard
@@ -41,7 +42,7 @@ class Progress:
 
     def __str__(self) -> str:
         share = self.fraction - self.started
-        left = f", {duration(self.seconds * (1 - self.fraction) / share)} left" if share > 0 else ""
+        left = f", {timedelta(seconds=round(self.seconds * (1 - self.fraction) / share))} left" if share > 0 else ""
         done = f"{self.rows:,} texts" + (f" ({self.fraction:.0%})" if self.fraction else "")
         errors = f", {self.errors:,} errors" if self.errors else ""
         return f"{done}, {self.texts_per_second:,.0f} texts/s, {self.tokens_per_second:,.0f} tokens/s{left}{errors}"
@@ -52,12 +53,7 @@ Watcher = Callable[[Progress], None]
 
 
 class Clock:
-    """Counts what a run has done since it started.
-
-    Args:
-        rows: Rows that earlier runs have written.
-        errors: How many of them have no result.
-    """
+    """Counts what a run has done since it started, with `rows` and `errors` of earlier runs."""
 
     def __init__(self, rows: int, errors: int) -> None:
         self._start = monotonic()
@@ -72,22 +68,13 @@ class Clock:
     def add_shard(self, shard: WrittenShard, fraction: float) -> Progress:
         """Count a written shard, with the share of the input read so far; shards may finish out of order."""
         earlier = self.progress
-        self.progress = Progress(
+        self.progress = replace(
+            earlier,
             rows=earlier.rows + shard.rows,
             errors=earlier.errors + shard.errors,
             fresh=earlier.fresh + shard.rows,
             tokens=earlier.tokens + shard.tokens,
             seconds=monotonic() - self._start,
             fraction=max(fraction, earlier.fraction),
-            started=earlier.started,
         )
         return self.progress
-
-
-def duration(seconds: float) -> str:
-    """Return a time in hours, minutes and seconds."""
-    minutes, remainder = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return (
-        f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {remainder:02d} s" if minutes else f"{remainder} s"
-    )

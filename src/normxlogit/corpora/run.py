@@ -1,8 +1,8 @@
 """`attribute`, which runs or resumes a corpus run."""
 
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..methods import Method, method_named
-from ..methods.defaults import completion_methods, default_methods, first_working
+from ..methods.defaults import completion_methods, default_methods
 from ..model.identity import identity_of
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.columns import CORPUS
-from ..tasks.targets import Layers
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
@@ -84,7 +83,7 @@ def attribute(
         input_format: The format of files whose names do not tell it.
         shard_rows: Rows of a shard; 4096 by default, 64 of pictures, sounds, and all that is not a prediction.
         max_errors: Stop when more rows than this have no result.
-        engine: "local", or "ray" for Ray Data.
+        engine: "local", or "ray" for a Ray cluster.
         cluster: The resources of the Ray engine.
         watch: Called with the progress after each shard.
         progress: Whether to show that on standard error; by default on a terminal, after a second.
@@ -111,7 +110,7 @@ def attribute(
     names = source.names()
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
-    columns.check(names, CORPUS[job.kind or ("image" if media else "text")])
+    columns.check(names, CORPUS[job.kind or model.task.result_kind])
     chosen_method, media_method = _chosen_methods(explainer, job, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
@@ -133,27 +132,60 @@ def attribute(
                     f"{folder.location} was made of fewer rows than the input has now; give another --output"
                 )
             return clock.progress
-        folder.write_manifest(manifest)
         if engine == "ray":
             from .ray_engine import Cluster, run_ray
 
-            results = run_ray(explainer, settings, folder, manifest, source, cluster or Cluster())
+            results = run_ray(explainer, settings, folder, manifest.digest, shards, cluster or Cluster())
         else:
             results = run_local(worker, folder, manifest.digest, shards)
-        try:
-            with (
-                progress_bar(None, progress, f"reading {', '.join(map(repr, columns.names))}", times=False) as update,
-                closing(_progress_of(results, manifest, folder, clock, max_errors)) as progress_after_shards,
-            ):
-                for state in progress_after_shards:
-                    update(completed=state.fraction, description=str(state))
-                    if watch is not None:
-                        watch(state)
-            manifest.complete = True
-        finally:
-            folder.write_manifest(manifest)
-        _check_results(manifest, folder)
+        reading = f"reading {', '.join(map(repr, columns.names))}"
+        with progress_bar(None, progress, reading, times=False) as update:
+
+            def report(state: Progress) -> None:
+                update(completed=state.fraction, description=str(state))
+                if watch is not None:
+                    watch(state)
+
+            _run(results, manifest, folder, clock, max_errors, report)
     return clock.progress
+
+
+def _run(
+    results: Iterator[tuple[WrittenShard, float]],
+    manifest: Manifest,
+    folder: Folder,
+    clock: Clock,
+    max_errors: int | None,
+    report: Watcher,
+) -> None:
+    """Take the written shards one by one, and note them in the manifest.
+
+    Raises:
+        DataError: If there are more errors than allowed, or no row has a result.
+    """
+    folder.write_manifest(manifest)
+    noted = time.monotonic()
+    try:
+        with closing(results):  # type: ignore[type-var]
+            for shard, fraction in results:
+                manifest.written[shard.shard] = shard
+                progress = clock.add_shard(shard, fraction)
+                report(progress)
+                if max_errors is not None and progress.errors > max_errors:
+                    raise DataError(
+                        f"{progress.errors} rows have no result, more than --max-errors {max_errors}; see "
+                        f"{folder.location}/errors"
+                    )
+                if time.monotonic() - noted > NOTE_EVERY:
+                    folder.write_manifest(manifest)
+                    noted = time.monotonic()
+        manifest.complete = True
+    finally:
+        folder.write_manifest(manifest)
+    rows = manifest.count("rows")
+    if rows and rows == manifest.count("errors"):  # the settings are at fault, not the rows
+        row, _, reason = next(folder.failures(manifest.written))
+        raise DataError(f"none of {rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
 
 
 def _resume(folder: Folder, manifest: Manifest) -> bool:
@@ -173,62 +205,15 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
 
 def _chosen_methods(explainer: Explainer, job: Job, method: str | Method | None) -> tuple[Method, Method | None]:
     """Return the method, and the method of prompts with pictures and sounds, None if it is the same."""
-    if isinstance(job, Predictions):
-        return method_named(_default_method(explainer, job.layers) if method is None else method), None
-    names = completion_methods(method)
-    media_method = names["media_method"]
-    return method_named(names["method"]), None if media_method is None else method_named(media_method)
-
-
-def _default_method(explainer: Explainer, layers: Layers) -> Method:
-    """Return the first default method that works on the model; with several candidates, an example input is tried."""
-    model = explainer.task_model
-    methods = default_methods(model.task.use)
-    if len(methods) == 1:
-        return methods[0]
-    trial = model.task.example_input(model)
-
-    def explain(method: Method) -> Method:
-        explainer(trial, layers=layers, method=method, progress=False)
-        return method
-
-    try:
-        return first_working(methods, explain)[0]
-    except InputError:  # the tokenizer knows nothing of it: the rows will show
-        return methods[0]
-
-
-def _check_results(manifest: Manifest, folder: Folder) -> None:
-    """Refuse a run in which no row has a result: the settings are at fault, not the rows."""
-    rows = manifest.count("rows")
-    if rows and rows == manifest.count("errors"):
-        row, _, reason = next(folder.failures(manifest.written))
-        raise DataError(f"none of {rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
-
-
-def _progress_of(
-    results: Iterator[tuple[WrittenShard, float]],
-    manifest: Manifest,
-    folder: Folder,
-    clock: Clock,
-    max_errors: int | None,
-) -> Generator[Progress, None, None]:
-    """Take the written shards one by one and note them in the manifest.
-
-    Yields:
-        The progress after each shard.
-    """
-    manifest_written_at = time.monotonic()
-    with closing(results):  # type: ignore[type-var]
-        for shard, fraction in results:
-            manifest.written[shard.shard] = shard
-            progress = clock.add_shard(shard, fraction)
-            yield progress
-            if max_errors is not None and progress.errors > max_errors:
-                raise DataError(
-                    f"{progress.errors} rows have no result, more than --max-errors {max_errors}; see "
-                    f"{folder.location}/errors"
-                )
-            if time.monotonic() - manifest_written_at > NOTE_EVERY:
-                folder.write_manifest(manifest)
-                manifest_written_at = time.monotonic()
+    if not isinstance(job, Predictions):
+        methods = completion_methods(method)
+        return methods["method"], methods["media_method"]
+    if method is not None:
+        return method_named(method), None
+    task = explainer.task_model.task
+    first, *others = default_methods(task.use)
+    if others:  # the first that works on the model, which an example shows
+        with suppress(InputError):  # the tokenizer knows nothing of it: the rows will show
+            example = task.example_input(explainer.task_model)
+            return method_named(explainer(example, layers=job.layers, progress=False).method), None
+    return first, None

@@ -1,27 +1,19 @@
-"""An explained shard as Arrow tables, column by column."""
+"""An explained shard as Arrow tables."""
 
 import json
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .._version import __version__
-from ..inputs.columns import SPECIAL, EncodingColumns
-from ..inputs.encoding import Encoding, readable_tokens
-from ..methods import Method
-from ..methods.base import sink_note
+from ..inputs.table_files import arrow_module
 from ..model.task_model import TaskModel
-from ..pipeline.texts import ScoreColumns
+from ..results.attribution import Attribution
 from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
-from ..results.storage.files import json_text
-from ..results.storage.schema import FORMAT_VERSION, FloatArray, plain
+from ..results.storage.schema import FORMAT_VERSION
 from ..results.units.words import Merge, merge_words
-from ..tasks.targets import contrast_note, index_of
-from .jobs.base import ExplainedRows
+from ..tasks.targets import index_of
 from .jobs.predictions import Predictions
-from .rows.formats import arrow_module
 from .rows.shards import KEPT
 
 if TYPE_CHECKING:
@@ -31,58 +23,43 @@ if TYPE_CHECKING:
 def shard_table(model: TaskModel, settings: "Settings", shard: "ExplainedShard", metadata: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows.
 
-    Results are computed in another order than that of the rows: batches of texts of similar lengths first, then what is
-    explained one by one. `explained.places` says which of the rows that were read each of them is.
-
     Args:
         model: The model.
         settings: The settings of the run.
         shard: The results.
         metadata: Further values that all rows share.
     """
-    arrow, job, explained = arrow_module(), settings.job, shard.explained
+    arrow, job = arrow_module(), settings.job
     kind = job.kind or model.task.result_kind
     types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=settings.keep_text))
     merge = (job.merge or settings.method.word_merge) if isinstance(job, Predictions) and job.words else None
-    parts = []
-    if isinstance(explained.encodings, EncodingColumns):
-        parts += [
-            _batch_columns(model, settings.method, explained.encodings.take(places), scored, types, merge)
-            for places, scored in explained.batches
-        ]
-    parts.append(_columns_of_results(explained, types, merge))
-    rows = np.array(shard.rows, np.int64)[explained.places]  # (R,): the row of each result, as computed
-    input_rows = shard.table.take(arrow.array(rows))
+    results = [shard.explained.results[place] for place in sorted(shard.explained.results)]
+    cells = [result_row(result) | ({} if merge is None else _words(result.scored, merge)) for result in results]
+    places = np.array(sorted(shard.explained.results), np.int64)  # (R,), among the rows that were read
+    input_rows = shard.shard.table.take(arrow.array(np.array(shard.rows, np.int64)[places]))
     columns = {
-        name: input_rows[name] if name in job.copied else arrow.concat_arrays([part[name] for part in parts])
-        for name in types
+        name: input_rows[name] if name in job.copied else arrow.array([row.get(name) for row in cells], type_)
+        for name, type_ in types.items()
     }
     columns |= {name: input_rows[KEPT + name] for name in settings.columns.keep}
-    quantities = (result.scored.quantity for result in explained.results.values())
-    shared = {"quantity": next(quantities, "logit")}
-    if isinstance(job, Predictions):
-        shared = _shared_by_predictions(model, settings.method, job, explained)
     common = {
         "format_version": FORMAT_VERSION,
         "kind": kind,
         "version": __version__,
         "signed": settings.method.signed_on(model.task),
-        **shared,
+        "quantity": results[0].scored.quantity if results else "logit",
+        **(_shared_by_predictions(model, settings, job, results) if isinstance(job, Predictions) else {}),
         **metadata,
     }
     schema = arrow.schema(
         [(name, types.get(name, column.type)) for name, column in columns.items()],
         metadata={METADATA: json.dumps(common)},
     )
-    return arrow.table([*columns.values()], schema=schema).take(arrow.array(np.argsort(rows)))
+    return arrow.table([*columns.values()], schema=schema)
 
 
-def _shared_by_predictions(
-    model: TaskModel, method: Method, job: Predictions, explained: ExplainedRows
-) -> dict[str, Any]:
+def _shared_by_predictions(model: TaskModel, settings: "Settings", job: Predictions, results: Any) -> dict[str, Any]:
     """Return the values that all texts, pictures or sounds of a run share."""
-    layers = [scored.layers for _, scored in explained.batches]
-    layers += [getattr(result, "layers", None) or () for result in explained.results.values()]
     contrast = None if job.contrast is None else index_of(model.task, job.contrast, model.output_count)
     return {
         "labels": list(model.task.labels),
@@ -91,235 +68,24 @@ def _shared_by_predictions(
             "contrast": None if contrast is None else model.task.output_name(contrast),
             "contrast_id": contrast,
         },
-        "quantity": method.quantity_on(model.task, contrasted=contrast is not None),
-        "layers": list(layers[0]) if layers and layers[0] else None,
-        "settings": method.settings,
-        "merge": method.word_merge,
+        "quantity": settings.method.quantity_on(model.task, contrasted=contrast is not None),
+        "layers": list(results[0].layers) if results and results[0].layers else None,
+        "settings": settings.method.settings,
+        "merge": settings.method.word_merge,
     }
 
 
-def _batch_columns(
-    model: TaskModel,
-    method: Method,
-    encodings: EncodingColumns,
-    scored: ScoreColumns,
-    types: dict[str, Any],
-    merge: Merge | None,
-) -> dict[str, Any]:
-    """Return the columns of a batch of R texts.
-
-    Args:
-        model: The model.
-        method: The method.
-        encodings: The texts.
-        scored: Their scores.
-        types: The columns, with their Arrow types.
-        merge: How a word's score comes from its tokens'; None for no words.
-    """
-    arrow, count = arrow_module(), len(encodings)
-    sinks = _sinks(scored, encodings)
-    values = {
-        **_token_columns(model, encodings),
-        **_target_columns(model, scored),
-        **_score_columns(encodings, scored, sinks),
-        **_predictions(arrow, model, scored),
-        "diagnostics": _diagnostics(scored, count),
-        "notes": _notes(model, encodings, scored, sinks),
-        "method": arrow.repeat(method.info.name, count),
-        "model": arrow.repeat(model.name, count),
-    }
-    if merge is not None:
-        parts = [scored.scores[start:end].transpose(1, 2, 0) for start, end in pairwise(encodings.bounds)]  # (K, L, T)
-        words = [_words(encodings[i], part, merge) for i, part in enumerate(parts)]
-        values |= {name: [row[name] for row in words] for name in words[0]}
-    return {
-        name: arrow.array(value, types[name]) if isinstance(value, list) else value for name, value in values.items()
-    }
-
-
-def _token_columns(model: TaskModel, encodings: EncodingColumns) -> dict[str, Any]:
-    """Return the columns of R texts' N tokens: names, ids, offsets, and sequence ids of pairs."""
-    arrow, bounds = arrow_module(), encodings.bounds
-    spans, words = (
-        [None] * len(encodings)
-        if pairs is None
-        else _lists(arrow.FixedSizeListArray.from_arrays(arrow.array(pairs.ravel().astype(np.int32)), 2), bounds)
-        for pairs in (encodings.offsets, encodings.words)  # (N, 2)
-    )
-    return {
-        "units": _lists(_names(model, encodings.ids, readable=True), bounds),
-        "unit_ids": _lists(encodings.ids.astype(np.int32), bounds),
-        "spans": spans,
-        "word_spans": words,
-        "sequence_ids": _lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL), bounds),
-    }
-
-
-def _target_columns(model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
-    """Return the columns of targets of R texts: K outputs each, and the positions at which they are read."""
-    arrow, ids = arrow_module(), scored.ids.astype(np.int32)  # (R, K)
-    bounds = np.arange(len(ids) + 1) * ids.shape[1]  # (R + 1,)
-    positions = _positions(scored)  # (R,)
-    return {
-        "target": _lists(_names(model, ids.ravel()), bounds),
-        "target_ids": _lists(ids.ravel(), bounds),
-        "position": arrow.array(np.nan_to_num(positions).astype(np.int32), mask=np.isnan(positions)),
-    }
-
-
-def _score_columns(encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]) -> dict[str, Any]:
-    """Return the columns of R texts' scores, (K, L, T) each, and of their biases and sinks, (K, L)."""
-    count, (_, targets, layers) = len(encodings), scored.scores.shape
-    axes = [targets] * scored.target.labelled + [layers] * bool(scored.layers)
-    shapes = np.column_stack([*(np.full(count, size) for size in axes), encodings.lengths])  # (R, axes)
-    sink_contributions: list[Any] = [None] * count
-    if scored.sink is not None:
-        sink_contributions = [
-            values if tokens else None for values, tokens in zip(scored.sink.reshape(count, -1), sinks, strict=True)
-        ]
-    return {
-        "scores": _lists(_flat_by_text(scored.scores, encodings.bounds), encodings.bounds * (targets * layers)),
-        "shape": _lists(shapes.astype(np.int32).ravel(), np.arange(count + 1) * shapes.shape[1]),
-        "bias": [None] * count if scored.bias is None else list(scored.bias.reshape(count, -1)),
-        "sink": sink_contributions,
-        "sinks": sinks,
-    }
-
-
-def _sinks(scored: ScoreColumns, encodings: EncodingColumns) -> list[list[int]]:
-    """Return the attention sinks of each text, by their places among its tokens."""
-    if scored.sinks is None:
-        return [[]] * len(encodings)
-    return [mask.nonzero()[0].tolist() for mask in np.split(scored.sinks, encodings.bounds[1:-1])]
-
-
-def _diagnostics(scored: ScoreColumns, count: int) -> list[str | None]:
-    """Return the method's diagnostics of each text, as JSON."""
-    if not scored.diagnostics:
-        return [None] * count
-    labelled, measured = scored.target.labelled, scored.diagnostics.items()
-    states = [{name: values[i] if labelled else values[i][0] for name, values in measured} for i in range(count)]
-    return [json_text(plain(state)) for state in states]
-
-
-def _lists(values: Any, bounds: npt.NDArray[Any]) -> Any:
-    """Return R lists, the values between consecutive bounds, (R + 1,)."""
-    arrow = arrow_module()
-    return arrow.ListArray.from_arrays(arrow.array(bounds.astype(np.int32)), arrow.array(values))
-
-
-def _columns_of_results(explained: ExplainedRows, types: dict[str, Any], merge: Merge | None) -> dict[str, Any]:
-    """Return the columns of results that are `Attribution` objects."""
-    arrow = arrow_module()
-    rows = []
-    for index, result in explained.results.items():
-        row, a = result_row(result), result.scored
-        if merge is not None and a.completion is None:
-            shape = (len(a.targets), len(a.layers or ()) or 1, -1)
-            row |= _words(explained.encodings[index], a.scores.reshape(shape), merge)
-        rows.append(row)
-    return {name: arrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
-
-
-def _positions(scored: ScoreColumns) -> FloatArray:
-    """Return the explained position of each text, (R,); NaN for whole texts, and for labels at several positions."""
-    if scored.places is None:
-        return np.full(len(scored.ids), np.nan, np.float32)
-    if scored.places.ndim == 1:
-        return scored.places
-    target_places = np.take_along_axis(
-        scored.places, scored.ids.astype(np.int64), 1
-    )  # (R, K), of (R, 2) for start and end
-    positions: FloatArray = np.where(
-        (target_places == target_places[:, :1]).all(1), target_places[:, 0], np.nan
-    ).astype(np.float32)
-    return positions
-
-
-def _notes(
-    model: TaskModel, encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]
-) -> list[list[str]]:
-    """Return the notes of each text: on its encoding, the model, a contrast equal to the target, and sinks."""
-    notes = [[*encodings.notes.get(i, ()), *model.notes] for i in range(len(encodings))]
-    if scored.contrast is not None:
-        contrast = int(scored.contrast[0])
-        name = model.task.output_name(contrast)
-        for note, ids in zip(notes, scored.ids.astype(int).tolist(), strict=True):
-            note += contrast_note(ids, contrast, name)
-    for i in (i for i, tokens in enumerate(sinks) if tokens):
-        notes[i] += sink_note(encodings[i].tokens, encodings[i].special, sinks[i])
-    return notes
+def _words(a: Attribution, merge: Merge) -> dict[str, Any]:
+    """Return the words of a text and their scores, merged from token scores."""
+    scores = a.scores.reshape(len(a.targets), len(a.layers or ()) or 1, -1)  # (K, L, T)
+    texts = [text for text in (a.text, a.text_pair) if text is not None]
+    words = merge_words(scores, texts, a.units.spans or (), a.units.sequence, merge, split=a.units.words)
+    flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
+    return {"words": [word.text for word in words], "word_scores": flat}
 
 
 def error_table(shard: "ExplainedShard") -> Any:
     """Return the rows of a shard that have no result, with the reasons."""
-    arrow = arrow_module()
-    rows = sorted(shard.problems)
-    table = shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
-    reasons = arrow.array([shard.problems[row] for row in rows], arrow.string())
-    return table.append_column("reason", reasons)
-
-
-def _flat_by_text(scores: npt.NDArray[np.float32], bounds: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Flatten scores so that each text's (K, L, T) block follows the block of the text before.
-
-    Args:
-        scores: (N, K, L), the tokens of R texts in a row.
-        bounds: The first token of each text, and one past the last, (R + 1,).
-    """
-    count, labels, layers = scores.shape
-    cells_per_token = labels * layers
-    if cells_per_token == 1:
-        return scores.ravel()
-    lengths = np.diff(bounds)  # (R,)
-    text_start = np.repeat(bounds[:-1], lengths)  # (N,)
-    text_length = np.repeat(lengths, lengths)  # (N,)
-    token_in_text = np.arange(count) - text_start  # (N,)
-    # Cell c of token t stands at text_start * cells + c * text_length + t.
-    first_cell = (text_start * cells_per_token + token_in_text)[:, None]
-    flat_indices = first_cell + text_length[:, None] * np.arange(cells_per_token)  # (N, K * L)
-    flat = np.empty(count * cells_per_token, np.float32)
-    flat[flat_indices] = scores.reshape(count, cells_per_token)
-    return flat
-
-
-def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -> Any:
-    """Return the names of token ids or outputs; each name is looked up once."""
-    arrow = arrow_module()
-    distinct, index_of_name = np.unique(ids, return_inverse=True)
-    distinct_ids = [int(i) for i in distinct]
-    names = (
-        readable_tokens(model.tokenizer, distinct_ids)
-        if readable
-        else [model.task.output_name(i) for i in distinct_ids]
-    )
-    return arrow.array(list(names), arrow.string()).take(arrow.array(index_of_name.ravel()))
-
-
-def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
-    """Return the columns of the predictions of R texts: labels, or the spans of extracted answers."""
-    if scored.predictions is None:
-        spans = scored.spans or []
-        return {
-            "prediction": arrow.array([span.label for span in spans], arrow.string()),
-            "prediction_id": arrow.array([span.id for span in spans], arrow.int32()),
-            "value": arrow.array([span.value for span in spans], arrow.float64()),
-            "probability": arrow.array([span.probability for span in spans], arrow.float64()),
-        }
-    ids = scored.predictions[:, 1].astype(np.int32)  # (R,)
-    values, probabilities = scored.predictions[:, [0, 2]].T.astype(np.float64)  # (R,) each
-    return {
-        "prediction": _names(model, ids),
-        "prediction_id": arrow.array(ids),
-        "value": arrow.array(values),
-        "probability": arrow.array(probabilities, mask=np.isnan(probabilities)),
-    }
-
-
-def _words(encoding: Encoding, scores: FloatArray, merge: Merge) -> dict[str, Any]:
-    """Return the words of a text and their scores, merged from token scores, (K, L, T)."""
-    texts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
-    offsets, sequences = encoding.offsets or (), encoding.sequence_ids
-    words = merge_words(scores, texts, offsets, sequences, merge, split=encoding.words)
-    flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
-    return {"words": [word.text for word in words], "word_scores": flat}
+    arrow, rows = arrow_module(), sorted(shard.problems)
+    table = shard.shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
+    return table.append_column("reason", arrow.array([shard.problems[row] for row in rows], arrow.string()))

@@ -6,14 +6,13 @@ from typing import Any
 
 from .._version import __version__
 from ..inputs.texts import positive_integer
-from ..media.rows import MEDIUM, media_of
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options
 from ..tasks.targets import Choice
 from .folder import Folder
 from .jobs.base import ExplainedRows, Job, ReadRows, Together
-from .rows.shards import InputColumns, Shard, WrittenShard
+from .rows.shards import MEDIUM, InputColumns, Shard, WrittenShard
 from .tables import error_table, shard_table
 
 
@@ -87,24 +86,10 @@ class PreparedShard:
 
 
 @dataclass(frozen=True)
-class ExplainedShard:
-    """An explained shard.
+class ExplainedShard(PreparedShard):
+    """An explained shard; its `problems` are also of rows that could be read and not explained."""
 
-    Attributes:
-        rows: Which of its rows were read.
-        explained: Their results.
-        problems: Why the other rows have no result, by row.
-    """
-
-    shard: Shard
-    rows: list[int]
     explained: ExplainedRows
-    problems: dict[int, str]
-
-    @property
-    def table(self) -> Any:
-        """The shard's rows of the input."""
-        return self.shard.table
 
 
 class Worker:
@@ -125,6 +110,8 @@ class Worker:
         names = [*columns.texts, *([] if columns.target is None else ["target"]), "problem"]
         rows = shard.table.select(names).to_pylist()
         for prefix in columns.media:
+            from ..media.rows import media_of  # pictures and sounds are of the wing `media`
+
             media = media_of(shard.table, prefix)
             rows = [cells | {prefix + MEDIUM: medium} for cells, medium in zip(rows, media, strict=True)]
         problems = {row: cells["problem"] for row, cells in enumerate(rows) if cells["problem"] is not None}
@@ -142,7 +129,7 @@ class Worker:
         options, rows = self.settings.options(prepared.read.targets), prepared.rows
         explained = self.settings.job.explain(self.model, prepared.read, options, self._explaining)
         problems = prepared.problems | {rows[place]: reason for place, reason in explained.problems.items()}
-        return ExplainedShard(prepared.shard, rows, explained, problems)
+        return ExplainedShard(prepared.shard, rows, prepared.read, problems, explained)
 
     def write(self, folder: Folder, run: str, explained: ExplainedShard) -> WrittenShard:
         """Write a shard's results and errors.

@@ -8,8 +8,9 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from ..corpora.rows.reading import InputSource, open_source
 from ..errors import DataError, reason_of
+from ..inputs.row_sources import RowSource, source_in_memory
+from ..inputs.table_files import RowBlock, open_table
 from ..results.storage.tables import optional_module
 
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
@@ -17,7 +18,8 @@ __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows
 SAMPLE = "reviews"
 """A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""
 
-SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", ".tsv")
+FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
+"""The formats of files by the ends of their names."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def load_examples(
 
 def _open_source(
     source: Any, name: str, task: GlueTask | None, split: str, data_dir: str | Path | None
-) -> tuple[InputSource, str]:
+) -> tuple[RowSource, str]:
     """Return a source of rows, and its name for errors.
 
     Args:
@@ -144,10 +146,10 @@ def _open_source(
         data_dir: As in `load_examples`.
     """
     if not isinstance(source, str | Path):
-        return open_source(source), f"the {type(source).__name__}"
+        return source_in_memory(source), f"the {type(source).__name__}"
     path = _local_file(name, split, data_dir)
     if path is not None:
-        return open_source(path), str(path)
+        return _source_of_file(path), str(path)
     if data_dir is not None:
         raise DataError(
             f"{data_dir}: no {split}.jsonl, .parquet, .csv or .tsv there, and none in {Path(data_dir) / name}"
@@ -162,7 +164,7 @@ def _open_source(
     except Exception as error:
         reason = reason_of(error)
         raise DataError(f"{source_name}: could not be downloaded from the hub ({reason}); pass data_dir") from None
-    return open_source(dataset), source_name
+    return source_in_memory(dataset), source_name
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -171,11 +173,25 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     Raises:
         DataError: If it cannot be read; names file and row.
     """
-    source = open_source(path)
+    source = _source_of_file(path)
     return list(_rows(source, source.names(), str(path)))
 
 
-def _rows(source: InputSource, columns: Sequence[str], where: str) -> Iterator[dict[str, Any]]:
+def _source_of_file(path: Path) -> RowSource:
+    """Return the source of a file of the `FORMATS`."""
+
+    def names() -> list[str]:
+        with open_table(lambda: path.open("rb"), str(path), FORMATS[path.suffix]) as reader:
+            return reader.names
+
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        with open_table(lambda: path.open("rb"), str(path), FORMATS[path.suffix]) as reader:
+            yield from reader.blocks(columns)
+
+    return RowSource(names, blocks)
+
+
+def _rows(source: RowSource, columns: Sequence[str], where: str) -> Iterator[dict[str, Any]]:
     """Yield some columns of each row; a row that cannot be read is an error."""
     numbers = count()
     for block in source.blocks(columns):
@@ -187,7 +203,7 @@ def _rows(source: InputSource, columns: Sequence[str], where: str) -> Iterator[d
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:
     """Return the file of a data set: `name` itself, or that of the split in `data_dir`; None if there is none."""
-    if Path(name).suffix in SUFFIXES:
+    if Path(name).suffix in FORMATS:
         path = Path(name)
         if not path.is_file():
             raise DataError(f"{path}: no such file")
@@ -195,7 +211,7 @@ def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | No
     if data_dir is None:
         return None
     folders = [Path(data_dir) / name, Path(data_dir)]
-    candidates = (folder / f"{split}{suffix}" for folder in folders for suffix in SUFFIXES)
+    candidates = (folder / f"{split}{suffix}" for folder in folders for suffix in FORMATS)
     return next((path for path in candidates if path.is_file()), None)
 
 

@@ -5,7 +5,6 @@ of functions of which torch saves only the output, and, in a pass that is proved
 There, the constants that the model adds become leaves of the same graph.
 """
 
-import itertools
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -293,28 +292,26 @@ def checkpointed(copy: nn.Module, paths: Iterable[str]) -> Iterator[None]:
 
 
 def _call_checkpointed(latest: dict[Any, list[Tensor]], forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a module's forward; the graph has numbers in the place of its saved tensors.
+    """Call a module's forward; its graph has numbers in the place of saved tensors, which `latest` holds by call."""
+    call, shapes = object(), list[torch.Size]()
+    states = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
+    versions = [state._version for state in states]
 
-    Args:
-        latest: What the module that ran again last saved, by its call; it is shared by all modules of a pass.
-        forward: The module's forward.
-        *args: Its arguments, which are kept.
-        **kwargs: Its keyword arguments.
-    """
-    call, numbers = object(), itertools.count()
-    versions = [value._version for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+    def pack(tensor: Tensor) -> int:
+        shapes.append(tensor.shape)
+        return len(shapes) - 1
 
     def unpack(number: int) -> Tensor:
         if call not in latest:
-            if versions != [value._version for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]:
-                raise RuntimeError("the input of a layer that runs again was changed by an inplace operation")
             latest.clear()
             saved: list[Tensor] = []
             hooks = saved_tensors_hooks(lambda tensor: saved.append(_cloned(tensor)), _unchanged)
             with torch.enable_grad(), Recording(), hooks:
                 forward(*args, **kwargs)
+            if versions != [state._version for state in states] or shapes != [tensor.shape for tensor in saved]:
+                raise RuntimeError("a layer that runs again has another input, or computes something else")
             latest[call] = saved
         return latest[call][number]
 
-    with saved_tensors_hooks(lambda _: next(numbers), unpack):
+    with saved_tensors_hooks(pack, unpack):
         return forward(*args, **kwargs)

@@ -23,11 +23,11 @@ from ..copies.run import Replace, main_input, merge_replacements, tensor_of, wit
 from ..copies.trace import Axes, path_of, trace
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
-from ..parts.signal_entry import SignalEntry, find_signal_entry
 from ..model.task_model import TaskModel
 from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
 from ..parts.find_parts import same_ids
 from ..parts.layer_outputs import LayerOutput, layer_outputs
+from ..parts.signal_entry import SignalEntry, find_signal_entry
 
 ReadAt = int | Literal["first-half", "middle", "all"]
 """The layers at which contributions are read, see `FrozenGradient`."""
@@ -107,12 +107,9 @@ class Readout:
     detached: Tensor | None = None
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
-        """Read a state, and return an equal one to go on with, which a model may write on.
+        """Read a state, by default as the vector, and return an equal one to go on with, which a model may write on.
 
-        Args:
-            state: The state.
-            vector: As in `vectors`; the state if not given.
-            enters: Whether the input enters the graph here, so that nothing flows further back.
+        If the input enters the graph here, nothing flows further back.
         """
         leaf = enters or not state.requires_grad
         flowing = state.detach().requires_grad_() if leaf else state.clone()
@@ -141,27 +138,25 @@ class Readout:
 
     def detach_sinks(self) -> Any:
         """Let no gradient pass the detached tokens in backward passes until the hook that is returned is removed."""
-        edge = self.edges[0]
+        edge, padding = self.edges[0], self.vectors[0].shape[self.axes[1]] - self.tokens.shape[1]
+        module_order = sorted(range(len(self.axes)), key=self.axes.__getitem__)
 
         def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
             gradient = gradients[edge.output_nr]
             if gradient is None or self.detached is None:
                 return gradients
-            passed = gradient.clone()
-            rows = passed.permute(self.axes)[:, : self.length]  # (B, T, ...), a view
-            rows.masked_fill_(self.detached.reshape(*self.detached.shape, *(1,) * (rows.ndim - 2)), 0.0)
+            mask = torch.nn.functional.pad(self.detached, (0, padding))  # (B, T), padded as the module pads
+            mask = mask.reshape(*mask.shape, *(1,) * (len(self.axes) - 2)).permute(module_order)
+            passed = gradient.masked_fill(mask, 0.0)
             return *gradients[: edge.output_nr], passed, *gradients[edge.output_nr + 1 :]
 
         return edge.node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
 
 
 def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
-    """Hold the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
+    """Hold the tokens whose state is `threshold` times larger than the median of their text (Sun et al., 2024).
 
-    Args:
-        readouts: The readouts by place.
-        masks: The real tokens of each side, (B, T).
-        threshold: How many times the median.
+    Their texts' real tokens are in the masks of each side, (B, T).
     """
     for side, mask in masks.items():
         # Not among embeddings, where a bright patch among dark ones would be a sink.
@@ -169,9 +164,7 @@ def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], 
         measured = [each for each in of_side if each.positions == 1 and each.tokens.shape[:2] == mask.shape]
         if measured:
             states = [readout.tokens.float().flatten(2) for readout in measured]  # (B, T, H) each
-            norms = torch.stack(
-                [torch.linalg.vector_norm(each, dim=-1).to(mask.device) for each in states]
-            )  # (L, B, T)
+            norms = torch.stack([state.norm(dim=-1).to(mask.device) for state in states])  # (L, B, T)
             medians = norms.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
             sinks = (norms > threshold * medians) & mask  # (L, B, T)
             for readout, there, any_there in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
@@ -264,35 +257,30 @@ class ModelPlaces:
 
             return read_layer
 
-        def read_entry(place: Place, embeddings: Tensor) -> Tensor:
-            """Read what enters at a place, (B, T, H); several tables of one place share a readout."""
+        def read_entry(place: Place, embeddings: Tensor, start: Tensor | None = None, at: float = 1.0) -> Tensor:
+            """Read what enters, (B, T, H), at a point of the path from a start, 0, to it, 1; tables share a readout."""
             with torch._C.DisableTorchFunction():
-                return readouts.setdefault(place, Readout()).read(embeddings.detach(), enters=True)
-
-        def read_words(embeddings: Tensor) -> Tensor:
-            """Read the word embeddings, (B, T, H), at a point of the path from the baseline, 0, to them, 1."""
-            with torch._C.DisableTorchFunction():
-                words = embeddings.detach()
-                direction = words if baseline is None else words - baseline.to(words)
-                at_point = words if point == 1.0 else words - (1 - point) * direction
-                return readouts.setdefault(WORDS, Readout()).read(at_point, direction, enters=True)
+                states = embeddings.detach()
+                direction = states if start is None else states - start.to(states)
+                at_point = states if at == 1.0 else states - (1 - at) * direction
+                return readouts.setdefault(place, Readout()).read(at_point, direction, enters=True)
 
         layers = {path: layer_reader(outputs_by_call) for path, outputs_by_call in by_path.items()}
-        lookups, module, is_speech = list[Lookup](), self.model.module, self.model.task.is_speech
-        if SOURCE in places and not is_speech:
+        lookups, module = list[Lookup](), self.model.module
+        if SOURCE in places and not batch.source_is_signal:
             ids = batch.inputs["source"][..., 0]
             lookups.append(Lookup(_word_embedding_path(module, "encoder"), ids, partial(read_entry, SOURCE)))
         if WORDS in places:
             ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
             path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
-            lookups.append(Lookup(path, ids, read_words, mask))
+            lookups.append(Lookup(path, ids, partial(read_entry, WORDS, start=baseline, at=point), mask))
             # What further tables hold for the ids of the tokens is the tokens' contribution.
             further = partial(read_entry, WORDS)
             lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
         signals = [
             self.signal(batch.inputs).replaced(partial(read_entry, place))
             for place in (SOURCE, MEDIA)
-            if place in places and (place == MEDIA or is_speech)
+            if place in places and (place == MEDIA or batch.source_is_signal)
         ]
         with changed_lookups(self.name, lookups) as lookup_replacements:
             yield merge_replacements(lookup_replacements, *signals, layers)
@@ -320,11 +308,11 @@ class ModelPlaces:
         count = len(self._source_outputs(batch))
         if not count and isinstance(read_at, int):
             raise UnsupportedModelError(
-                f"no module of the encoder of {self.name} returns its layers' outputs, so the "
-                "source can be read at its word embeddings alone: read_at=0"
+                f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read at "
+                "its word embeddings alone: read_at=0"
             )
         # A sound has no word embeddings among its layers.
-        return layers_read(read_at, count, int(self.model.task.is_speech)) if count else (0,)
+        return layers_read(read_at, count, int(batch.source_is_signal)) if count else (0,)
 
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""
@@ -443,9 +431,9 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
     """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
-    task, length = model.task, PROOF_TOKENS if model.task.vocabulary else None
-    # A sound is one input, not a sequence of tokens that could be cut.
-    uncut_names = {name for name in batch.inputs if task.is_speech and name.startswith("source")}
+    length = PROOF_TOKENS if model.task.vocabulary else None
+    # A signal is one input, not a sequence of tokens that could be cut.
+    uncut_names = {name for name in batch.inputs if batch.source_is_signal and name.startswith("source")}
     inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
     if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
         return batch

@@ -4,12 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .documents.conversations import read_conversation
-    from .documents.documents import documents_by_name
+    from .documents.documents import READERS, documents_by_name
     from .result import AnswerWord, Citations, Source, Support
 
-__all__ = ["AnswerWord", "Citations", "Source", "Support", "documents_by_name", "read_conversation"]
+__all__ = ["READERS", "AnswerWord", "Citations", "Source", "Support", "documents_by_name", "read_conversation"]
 
-_HOMES = {"documents_by_name": "documents.documents", "read_conversation": "documents.conversations"}
+_HOMES = {
+    "READERS": "documents.documents",
+    "documents_by_name": "documents.documents",
+    "read_conversation": "documents.conversations",
+}
 
 
 def __getattr__(name: str) -> Any:

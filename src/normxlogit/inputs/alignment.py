@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
@@ -88,10 +89,7 @@ def with_decoded_words(tokenizer: PreTrainedTokenizerBase, encoding: Encoding, w
 def spans_of_words(text: Text, sequences: Sequence[int | None], words: Sequence[int | None]) -> Spans | None:
     """Return the characters of the word that each token is of, (0, 0) for none; None if the words are not split.
 
-    Args:
-        text: The text, or a pair.
-        sequences: Which text each token is of, None for special tokens.
-        words: The index of its word, None for special tokens.
+    Each token is of a text, by `sequences`, and of a word of it, by `words`; None for special tokens.
     """
     spans = [part.spans for part in pair_of(text) if isinstance(part, SplitText)]
     if not spans:
@@ -107,7 +105,7 @@ def aligned_offsets(
     sequences: Sequence[int | None],
     words: Spans | None,
 ) -> Spans | None:
-    """Return the characters of each token of a text or a pair; None if there is no way to place them, or several.
+    """Return the characters of each token of a text or a pair; None if they are not found.
 
     The tokens of a word that the caller has split are found in this word, and stand for all of it otherwise.
 
@@ -138,20 +136,14 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
     """Return the characters of a text that each of its tokens stands for, without special tokens around it.
 
     Decoded tokens are compared with the text, and where they do not read like it, with each of its words: tokens of a
-    word that do not read like it either all stand for the word.
-
-    Args:
-        tokenizer: The tokenizer.
-        ids: The token ids of the text.
-        text: The text.
-
-    Returns:
-        The span of each token; None if the text's words do not give these tokens one by one.
+    word that do not read like it either all stand for the word. None if the words one by one give other tokens.
     """
     spans = _matched(tokenizer, ids, text)
     for words in (_words_and_signs(tokenizer, text), [word.span() for word in re.finditer(r"\S+", text)]):
         if spans is None:
-            tokens = [tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text[start:end])) for start, end in words]
+            tokens: list[Any] = [
+                tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text[start:end])) for start, end in words
+            ]
             if [token_id for of_word in tokens for token_id in of_word] == ids:
                 spans = tuple(
                     (start + first, start + last)
@@ -166,12 +158,12 @@ def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tupl
     """Return the characters of each word, sign, ideograph and special token, as BERT splits texts."""
     words: list[tuple[int, int]] = []
     special = "|".join(map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True)))
-    place = 0
+    index = 0
     for number, part in enumerate(re.split(f"({special})", text) if special else [text]):
         if number % 2:
-            words.append((place, place + len(part)))
+            words.append((index, index + len(part)))
         in_word = False
-        for start, character in enumerate(() if number % 2 else part, place):
+        for start, character in enumerate(() if number % 2 else part, index):
             kind = unicodedata.category(character)
             is_ideograph = kind == "Lo" and unicodedata.name(character, "").startswith("CJK")
             is_sign = kind[0] == "P" or (kind[0] == "S" and character.isascii()) or is_ideograph
@@ -180,7 +172,7 @@ def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tupl
             elif not character.isspace():
                 words.append((start, start + 1))
             in_word = not is_sign and not character.isspace()
-        place += len(part)
+        index += len(part)
     return words
 
 
@@ -196,23 +188,22 @@ def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> S
     pieces = _pieces(tokenizer, ids, text)
     if "".join(piece or "" for piece in pieces) == text:
         return tuple(pairwise(accumulate((len(piece or "") for piece in pieces), initial=0)))
-    folded, places = _folded(text)
-    known = [piece is not None for piece in pieces]
-    literals = [_folded(piece or "")[0] for piece in pieces]
-    first = known.index(False) if False in known else len(ids)
-    last = len(ids) - known[::-1].index(False) if False in known else first
-    before, after = "".join(literals[:first]), "".join(literals[last:])
-    unknown = len(folded) - len(before) - len(after)  # characters of the unknown tokens
-    fits = folded.startswith(before) and folded.endswith(after) and (unknown > 0 if first < last else unknown == 0)
-    if any(known[first:last]) or not fits or (last - first > 1 and unknown > 1):
+    folded, indices = _folded(text)
+    literals = [None if piece is None else _folded(piece)[0] for piece in pieces]
+    unknown = [index for index, literal in enumerate(literals) if literal is None]
+    size = len(folded) - sum(len(literal or "") for literal in literals)  # characters of the unknown tokens
+    is_run = unknown == list(range(unknown[0], unknown[-1] + 1)) if unknown else True
+    if (unknown and size < 1) or (len(unknown) > 1 and (size > 1 or not is_run)):
         return None
-    spans, at = [], 0
+    spans, start = [], 0
     for index, literal in enumerate(literals):
-        size = unknown if first <= index < last else len(literal)
-        start = places[at] if at < len(places) else len(text)
-        spans.append((start, places[at + size - 1] + 1 if size else start))
-        at += 0 if first <= index < last - 1 else size
-    return tuple(spans)
+        end = start + (size if literal is None else len(literal))
+        if literal is not None and folded[start:end] != literal:
+            return None
+        first = indices[start] if start < len(indices) else len(text)
+        spans.append((first, indices[end - 1] + 1 if end > start else first))
+        start = start if literal is None and index < unknown[-1] else end  # the bytes of a character stand for it
+    return tuple(spans) if start == len(folded) else None
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> list[str | None]:
@@ -236,13 +227,13 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> li
 def _folded(text: str) -> tuple[str, list[int]]:
     """Return a text as `_matched` compares it, and the index in the text of each of its characters."""
     pairs = []
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold())
         for c in decomposed:
             kind = unicodedata.category(c)
             if not c.isspace() and kind not in ("Cc", "Cf", "Mn"):
-                pairs.append(("." if kind[0] == "P" else c, place))
-    return "".join(c for c, _ in pairs), [place for _, place in pairs]
+                pairs.append(("." if kind[0] == "P" else c, index))
+    return "".join(c for c, _ in pairs), [index for _, index in pairs]
 
 
 def _added_texts(

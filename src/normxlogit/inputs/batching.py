@@ -25,7 +25,7 @@ class Batch:
     Attributes:
         inputs: Model inputs, (B, T).
         mask: True at real tokens, (B, T).
-        indices: Their places in the caller's list.
+        indices: Those of the texts in the caller's list.
         beside_text: The names of inputs that are of the whole text, (B, ...), and none of its tokens'.
     """
 
@@ -55,6 +55,11 @@ class Batch:
     def has_source(self) -> bool:
         """Whether the pass runs an encoder on a source too, beside the decoder on these tokens."""
         return "source" in self.inputs
+
+    @property
+    def source_is_signal(self) -> bool:
+        """Whether the source is no text: its embeddings are not those of tokens."""
+        return self.has_source and self.encodings[0].signal is not None
 
     def real(self, values: Tensor) -> Tensor:
         """Return the values at real tokens: (B, T, ...) to (N, ...)."""
@@ -109,7 +114,7 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
     Texts x longest stays within `budget` tokens, and padding within 4% of them or a few tokens.
 
     Yields:
-        Places in `encodings`.
+        Indices in `encodings`.
     """
     lengths = sizes_of(encodings)
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
@@ -131,14 +136,9 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
 def collate(
     encodings: Sequence[Encoding], indices: list[int], *, pad_id: int, left: bool, device: torch.device
 ) -> Batch:
-    """Return encodings as tensors, padded to one length.
+    """Return B encodings as tensors on a device, padded to one length, with their indices in the caller's list.
 
-    Args:
-        encodings: The B encodings.
-        indices: Their places in the caller's list.
-        pad_id: Token id of padding.
-        left: Pad on the left; for models that answer at the last position whatever stands there.
-        device: Where the tensors go.
+    Models that answer at the last position whatever stands there are padded on the left.
     """
     lengths = np.array(lengths_of(encodings))[:, None]  # (B, 1)
     longest = int(lengths.max())

@@ -2,16 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Number
 from typing import Any
 
 from jinja2 import TemplateError
 
 from ..errors import InputError
-from ..media.inputs.items import MEDIA_TYPES, is_opened_picture
-from ..media.inputs.pictures import PICTURE_KEYS, Picture
-from ..media.inputs.sounds import Sound, sampling_rate_of
-from .message_parts import text_of_part, texts_of, typed_messages
+from .message_parts import ReadPart, hint_for, part_readers, text_of_part, texts_of, typed_messages
 from .messages import is_message, message_of
 from .texts import collected, is_table, named_columns, plain_cell, text_column
 
@@ -19,21 +15,17 @@ Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """A text, or chat messages: mappings with "role" and "content", as chat templates expect them.
 
 A content is a text, or a list of parts: {"type": "text", "text": ...}, {"type": "image", "image": ...} and
-{"type": "audio", "audio": ...}. A mapping holds messages with their pictures and what their template is given beside
-them, see `CHAT_KEYS`."""
-
-CHAT_KEYS = ("messages", "images", "tools", "documents", "chat_template_kwargs")
-"""Keys of messages with what is beside them, as data sets of conversations name them."""
-
-MEDIA_HINT = (
-    "a picture or a sound stands in a message: [{'role': 'user', 'content': [{'type': 'image', 'image': picture}, "
-    "{'type': 'text', 'text': question}]}], of a sound {'type': 'audio', 'audio': sound}"
-)
-"""How to put a picture or a sound into a prompt, for errors."""
+{"type": "audio", "audio": ...}. A mapping holds messages with what stands beside them, see `chat_keys`."""
 
 
 class ChatTemplateError(InputError):
     """The tokenizer has no chat template."""
+
+
+def chat_keys() -> tuple[str, ...]:
+    """Return the keys of messages with what is beside them, as data sets of conversations name them."""
+    beside = (key for reader in part_readers() for key in reader.beside)
+    return ("messages", *beside, "tools", "documents", "chat_template_kwargs")
 
 
 @dataclass(frozen=True)
@@ -68,8 +60,8 @@ class ReadPrompt:
     Attributes:
         contents: Where each message's content stands; None for a prompt that was one text from the start.
         notes: Which messages could not be found in it.
-        messages: The messages, with their pictures and sounds read.
-        media: The pictures and sounds, in the order of the prompt.
+        messages: The messages, with their parts read.
+        media: Those of their parts that are no texts, in the order of the prompt.
         template_options: What the chat template is given beside the messages.
     """
 
@@ -77,7 +69,7 @@ class ReadPrompt:
     contents: tuple[Content, ...] | None
     notes: tuple[str, ...] = ()
     messages: list[dict[str, Any]] = field(default_factory=list)
-    media: tuple[Picture | Sound, ...] = ()
+    media: tuple[ReadPart, ...] = ()
     template_options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -126,7 +118,7 @@ def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
     prompts = _as_chat(prompts)
-    if isinstance(prompts, Mapping) and not set(CHAT_KEYS) & prompts.keys():  # a row of a data set
+    if isinstance(prompts, Mapping) and not set(chat_keys()) & prompts.keys():  # a row of a data set
         return [_text_of_row(prompts)], True
     if isinstance(prompts, str | Mapping):
         return [prompts], True
@@ -142,8 +134,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
         return [items], True
     for index, item in enumerate(items):
         if not isinstance(item, str | Sequence):
-            hint = f"; {MEDIA_HINT}" if is_opened_picture(item) or isinstance(item, Number) else ""
-            raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}{hint}")
+            raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}{hint_for()}")
     return items, False
 
 
@@ -151,10 +142,10 @@ def _text_of_row(row: Mapping[str, Any]) -> Any:
     """Return the only text of a row as a prompt.
 
     Raises:
-        InputError: If it has no text or several, or a picture or a sound, which stand in messages.
+        InputError: If it has no text or several, or what stands in messages.
     """
-    if any(key in row for key in ("images", *MEDIA_TYPES)):
-        raise InputError(f"a row with {', '.join(map(str, row))} was given as a prompt; {MEDIA_HINT}")
+    if hint := hint_for(row):
+        raise InputError(f"a row with {', '.join(map(str, row))} was given as a prompt{hint}")
     return text_column(row)
 
 
@@ -166,14 +157,14 @@ def _prompt_column(prompts: Any) -> Any:
 
 
 def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
-    """Return the chats in a table, with what of `CHAT_KEYS` is beside them; None if it has none, or is no table."""
+    """Return the chats in a table, with what of `chat_keys` is beside them; None if it has none, or is no table."""
     columns = named_columns(table)
     if columns is None:
         return None
     chats = [name for name, column in columns.items() if is_chat(plain_cell(next(iter(column), None)))]
     if "messages" not in columns and len(chats) != 1:
         return None
-    names = {name: name for name in CHAT_KEYS if name in columns} | (
+    names = {name: name for name in chat_keys() if name in columns} | (
         {} if "messages" in columns else {"messages": chats[0]}
     )
     rows = {key: [plain_cell(cell) for cell in columns[name]] for key, name in names.items()}
@@ -205,8 +196,7 @@ def read_prompt(
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
     prompt = _as_chat(prompt)
-    options = {**(template_options or {}), **_options_of_prompt(prompt)}
-    images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
+    options, whole = {**(template_options or {}), **_options_of_prompt(prompt)}, prompt
     prompt = messages_of(prompt)
     items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
     messages = [dict(item) for item in items if is_message(item)]
@@ -215,8 +205,7 @@ def read_prompt(
             f"a prompt is a string or a list of messages, each with a role and a content, not {type(prompt).__name__}; "
             "pictures and sounds are parts of messages, or the whole input of a model that reads them alone"
         )
-    pictures = images if isinstance(images, list | tuple) else ()
-    messages, media = typed_messages(messages, pictures, sampling_rate_of(tokenizer))
+    messages, media = typed_messages(messages, whole, tokenizer)
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
     ending = "continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt"
@@ -259,12 +248,11 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
     """Return the options of the chat template that a prompt has beside its messages."""
     if not isinstance(prompt, Mapping):
         return {}
-    unknown = [str(key) for key in prompt if key not in CHAT_KEYS]
+    unknown = [str(key) for key in prompt if key not in chat_keys()]
     if "messages" not in prompt or unknown:
-        hint = f"; {MEDIA_HINT}" if any(key in prompt for key in (*PICTURE_KEYS, "images")) else ""
         raise InputError(
-            f"a prompt as a mapping has messages and beside them {', '.join(CHAT_KEYS[1:])}; got "
-            f"{', '.join(map(str, prompt))}{hint}"
+            f"a prompt as a mapping has messages and beside them {', '.join(chat_keys()[1:])}; got "
+            f"{', '.join(map(str, prompt))}{hint_for(prompt)}"
         )
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     if not isinstance(template_kwargs, Mapping):

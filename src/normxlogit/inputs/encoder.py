@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from tokenizers import Tokenizer
@@ -12,10 +12,9 @@ from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBas
 
 from ..errors import InputError
 from .alignment import aligned_offsets, spans_of_words
-from .columns import EncodingColumns
 from .encoding import Encoding, Spans, doubled_special_tokens, readable_tokens
 from .texts import WORDS, SplitText, Text, begins_with_text, collected, pair_of, positive_integer, read_texts
-from .token_ids import check_ids, is_list_of_encoded, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
+from .token_ids import check_ids, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -38,13 +37,14 @@ MIN_UNKNOWN = 3
 """A text with fewer unknown tokens and some known ones gets no note: they may be rare words."""
 
 
+@dataclass(eq=False)
 class Encoder:
     """Turns texts into encodings with the user's tokenizer, which is not changed.
 
-    Args:
+    Attributes:
         tokenizer: The tokenizer.
         config: The model's configuration.
-        limit: How many tokens the model reads, None if it sets no bound; the tokenizer may declare fewer.
+        model_limit: How many tokens the model reads, None if it sets no bound; the tokenizer may declare fewer.
         vocabulary: How many token ids it knows, None if that is not known.
         names: The inputs that it reads, None if that is not known.
         add_special_tokens: Whether texts get the tokenizer's special tokens.
@@ -52,37 +52,25 @@ class Encoder:
         prefix: How many it puts before every text as keys and values.
     """
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        config: PretrainedConfig,
-        limit: int | None,
-        vocabulary: int | None = None,
-        names: Collection[str] | None = None,
-        *,
-        add_special_tokens: bool = True,
-        virtual_ids: tuple[int, ...] = (),
-        prefix: int = 0,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.config = config
-        self._limit = limit
-        self.vocabulary = vocabulary
-        self.names = names
-        self.add_special_tokens = add_special_tokens
-        self._virtual_ids = virtual_ids
-        self._prefix = prefix
-        self._readable: dict[int, str] = {}  # tokens by id, which many texts share
+    tokenizer: PreTrainedTokenizerBase
+    config: PretrainedConfig
+    model_limit: int | None
+    vocabulary: int | None = None
+    names: Collection[str] | None = None
+    _: KW_ONLY
+    add_special_tokens: bool = True
+    virtual_ids: tuple[int, ...] = ()
+    prefix: int = 0
+    _readable: dict[int, str] = field(default_factory=dict, init=False, repr=False)  # tokens by id
 
     @property
     def limit(self) -> int | None:
         """Return the most tokens that are read: the smaller limit of the model's and the tokenizer's."""
-        declared, virtual_count = getattr(self.tokenizer, "model_max_length", None), len(self._virtual_ids)
-        limits = [
-            None if self._limit is None else self._limit - self._prefix,
-            declared + virtual_count if declared is not None and declared < UNLIMITED else None,
-        ]
-        return min((int(limit) for limit in limits if limit is not None), default=None)
+        limits = [] if self.model_limit is None else [self.model_limit - self.prefix]
+        declared = getattr(self.tokenizer, "model_max_length", None)
+        if declared is not None and declared < UNLIMITED:
+            limits.append(int(declared) + len(self.virtual_ids))
+        return min(limits, default=None)
 
     def __call__(
         self, texts: Any, *, long_text: LongText | None = "truncate", max_length: int | None = None
@@ -134,18 +122,18 @@ class Encoder:
             read = {name: v for name, v in table.items() if name in read_names or name == WORDS or begins_with_text(v)}
             return self.from_batch(read), False
         inputs = list(inputs) if isinstance(inputs, DataLoader) else inputs
-        if is_list_of_encoded(inputs):
+        is_list = isinstance(inputs, list | tuple) and len(inputs) > 0
+        if is_list and all(isinstance(item, Mapping) and "input_ids" in item for item in inputs):
             return self._checked_together([e for item in inputs for e in self.from_batch(item)]), False
         if (rows := rows_of_ids(inputs)) is not None:
-            encodings = [encoding for row in rows for encoding in self.from_batch({"input_ids": row})]
-            return self._checked_together(encodings), rows[0] is inputs
+            return self._checked_together(self.from_batch({"input_ids": rows})), rows[0] is inputs
         return None
 
     def _checked_together(self, encodings: Sequence[Encoding]) -> list[Encoding]:
         """Return encodings that were made earlier, if they fit this model and each other."""
         encodings = [self._after_virtual_tokens(encoding) for encoding in encodings]
         for index, encoding in enumerate(encodings):
-            check_ids(encoding.ids[len(self._virtual_ids) :], self.vocabulary, f"input {index}")
+            check_ids(encoding.ids[len(self.virtual_ids) :], self.vocabulary, f"input {index}")
             if encoding.inputs.keys() != encodings[0].inputs.keys():
                 raise InputError(
                     f"inputs 0 and {index} were encoded for different models, with {', '.join(encodings[0].inputs)} "
@@ -162,7 +150,7 @@ class Encoder:
         Raises:
             InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
         """
-        known_ids = None if self.vocabulary is None else self.vocabulary + len(self._virtual_ids)
+        known_ids = None if self.vocabulary is None else self.vocabulary + len(self.virtual_ids)
         encodings = read_token_ids(encoded, self.tokenizer, known_ids, self.names)
         texts = texts_of_fields(encoded)
         if len(texts) == len(encodings):
@@ -175,33 +163,26 @@ class Encoder:
         readings = (from_text, from_text.with_written_special_tokens())
         return next((reading for reading in readings if reading.ids == encoding.ids), encoding)
 
-    def columns(
-        self, texts: Sequence[Text], *, long_text: LongText = "truncate"
-    ) -> tuple[EncodingColumns, dict[int, str]]:
-        """Encode texts into arrays; an unreadable text is left out, and its error returned.
+    def readable(
+        self, texts: Sequence[Text], *, long_text: LongText = "truncate", first: int = 0
+    ) -> tuple[list[Encoding], dict[int, str]]:
+        """Encode texts together, or by halves where one of them cannot be read; `first` is the index of the first.
 
         Returns:
             The encodings of the texts that could be read, in their order, and what is wrong with the others by index.
         """
-        encodings, problems = self._encode_by_halves(texts, long_text)
-        return EncodingColumns(encodings), problems
-
-    def _encode_by_halves(
-        self, texts: Sequence[Text], long_text: LongText, first: int = 0
-    ) -> tuple[list[Encoding], dict[int, str]]:
-        """Encode texts together, or by halves where one of them cannot be read; `first` is the index of the first."""
         if not texts:
             return [], {}
         try:
             encodings = self(texts, long_text=long_text)
             if any(encoding.offsets is None for encoding in encodings):
-                raise InputError("the text's tokens cannot be found in it: several places are possible")
+                raise InputError("the text's tokens cannot be found in it: it is not known where")
         except InputError as error:
             if len(texts) == 1:
                 return [], {first: str(error).replace("input 0 ", "the text ")}
             half = len(texts) // 2
-            before, some = self._encode_by_halves(texts[:half], long_text, first)
-            after, others = self._encode_by_halves(texts[half:], long_text, first + half)
+            before, some = self.readable(texts[:half], long_text=long_text, first=first)
+            after, others = self.readable(texts[half:], long_text=long_text, first=first + half)
             return before + after, some | others
         return encodings, {}
 
@@ -243,9 +224,9 @@ class Encoder:
         encodings: dict[int, Encoding] = {}
         # One call for all texts of a kind: tokenizers work in parallel inside a call.
         for kind in {_kind(text) for text in texts}:
-            places = [index for index, text in enumerate(texts) if _kind(text) == kind]
-            encoded = self._tokenize([texts[index] for index in places], **options)
-            for row, index in enumerate(places):
+            indices = [index for index, text in enumerate(texts) if _kind(text) == kind]
+            encoded = self._tokenize([texts[index] for index in indices], **options)
+            for row, index in enumerate(indices):
                 encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
                 self._check_encoding(encoding, index)
                 encoding = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
@@ -267,7 +248,7 @@ class Encoder:
         return encoded
 
     def _encoding_of_row(self, encoded: BatchEncoding, row: int, text: Text, index: int | None = None) -> Encoding:
-        """Return the encoding of one row of a tokenizer's output; `index` is the text's place among the inputs."""
+        """Return the encoding of one row of a tokenizer's output; `index` is the text's index among the inputs."""
         ids = list(encoded["input_ids"][row])
         if not ids:
             raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
@@ -295,9 +276,9 @@ class Encoder:
     def _count_tokens(self, special: Sequence[bool], text: Text) -> tuple[tuple[int | None, ...], list[int | None]]:
         """Return which text, and which of its words, each token of a slow tokenizer is of, by counting their tokens."""
         texts = [part.words if isinstance(part, SplitText) else (part,) for part in pair_of(text) if part is not None]
-        places = [(i, j) for i, words in enumerate(texts) for j in range(len(words))]
-        counted = iter([(i, j) for i, j in places for _ in self.tokenizer.tokenize(texts[i][j])])
-        of_token = [(None, None) if is_special else next(counted, places[-1]) for is_special in special]
+        words_of_texts = [(i, j) for i, words in enumerate(texts) for j in range(len(words))]
+        counted = iter([(i, j) for i, j in words_of_texts for _ in self.tokenizer.tokenize(texts[i][j])])
+        of_token = [(None, None) if is_special else next(counted, words_of_texts[-1]) for is_special in special]
         return tuple(sequence for sequence, _ in of_token), [word for _, word in of_token]
 
     def _check_encoding(self, encoding: Encoding, index: int) -> None:
@@ -317,7 +298,7 @@ class Encoder:
         self, encoding: Encoding, index: int, long_text: LongText | None, max_length: int | None
     ) -> Encoding:
         """Return an encoding truncated to the limit, with a note if it was."""
-        count = len(self._virtual_ids)  # of tokens that will be put before it
+        count = len(self.virtual_ids)  # of tokens that will be put before it
         length, max_length = len(encoding) + count, max_length and max_length + count
         limit = min(self.limit or length, max_length or length)
         if length <= limit or long_text == "window":
@@ -328,23 +309,23 @@ class Encoder:
                 "long_text='window' to read it in windows, or 'truncate' for the first one"
             )
         if long_text is None:
-            warnings.warn(TRUNCATED, stacklevel=1)  # one place for all calls, so that Python shows it once
+            warnings.warn(TRUNCATED, stacklevel=1)  # one line for all calls, so that Python shows it once
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"
         note = f"the text has {length} tokens; only the {'last' if last else 'first'} {limit} were read"
         indices = _tokens_that_fit(encoding, limit - count, last=last)
         if indices is None:
-            raise InputError(f"input {index}: {limit} tokens are no room for a text and its special tokens")
+            raise InputError(f"input {index}: {limit} tokens do not hold a text and its special tokens")
         return replace(encoding.take(indices), notes=(*encoding.notes, note))
 
     def _after_virtual_tokens(self, encoding: Encoding) -> Encoding:
         """Return an encoding with the virtual tokens before it, once, and a note of them."""
-        count = len(self._virtual_ids)
-        note = (VIRTUAL.format(count),) if count else (PREFIX.format(self._prefix),) if self._prefix else ()
+        count = len(self.virtual_ids)
+        note = (VIRTUAL.format(count),) if count else (PREFIX.format(self.prefix),) if self.prefix else ()
         if not note or note[0] in encoding.notes:
             return encoding
-        if count and tuple(encoding.ids[:count]) == self._virtual_ids:  # of a result, which is explained again
+        if count and tuple(encoding.ids[:count]) == self.virtual_ids:  # of a result, which is explained again
             encoding = encoding.take(range(count, len(encoding)))
-        return replace(encoding.with_special_tokens(before=self._virtual_ids), notes=(*encoding.notes, *note))
+        return replace(encoding.with_special_tokens(before=self.virtual_ids), notes=(*encoding.notes, *note))
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
@@ -377,10 +358,8 @@ def private_tokenizer(tokenizer: Any) -> Any:
 
     A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: the user's own setting
     would be overwritten, also in what `save_pretrained` writes, and a thread that uses it meanwhile would get other
-    tokens. The copy shares the vocabulary, so it is made in microseconds and needs no memory.
-
-    Args:
-        tokenizer: The user's tokenizer; slow ones keep nothing of a call and are returned as they are.
+    tokens. The copy shares the vocabulary, so it is made in microseconds and needs no memory. Slow tokenizers keep
+    nothing of a call, and are returned as they are.
 
     Raises:
         InputError: If a copy of the backend would give its added tokens other ids.
@@ -411,26 +390,22 @@ def _copy_backend(backend: Tokenizer) -> Tokenizer:
 
 
 def _tokens_that_fit(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
-    """Return which tokens of a long text or pair fit, as the tokenizer itself would cut it; None if there is no room.
+    """Return which tokens of a long text or pair fit, as the tokenizer itself would cut it; None if none does.
 
-    Special tokens stay. Of a pair the longer text is cut, and both to half of the room if both are longer than that.
-
-    Args:
-        encoding: The whole text.
-        limit: How many tokens fit.
-        last: Keep the ends of the texts instead of the beginnings.
+    Special tokens stay. Of a pair the longer text is cut, and both to half of what fits if both are longer than that.
+    With `last` the ends of the texts are kept instead of the beginnings.
     """
     texts: list[list[int]] = [[], []]
     for index, (sequence, special) in enumerate(zip(encoding.sequence_ids, encoding.special, strict=True)):
         if not special:
             texts[sequence or 0].append(index)
-    room = limit - (len(encoding) - sum(map(len, texts)))
-    if room < 1:
+    size = limit - (len(encoding) - sum(map(len, texts)))
+    if size < 1:
         return None
     shorter, longer = sorted(texts, key=len)
-    half_room = room // 2 if shorter else 0
-    shorter_amount = min(len(shorter), half_room)
-    amounts = {id(shorter): shorter_amount, id(longer): min(len(longer), room - shorter_amount)}
+    half = size // 2 if shorter else 0
+    shorter_amount = min(len(shorter), half)
+    amounts = {id(shorter): shorter_amount, id(longer): min(len(longer), size - shorter_amount)}
     cut: set[int] = set()
     for text in texts:
         drop = len(text) - amounts[id(text)]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..media.inputs.sounds import Sound
     from .chat import Content
 
 
@@ -26,25 +25,25 @@ POSITIONS = "position_ids"
 
 @dataclass(frozen=True)
 class EncodedSignal:
-    """A picture or a sound as the model reads it.
+    """An input without a text as the model reads it, such as a picture.
+
+    Its parts are the tokens, or the input of an encoder.
 
     Attributes:
         shapes: The shapes of its inputs; those of the same shapes are read together.
         inputs: The processor's outputs for it: the model's inputs without the batch axis.
-        grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
-        times: The seconds of each token, start and end; () if it has none.
-        sound: The sound, if it is what words rest on; None for pictures, and for sounds that are classified.
-        picture: The places of its patches, if it is a picture that is compared.
-        padding: The last of an encoder's states of a sound that are padding, which a decoder does not look at.
     """
 
     shapes: tuple[tuple[int, ...], ...]
     inputs: Mapping[str, Tensor]
-    grid: tuple[int, int, int]
-    times: tuple[tuple[float, float], ...] = ()
-    sound: "Sound | None" = None
-    picture: "EncodedMedium | None" = None
-    padding: int = 0
+
+    def without(self, tokens: Sequence[int]) -> Self:
+        """Return it without the parts that some tokens are."""
+        raise NotImplementedError
+
+    def medium(self, parts: int) -> "EncodedMedium | None":
+        """Return it as what has scores in a result, read in so many parts behind the tokens; None for tokens alone."""
+        return None
 
 
 class ScoreSpread(NamedTuple):
@@ -73,26 +72,25 @@ class ScoreSpread(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedMedium:
-    """A picture or a sound inside a prompt.
+    """A part of an input that is no text, such as a picture inside a prompt.
 
     Attributes:
+        kind: Which of the media that extensions name it is, such as "picture".
         tokens: The tokens of the text that stand for it.
         by_token: Its places for scores of these tokens; None if they cannot be told apart.
         by_part: Its places for scores of the parts at its entry into the model (`parts.signal_entry`), counted
-            among the parts of all pictures and sounds of the prompt, or of the encoder's frames of a sound.
+            among the parts of all media of the prompt, or of the encoder's frames of a sound.
+        extent: Its size along each axis of its places: width and height of a picture, seconds of a sound.
         details: Further fields of its result.
     """
 
+    kind: str
     name: str
     tokens: tuple[int, ...]
     by_token: ScoreSpread | None
     by_part: ScoreSpread | None
+    extent: tuple[float, ...]
     details: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> Literal["picture", "sound"]:
-        """Which of the two it is: a picture has a width."""
-        return "picture" if "width" in self.details else "sound"
 
 
 @dataclass(frozen=True)
@@ -133,6 +131,11 @@ class Encoding:
     media: tuple[EncodedMedium, ...] = ()
     extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
     contents: "tuple[Content, ...] | None" = None
+
+    @property
+    def has_source(self) -> bool:
+        """Whether the model reads something before these tokens, which are a decoder's."""
+        return self.source is not None or self.signal is not None
 
     @property
     def ids(self) -> list[int]:
@@ -218,12 +221,7 @@ class Encoding:
 
 
 def doubled_special_tokens(ids: Sequence[int], added: Sequence[bool]) -> dict[int, int]:
-    """Return the tokens of a text that are special tokens which the tokenizer added beside them, with the added ones.
-
-    Args:
-        ids: The token ids.
-        added: Which of them the tokenizer added.
-    """
+    """Return the special tokens of a text that the tokenizer added beside them once more, with the added ones."""
     doubled: dict[int, int] = {}
     edges = [i for i in range(len(ids) + 1) if i in (0, len(ids)) or added[i] != added[i - 1]]
     for start, end in pairwise(edges):
@@ -252,10 +250,7 @@ def readable_tokens(
 ) -> tuple[str, ...]:
     """Return tokens in readable form: byte-level and SentencePiece markers become the characters they stand for.
 
-    Args:
-        tokenizer: The tokenizer.
-        ids: The tokens.
-        known: The readable forms of ids that were seen before; new ones are added.
+    The forms of ids that were seen before are `known`; new ones are added.
     """
     known = {} if known is None else known
     if new_ids := [token_id for token_id in dict.fromkeys(ids) if token_id not in known]:

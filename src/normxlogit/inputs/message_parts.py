@@ -1,12 +1,11 @@
-"""Parts of messages: texts, pictures and sounds, in the formats of common clients."""
+"""Parts of messages: texts, and what readers of extensions read, such as pictures and sounds."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 from ..errors import InputError
-from ..media.inputs.items import is_opened_picture, medium_type
-from ..media.inputs.pictures import Picture, holds_picture, read_picture
-from ..media.inputs.sounds import Sound, read_sound
+from ..extending import registered
 
 TEXT_TYPES = ("text", "input_text", "output_text")
 """Types of text parts, in templates and OpenAI's clients."""
@@ -15,66 +14,73 @@ UNREADABLE_TYPES = frozenset(("video", "video_url"))
 """Types of parts that templates may silently leave out."""
 
 
+class ReadPart(Protocol):
+    """A part of a prompt that is no text, as a reader has read it."""
+
+    @property
+    def kind(self) -> str:
+        """What it is, such as "picture"."""
+        ...
+
+    def without(self, places: Sequence[Sequence[float]]) -> Self:
+        """Return it without some places: boxes in pixels, or spans in seconds."""
+        ...
+
+
+@dataclass(frozen=True)
+class PartReader:
+    """What an extension reads of messages.
+
+    Attributes:
+        type_of: Returns the type that chat templates know a part by, such as "image"; None for a part of another's.
+        read: Returns messages with its parts as chat templates take them, and these parts as they were read. It is
+            called with the messages, the mapping that holds them (None without one), and the tokenizer or processor.
+        beside: Keys of what may stand beside messages for it.
+        keys: Keys of a row of a data set, or of a mapping without messages, that hold such a part.
+        hint: How such a part stands in a message, for errors.
+    """
+
+    type_of: Callable[[Any], str | None]
+    read: Callable[[list[dict[str, Any]], Any, Any], tuple[list[dict[str, Any]], tuple[ReadPart, ...]]]
+    beside: tuple[str, ...]
+    keys: tuple[str, ...]
+    hint: str
+
+
+def part_readers() -> tuple[PartReader, ...]:
+    """Return the readers of all extensions."""
+    return tuple(registered("part_readers").values())
+
+
+def part_type(part: Any) -> str | None:
+    """Return the type of a part that an extension reads, such as "image"; None for texts and unknown parts."""
+    return next((found for reader in part_readers() if (found := reader.type_of(part)) is not None), None)
+
+
+def hint_for(keys: Any = None) -> str:
+    """Return how parts stand in messages, as the end of an error; with keys only where one of them is a part's."""
+    hints = [reader.hint for reader in part_readers() if keys is None or any(key in keys for key in reader.keys)]
+    return "".join(f"; {hint}" for hint in hints)
+
+
 def typed_messages(
-    messages: Sequence[dict[str, Any]], images: Sequence[Any], rate: int | None
-) -> tuple[list[dict[str, Any]], tuple[Picture | Sound, ...]]:
-    """Return messages whose parts have the types of chat templates, and their pictures and sounds.
+    messages: Sequence[dict[str, Any]], prompt: Any, reader: Any
+) -> tuple[list[dict[str, Any]], tuple[ReadPart, ...]]:
+    """Return messages whose parts have the types of chat templates, and those of their parts that are no texts.
 
     Args:
-        messages: With a role and a content: a text, a picture, or parts of these and of sounds; pictures under "images"
-            stand before it, as Ollama has them.
-        images: Pictures beside the messages, as data sets have them: those of the parts {"type": "image"} in their
-            order; without such parts they stand before the first message of the user.
-        rate: Samples a second that the model reads; None if it reads no sounds.
+        messages: With a role and a content: a text, or parts.
+        prompt: The mapping that holds the messages and what is beside them; None for messages alone.
+        reader: The tokenizer or processor of the model.
 
     Raises:
-        InputError: If a part is neither a text nor a picture nor a sound, or a picture is missing or left over.
+        InputError: If it cannot be told what a part is, or it cannot be read.
     """
-    typed = [_with_typed_parts(message, index) for index, message in enumerate(messages)]
-    parts = [part for message in typed if isinstance(message.get("content"), list) for part in message["content"]]
-    places = [part for part in parts if _is_picture(part) and not holds_picture(part)]
-    if images and not places:
-        first = next((index for index, message in enumerate(typed) if message["role"] == "user"), 0)
-        typed[first] = _with_typed_parts({**typed[first], "images": images}, first)
-    elif images and len(places) != len(images):
-        raise InputError(f"the messages have places for {len(places)} pictures, and {len(images)} are beside them")
-    beside, media = iter(images if places else ()), list[Picture | Sound]()
-    for message in typed:
-        if not isinstance(message.get("content"), list):
-            continue
-        content = []
-        for part in message["content"]:
-            if _is_picture(part):
-                picture = read_picture(part if holds_picture(part) else next(beside, part))
-                media.append(picture)
-                part = {"type": "image", "image": picture.image}
-            elif isinstance(part, Mapping) and part.get("type") == "audio":
-                sound = read_sound(part, rate, sum(medium.kind == "sound" for medium in media))
-                media.append(sound)
-                part = {"type": "audio", "audio": sound.samples}
-            content.append(part)
-        message["content"] = content
-    return typed, tuple(media)
-
-
-def with_other_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Picture | Sound]) -> list[dict[str, Any]]:
-    """Return messages, as `typed_messages` returns them, with others in the places of their pictures and sounds."""
-    pictures = iter([medium for medium in media if isinstance(medium, Picture)])
-    sounds = iter([medium for medium in media if isinstance(medium, Sound)])
-
-    def replaced(part: Any) -> Any:
-        if not isinstance(part, Mapping):
-            return part
-        if part.get("type") == "image":
-            return {**part, "image": next(pictures).image}
-        return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
-
-    return [
-        {**message, "content": list(map(replaced, message["content"]))}
-        if isinstance(message.get("content"), list)
-        else dict(message)
-        for message in messages
-    ]
+    typed, parts = [*messages], list[ReadPart]()
+    for part_reader in part_readers():
+        typed, read = part_reader.read(typed, prompt, reader)
+        parts += read
+    return [_with_typed_texts(message, index) for index, message in enumerate(typed)], tuple(parts)
 
 
 def text_of_part(part: Any) -> str | None:
@@ -90,56 +96,34 @@ def texts_of(message: Mapping[str, Any]) -> list[str]:
     return [text for part in parts if (text := text_of_part(part)) is not None]
 
 
-def _with_typed_parts(message: dict[str, Any], index: int) -> dict[str, Any]:
+def _with_typed_texts(message: dict[str, Any], index: int) -> dict[str, Any]:
     """Return a message whose content, unless it is one text, is a list of parts with types."""
-    content, images = message.get("content"), message.get("images")
-    has_images = isinstance(images, list | tuple) and len(images) > 0
-    if isinstance(content, list | tuple):
-        parts = [_typed_part(part, index) for part in content]
-    elif is_opened_picture(content):
-        parts = [_typed_part(content, index)]
-    elif has_images:
-        parts = [_typed_part(content, index)] if content else []
-    else:
+    content = message.get("content")
+    if not isinstance(content, list | tuple):
         return message
-    pictures = [{"type": "image", "image": image} for image in images or ()] if has_images else []
-    return {**{key: value for key, value in message.items() if key != "images"}, "content": [*pictures, *parts]}
+    return {**message, "content": [_typed_text(part, index) for part in content]}
 
 
-def _typed_part(part: Any, index: int) -> Any:
-    """Return a part of a message with its type; what templates know besides texts and pictures stays as it is.
+def _typed_text(part: Any, index: int) -> Any:
+    """Return a part of a message with its type; what templates know besides texts stays as it is.
 
     Raises:
         InputError: If it cannot be told what it is, or it is a video.
     """
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    if is_opened_picture(part):
-        return {"type": "image", "image": part}
     if not isinstance(part, Mapping):
-        raise InputError(
-            f"message {index} holds a {type(part).__name__} among its parts; expected texts, pictures and sounds"
-        )
+        raise InputError(f"message {index} holds a {type(part).__name__} among its parts; expected texts{hint_for()}")
     kind = part.get("type")
     if kind in UNREADABLE_TYPES:
-        raise InputError(f"message {index} holds a part of type {kind!r}; texts, pictures and sounds are read")
+        raise InputError(f"message {index} holds a part of type {kind!r}, which is not read{hint_for()}")
     if kind in TEXT_TYPES:
         return {**part, "type": "text"}
-    if (medium := medium_type(part)) is not None:
-        return {**part, "type": medium}
     if kind is not None:
         return part
-    if holds_picture(part):
-        return {**part, "type": "image"}
     if isinstance(part.get("text"), str):
         return {**part, "type": "text"}
     raise InputError(
         f"message {index} holds a part without a type ({', '.join(map(str, part)) or 'it is empty'}); a text is "
-        "{'type': 'text', 'text': ...}, a picture {'type': 'image', 'image': ...}, and a sound {'type': 'audio', "
-        "'audio': ...}"
+        f"{{'type': 'text', 'text': ...}}{hint_for()}"
     )
-
-
-def _is_picture(part: Any) -> bool:
-    """Return whether a typed part is a picture."""
-    return isinstance(part, Mapping) and part.get("type") == "image"

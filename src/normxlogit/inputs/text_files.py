@@ -70,11 +70,9 @@ def is_file_name(text: str) -> bool:
 
 
 def dialect_of(file: Any, kind: str) -> Dialect:
-    """Return how a table is written, by its beginning, and set the file back to its start.
+    """Return how a table is written, by its beginning, and set the file of bytes back to its start.
 
-    Args:
-        file: The file, opened in bytes.
-        kind: "tsv" for a table between tabs; of any other the delimiter is found.
+    A table of the kind "tsv" has tabs between its values; of any other the delimiter is found.
     """
     encoding = encoding_of(file.read(len(UTF16[0])))
     file.seek(0)

@@ -174,16 +174,16 @@ def _without_padding(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase, num
         InputError: If the row may be padded by a token that also ends a text.
     """
     pad_id = tokenizer.pad_token_id
-    before = next((place for place, value in enumerate(ids) if value != pad_id), len(ids))
-    after = next((place for place, value in enumerate(reversed(ids)) if value != pad_id), len(ids))
+    before = next((index for index, value in enumerate(ids) if value != pad_id), len(ids))
+    after = next((index for index, value in enumerate(reversed(ids)) if value != pad_id), len(ids))
     if pad_id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id):
         if pad_id is not None and max(before, after) > 1:  # one of them may be a token of the text
             raise InputError(
-                f"row {number} of the encoded input has {max(before, after)} tokens {tokenizer.pad_token!r} at one end, "
-                "which may be padding or end the text: pass attention_mask beside input_ids"
+                f"row {number} of the encoded input has {max(before, after)} tokens {tokenizer.pad_token!r} at one "
+                "end, which may be padding or end the text: pass attention_mask beside input_ids"
             )
         return [True] * len(ids)
-    return [before <= place < len(ids) - after for place in range(len(ids))]
+    return [before <= index < len(ids) - after for index in range(len(ids))]
 
 
 def texts_of_fields(encoded: Mapping[str, Any]) -> list[Text]:
@@ -197,32 +197,23 @@ def texts_of_fields(encoded: Mapping[str, Any]) -> list[Text]:
 
 def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
     """Return a frame, a table or a data set of token ids as a tokenizer's output; None for others."""
-    if isinstance(inputs, Mapping):
-        return None
-    columns = named_columns(inputs)
+    columns = None if isinstance(inputs, Mapping) else named_columns(inputs)
     if columns is None or "input_ids" not in columns:
         return None
     return {name: [plain_cell(value) for value in column] for name, column in columns.items()}
 
 
 def rows_of_ids(inputs: Any) -> list[Any] | None:
-    """Return bare token ids of one text or several as rows, which may differ in length.
+    """Return bare token ids of one text or several as rows, which may differ in length; None for anything else.
 
     A list of numbers and a row of them in an array could be labels: they are not taken for token ids.
-
-    Args:
-        inputs: The user's inputs.
-
-    Returns:
-        Rows of token ids: only `inputs` where it is a single one; None if it is something else.
     """
-    if isinstance(inputs, Tensor) and inputs.ndim == 1:
-        return [inputs]
     if isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind in "iuf"):
+        if inputs.ndim == 1 and isinstance(inputs, Tensor):
+            return [inputs]
         return list(inputs) if inputs.ndim == 2 and len(inputs) else None
-    if not isinstance(inputs, Sequence) or isinstance(inputs, str) or not len(inputs):
-        return None
-    return list(inputs) if all(map(_is_row_of_ids, inputs)) else None
+    is_filled = isinstance(inputs, Sequence) and not isinstance(inputs, str) and len(inputs) > 0
+    return list(inputs) if is_filled and all(map(_is_row_of_ids, inputs)) else None
 
 
 def _is_row_of_ids(row: Any) -> bool:
@@ -232,20 +223,8 @@ def _is_row_of_ids(row: Any) -> bool:
     return isinstance(row, Tensor) and row.ndim == 1
 
 
-def is_list_of_encoded(inputs: Any) -> bool:
-    """Return whether a list holds tokenizer outputs: a text or a batch in each item."""
-    is_filled = isinstance(inputs, list | tuple) and len(inputs) > 0
-    return is_filled and all(isinstance(item, Mapping) and "input_ids" in item for item in inputs)
-
-
 def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
-    """Raise if the model has no embedding for a token id.
-
-    Args:
-        ids: The token ids.
-        vocabulary: How many ids the model knows, None if that is not known.
-        described_source: A description of their source, for the message.
-    """
+    """Refuse token ids for which the model has no embedding; the message says where they are from."""
     if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
         unknown_id = next(
             token_id for token_id in ids if token_id < 0 or (vocabulary is not None and token_id >= vocabulary)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Encoding
-from ..inputs.windows import Places, text_to_cut
+from ..inputs.windows import Indices, text_to_cut
 from ..model.forward_pass import ForwardPass, to_host
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -60,13 +60,13 @@ class TextAnswers:
         encodings: Sequence[Encoding],
         results: Sequence[Attribution],
         *,
-        windows: Sequence[Sequence[Places]] | None = None,
+        windows: Sequence[Sequence[Indices]] | None = None,
         masked: bool = False,
         progress: Progress = no_progress,
     ) -> None:
         self.model, self._masked, self._encodings = model, masked, encodings
         self._results = [ranked_scores(a) for a in results]
-        self._windows: list[tuple[int, Places]] = []  # the text of each, and its tokens
+        self._windows: list[tuple[int, Indices]] = []  # the text of each, and its tokens
         self._windows_of_text: list[range] = []
         inputs: list[Encoding] = []
         task = model.task

@@ -8,7 +8,6 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
-from ..media.leave_out import without_parts
 from ..model.task_model import TaskModel
 
 Tokens = tuple[int, ...]
@@ -63,7 +62,7 @@ def remove_tokens(
         What the model reads.
     """
     if encoding.signal is not None:
-        return without_parts(encoding, positions)
+        return replace(encoding, signal=encoding.signal.without(positions))
     if masks(model) if masked is None else masked:
         ids = list(encoding.ids)
         for position in positions:

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from ..inputs.encoding import Encoding
-from ..inputs.windows import Places
+from ..inputs.windows import Indices
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.units.words import UnitScore
@@ -37,7 +37,7 @@ def with_verifications(
     encodings: Sequence[Encoding],
     results: Sequence[Attribution],
     verify: Verify,
-    windows: Sequence[Sequence[Places]],
+    windows: Sequence[Sequence[Indices]],
     progress: Progress = no_progress,
 ) -> list[Attribution]:
     """Return results with the model's answers without units of the inputs.

@@ -1,25 +1,17 @@
 """Units: what can be removed of an input at a time, and which of it a caller chose."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from ..errors import InputError, nearest
-from ..media.units import Medium
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.layers import representative_layer
 from ..results.units.grouping import groups_of
+from ..results.units.media import Medium
 from ..results.units.words import UnitScore
 from ..results.verification import Quantity, RemovedBy, RemovedUnit
-
-REGIONS = 8
-"""Most regions of a picture in a row or a column, as a single small patch seldom has an effect."""
-
-MOMENT = 0.25
-"""Least duration, in seconds, of a part of a sound that is silenced."""
 
 SHOWN = 5
 """How many units `verify="auto"` removes one at a time; the command line and the app ask for as many."""
@@ -192,22 +184,22 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
     kinds: list[Removable] = []
     if words:
         kinds.append(Removable(words, "word" if a.has_words else "token", "deleted"))
-    if a.images:
-        kinds.append(Removable(_named(a.images, _regions), "region", "replaced"))
-    if a.audio:
-        kinds.append(Removable(_named(a.audio, removable_moments), "moment", "silenced"))
+    of_media: dict[tuple[RemovedUnit, RemovedBy], list[Medium]] = {}
+    for medium in a.scored_media:
+        of_media.setdefault(medium.removed_unit, []).append(medium)
+    kinds += [Removable(_named(media), unit, how) for (unit, how), media in of_media.items()]
     if len(kinds) == 1:
         return kinds[0]
     parts = [
-        part._replace(text=f"{unit} {part.text}") if unit in ("region", "moment") else part
-        for parts_of_kind, unit, *_ in kinds
+        part._replace(text=f"{unit} {part.text}") if (unit, how) in of_media else part
+        for parts_of_kind, unit, how, *_ in kinds
         for part in parts_of_kind
     ]
     return Removable(parts, "part", "removed")
 
 
-def _named(media: Sequence[Medium], parts_of: Callable[[Medium], list[UnitScore]]) -> list[UnitScore]:
-    """Return the parts of pictures, or of sounds; of several each says whose it is."""
+def _named(media: Sequence[Medium]) -> list[UnitScore]:
+    """Return the removable parts of media of a kind; of several each says whose it is."""
     names = [medium.name for medium in media]
     if len(set(names)) < len(names):
         names = [f"{medium.kind} {number}" for number, medium in enumerate(media, 1)]
@@ -215,7 +207,7 @@ def _named(media: Sequence[Medium], parts_of: Callable[[Medium], list[UnitScore]
     return [
         part._replace(text=part.text + ending)
         for medium, ending in zip(media, endings, strict=True)
-        for part in parts_of(medium)
+        for part in medium.removable()
     ]
 
 
@@ -240,43 +232,3 @@ def with_spaces_before(parts: Sequence[UnitScore]) -> list[UnitScore]:
             visible.append(part._replace(tokens=(*spaces, *part.tokens)))
         spaces = part.tokens if part.text and not part.text.strip(" ") else ()
     return visible
-
-
-def _regions(image: Medium) -> list[UnitScore]:
-    """Return squares of patches, at most `REGIONS` in a row or column."""
-    side = -(-max(image.shape) // REGIONS)
-    groups: dict[tuple[int, int], list[int]] = {}
-    for patch, (row, column) in enumerate(np.ndindex(*image.shape)):
-        groups.setdefault((row // side, column // side), []).append(patch)
-    last = side - 1
-    return [
-        UnitScore(
-            f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
-            tuple(image.first + patch for patch in patches),
-            _sum(image, patches),
-        )
-        for (row, column), patches in groups.items()
-    ]
-
-
-def removable_moments(sound: Medium) -> list[UnitScore]:
-    """Return moments of `MOMENT` seconds, or of one frame if frames are longer.
-
-    Args:
-        sound: A sound with scores of its frames; of several answers their sum counts.
-    """
-    groups: dict[int, list[int]] = {}
-    for frame, (start, end) in enumerate(sound.times.tolist()):
-        if end > start:
-            groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
-    parts = []
-    for frames in groups.values():
-        times = sound.times[frames]  # (n, 2)
-        name = f"{times[:, 0].min():.2f}-{times[:, 1].max():.2f} s"
-        parts.append(UnitScore(name, tuple(sound.first + frame for frame in frames), _sum(sound, frames)))
-    return parts
-
-
-def _sum(medium: Medium, parts: Sequence[int]) -> float:
-    units = medium.scores.reshape(-1, int(np.prod(medium.shape)))  # (answers, units)
-    return float(units[:, parts].sum())

@@ -10,8 +10,8 @@ from safetensors import safe_open
 from torch import nn
 
 from ..errors import InputError
-from ..similarity.tasks.sentence_embedding import download_options, find_file, read_model_json
 from ..tasks import TaskName, all_tasks, task_name
+from .model_files import download_options, find_file, read_model_json
 
 HEAD_WEIGHTS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
@@ -58,7 +58,10 @@ class Adapter:
 
     def add_to(self, model: nn.Module, options: Mapping[str, Any]) -> Any:
         """Return the base model with the adapter in it: a `PeftModel`, which has the attributes of its base."""
-        peft = _import_peft(self.source)
+        try:
+            import peft
+        except ImportError:
+            raise InputError(f"{self.source} holds an adapter of PEFT; run: pip install 'normxlogit[paper]'") from None
         with warnings.catch_warnings(record=True) as warnings_given:
             warnings.simplefilter("always")
             adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))
@@ -92,15 +95,11 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
         source,
         str(local_base) if not Path(base).exists() and local_base.is_dir() else base,
         config.get("revision"),
-        _task_of_type(config.get("task_type")) or task_name(str(auto_mapping.get("base_model_class"))),
+        next((task.name for task in all_tasks().values() if task.peft_type == config.get("task_type")), None)
+        or task_name(str(auto_mapping.get("base_model_class"))),
         {} if weights is None else _tensor_shapes(source, weights),
         find_file(source, "tokenizer_config.json", options) is not None,
     )
-
-
-def _task_of_type(peft_type: Any) -> TaskName | None:
-    """Return the task for a `task_type` of PEFT."""
-    return next((task.name for task in all_tasks().values() if task.peft_type == peft_type), None)
 
 
 def _tensor_shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:
@@ -110,12 +109,3 @@ def _tensor_shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:
             return {name.removeprefix(PREFIX): tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
     except Exception as error:
         raise InputError(f"{source}: adapter_model.safetensors cannot be read: {error}") from None
-
-
-def _import_peft(source: str) -> Any:
-    """Return the module peft, which reads the adapter in `source`."""
-    try:
-        import peft
-    except ImportError:
-        raise InputError(f"{source} holds an adapter of PEFT; run: pip install 'normxlogit[paper]'") from None
-    return peft

@@ -51,15 +51,10 @@ def converted_folder(file: Path) -> Path | None:
 
 
 def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> bool:
-    """Save a converted model with its tokenizer in the cache, atomically, if the disk has room.
-
-    Args:
-        model: The model in float32, as it was de-quantised.
-        tokenizer: Its tokenizer.
-        folder: The folder that `converted_folder` returned.
+    """Save a de-quantised model in float32 with its tokenizer in the folder of `converted_folder`, atomically.
 
     Returns:
-        Whether it is kept.
+        Whether it is kept: not if the disk has no room.
     """
     if folder is None or folder.is_dir():
         return False

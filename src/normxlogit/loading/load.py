@@ -13,20 +13,15 @@ from typing import Any
 import torch
 import transformers
 from torch import nn
-from transformers import (
-    AutoConfig,
-    PretrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, nearest
-from ..similarity.tasks.sentence_embedding import download_options, is_embedding_folder
-from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name
+from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrapping_task
 from .adapters import Adapter, read_adapter
 from .gguf_cache import converted_folder, save_converted
+from .model_files import download_options
 
 MAX_LISTED = 6
 """Most weights that an error names."""
@@ -63,7 +58,8 @@ def load(
         UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
     """
     source, options = _source_and_options(name, options)
-    converted = _converted_folder(source, task, options)
+    is_gguf_alone = set(options) == {"gguf_file"} and task in (None, "causal-lm")
+    converted = converted_folder(Path(source) / str(options["gguf_file"])) if is_gguf_alone else None
     if converted is not None and converted.is_dir():
         source, options = str(converted), {}
     adapter = _find_adapter(source, options, allow_pickle=allow_pickle)
@@ -115,13 +111,6 @@ def load(
     if target_device is not None:
         model.to(target_device)
     return model.eval(), tokenizer
-
-
-def _converted_folder(source: str, task: TaskName | None, options: Mapping[str, Any]) -> Path | None:
-    """Return the folder in the cache for the converted weights of a GGUF file; None for other models."""
-    if set(options) != {"gguf_file"} or task not in (None, "causal-lm"):
-        return None
-    return converted_folder(Path(source) / str(options["gguf_file"]))
 
 
 def _find_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
@@ -193,7 +182,8 @@ def _source(name: str | Path | None) -> str:
         exists, file = Path(source).exists(), Path(source).is_file()
     except OSError as error:  # a name longer than any file's
         raise InputError(f"{source!r} is not a name of a model: {error.strerror}") from None
-    if file or (_looks_like_path(source) and not exists):
+    is_path = source.startswith((".", "/")) or source.count("/") > 1  # names on the hub have at most one slash
+    if file or (is_path and not exists):
         raise InputError(f"{source}: no such model folder{_similar_folder(source)}")
     return source
 
@@ -211,7 +201,8 @@ def _one_line_error(source: str, part: str) -> Iterator[None]:
 
 def _cause(error: Exception, source: str, part: str) -> str:
     """Return the cause of an error, with advice if there is any."""
-    line = _first_line(error)
+    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install -U gguf"
     if "custom code" in str(error) or "trust_remote_code" in str(error):
@@ -223,7 +214,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return "its pickled weights are broken, or hold more than numbers"
     if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):
         return f"{part} cannot be read: {remedy}"
-    if _only_pickles(source, line):
+    if "safetensors" in line and (not Path(source).is_dir() or any(Path(source).glob("*.bin"))):
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
     if isinstance(error, ImportError) and part == TOKENIZER and not (Path(source) / "tokenizer.json").exists():
         return f"{part} cannot be read: there is no tokenizer.json, and to make one of other files, {line}"
@@ -267,12 +258,6 @@ def _installed(name: str) -> bool:
         return False
 
 
-def _only_pickles(source: str, line: str) -> bool:
-    """Return whether an error says that safetensors are missing, so that there may be pickled weights."""
-    folder = Path(source)
-    return "safetensors" in line and (not folder.is_dir() or any(folder.glob("*.bin")))
-
-
 def _broken_file(source: str) -> str | None:
     """Return the first broken file of a folder and its defect, None if there is none."""
     for file in sorted(Path(source).glob("*")) if Path(source).is_dir() else []:
@@ -291,11 +276,11 @@ def _check_weights(
     source: str, model: PreTrainedModel, info: Mapping[str, Any], adapter_weights: Container[str] = ()
 ) -> None:
     """Refuse missing weights, which would be random, except those of an adapter."""
-    unused_prefix = "pooler." if is_bare(model) else None  # an embedding model pools by itself
+    pools_itself = is_bare(model)  # an embedding model
     missing = sorted(
-        k
-        for k in info["missing_keys"]
-        if (unused_prefix is None or not k.startswith(unused_prefix)) and k not in adapter_weights
+        key
+        for key in info["missing_keys"]
+        if not (pools_itself and key.startswith("pooler.")) and key not in adapter_weights
     )
     mismatched = sorted(
         f"{key} {tuple(saved)} for {tuple(expected)}"
@@ -307,7 +292,7 @@ def _check_weights(
         for problem, keys in (
             ("lacks", missing),
             ("has other shapes of", mismatched),
-            ("cannot give", _loading_errors(info)),
+            ("cannot give", sorted({str(e) for k in ("error_msgs", "conversion_errors") for e in info.get(k) or ()})),
         )
         if keys
     ]
@@ -347,11 +332,6 @@ def _numbered(key: str) -> tuple[str, list[int]]:
     return re.sub(r"\d+", "*", key), [int(number) for number in re.findall(r"\d+", key)]
 
 
-def _loading_errors(info: Mapping[str, Any]) -> list[str]:
-    """Return the errors of transformers while it loaded or converted weights."""
-    return sorted({*map(str, info.get("error_msgs") or ()), *map(str, info.get("conversion_errors") or ())})
-
-
 def _list_some(keys: list[str]) -> str:
     """Return the first names of some weights as text, with the number of further ones."""
     unlisted = f" and {len(keys) - MAX_LISTED} more" if len(keys) > MAX_LISTED else ""
@@ -377,8 +357,8 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
             return task
     if (task := _task_of_own_code(config)) is not None:
         return task
-    if names and is_embedding_folder(source):
-        return "embedding"
+    if names and (claiming := next((task for task in all_tasks().values() if task.claims_files(source)), None)):
+        return claiming.name
     if names:
         raise UnsupportedModelError(f"{source}: {names[0]} {head_error(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
@@ -394,26 +374,10 @@ def _task_of_own_code(config: Any) -> TaskName | None:
 
 
 def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:
-    """Return what a loaded model is for if its class does not say; None if it does.
-
-    Args:
-        model: The model.
-        task: What the caller named.
-    """
+    """Return what a loaded model is for if its class does not say, as the caller may; None if it does."""
     if declared_tasks(model):
         return None
-    return task or _task_of_own_code(getattr(model, "config", None)) or ("embedding" if is_bare(model) else None)
-
-
-def _looks_like_path(source: str) -> bool:
-    """Return whether a name can only be a path: names on the hub have at most one slash."""
-    return source.startswith((".", "/")) or source.count("/") > 1
-
-
-def _first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, with the next one where it ends in a colon."""
-    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
-    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+    return task or _task_of_own_code(getattr(model, "config", None)) or (wrapping_task() if is_bare(model) else None)
 
 
 AUTO = "auto"

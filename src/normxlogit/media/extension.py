@@ -12,6 +12,15 @@ EXTENSION = Extension(
         "normxlogit.media.tasks.speech:CTC",
         "normxlogit.media.tasks.multimodal:AudioText",
     ),
+    part_readers=("normxlogit.media.inputs.parts:READER",),
+    media={
+        "picture": "normxlogit.media.units:PictureScores",
+        "sound": "normxlogit.media.units:SoundScores",
+    },
+    row_kinds={
+        "image": "normxlogit.media.columns:IMAGE",
+        "audio": "normxlogit.media.columns:AUDIO",
+    },
     commands={
         "transcribe": "normxlogit.media.command:transcribe",
     },

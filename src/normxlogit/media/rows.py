@@ -14,17 +14,8 @@ from ..errors import DataError, InputError, reason_of
 from .inputs.items import SUFFIXES, is_opened_picture
 from .inputs.pictures import opened_picture
 
-DEFAULTS = ("path", "image", "audio", "file", "text")
-"""Default names of the column of pictures or sounds."""
-
 PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16", "F")
 """Pillow modes that PNG stores without change, and "F", for which Pillow raises an error."""
-
-BESIDE = {"image": "image ", "audio": "audio "}
-"""Prefixes of the columns of a shard that hold the pictures and sounds of its prompts, by the type of a part."""
-
-MEDIUM = "medium"
-"""The key of a picture or a sound in a row, behind its prefix."""
 
 
 class MediumCell(NamedTuple):

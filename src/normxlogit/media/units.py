@@ -1,133 +1,117 @@
-"""Pictures and sounds: the places of their patches and moments, and their scores."""
+"""Pictures and sounds in results: the places of their patches and moments, and their scores."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from ..errors import DataError
-from ..results.storage.schema import FloatArray, Index, Number, freeze
-from ..results.units.units import UnitKind, Units
+from ..results.storage.schema import FloatArray, Index, Number
+from ..results.units.media import Medium
+from ..results.units.words import UnitScore
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from ..render.blocks import Block, MediumBlock
+    from ..render.figures.figure import PlotFigure
+    from ..results.attribution import Attribution
+
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
 """A picture as a data URI, which a page shows without a request."""
 
-KINDS: Mapping[str, UnitKind] = {"picture": "patch", "sound": "moment"}
-"""The kind of units of a picture and of a sound."""
+REGIONS = 8
+"""Most regions of a picture in a row or a column, as a single small patch seldom has an effect."""
+
+MOMENT = 0.25
+"""Least duration, in seconds, of a part of a sound that is silenced."""
+
+
+class _Drawn(Medium):
+    """What pictures and sounds have in common: their drawings."""
+
+    def block(self, *, signed: bool, first: int | None = None, alone: bool = True) -> "MediumBlock":
+        """Return the block; see `Medium.block`."""
+        from .drawing.blocks import media_block
+
+        return media_block(cast(Any, self), signed=signed, first=first, alone=alone)
+
+    def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
+        """Return the figure; see `Medium.figure`."""
+        from .drawing.figures import media_figure
+
+        return media_figure(result, k=k)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Medium:
-    """A picture or a sound of the input; its parts are consecutive units of the result.
+class PictureScores(_Drawn):
+    """A picture of the input with the scores of its patches.
 
     Attributes:
-        kind: Which of the two.
-        name: Its name in drawings, such as the name of its file.
-        first: Index of its first unit.
-        places: float32: of a picture the box of every patch, (h, w, 4): left, top, right and bottom in pixels of the
-            picture that was given, or in patches where its classifier's processor is not asked; of a sound beginning
-            and end of every moment in seconds, (n, 2).
-        width: Width of the picture.
+        places: float32, (h, w, 4): left, top, right and bottom of every patch in pixels of the picture that was given,
+            or in patches where its classifier's processor is not asked.
+        width: Its width.
         height: Its height.
-        seconds: Length of the sound.
-        loudness: float32: its course, from 0 to 1, for drawings; empty if it is not known.
-        preview: A smaller copy of the picture, as a data URI; empty for none.
-        tokens: The tokens of the text that stand for it, which have no score of their own.
-        scores: float32, (..., h, w) or (..., n), with the axes of targets and layers that the result has: of `images`
-            and `audio`. Empty in the `media` of a result, whose `scores` hold them.
+        preview: A smaller copy, as a data URI; empty for none.
     """
 
-    kind: Literal["picture", "sound"]
-    name: str
-    first: Index
-    places: FloatArray
-    width: Index = 0
-    height: Index = 0
-    seconds: Number = 0.0
-    loudness: FloatArray | None = None
+    unit_kind: ClassVar = "patch"
+    parts_name: ClassVar = "patches"
+    removed_unit: ClassVar = ("region", "replaced")
+
+    kind: Literal["picture"] = "picture"
+    width: Index
+    height: Index
     preview: str = ""
-    tokens: tuple[Index, ...] = ()
-    scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
 
-    def __post_init__(self) -> None:
-        """Freeze the arrays."""
-        freeze(self)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and columns of patches, or the number of moments."""
-        return self.places.shape[:-1]
+    @classmethod
+    def of_places(cls, first: int, places: FloatArray) -> "PictureScores":
+        """Return a picture of which the boxes of its patches are known."""
+        height, width = (round(float(places[..., axis].max())) for axis in (3, 2))
+        return cls(name="the picture", first=first, places=places, width=width, height=height)
 
     @property
-    def units(self) -> slice:
-        """The slice of the result's units that are its parts."""
-        return slice(self.first, self.first + int(np.prod(self.shape)))
+    def extent(self) -> tuple[int, int]:
+        """Its width and height."""
+        return self.width, self.height
 
-    def as_units(self, sequence: int = 0) -> Units:
-        """Return its parts as units, named by row and column or by time.
+    @property
+    def part_names(self) -> list[str]:
+        """Row and column of every patch."""
+        return [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
 
-        Args:
-            sequence: Which of two pictures it is.
-        """
-        if self.kind == "picture":
-            names = [f"{row},{column}" for row, column in np.ndindex(*self.shape)]
-        else:
-            names = [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
-        count, kind = len(names), KINDS[self.kind]
-        return Units.of_tokens(names, special=[False] * count, sequence=[sequence] * count, kind=kind)
+    @property
+    def boxes(self) -> FloatArray:
+        """Left, top, right and bottom of every patch in pixels of the picture, (h, w, 4); see `places`."""
+        return self.places
 
     def validate(self, units: int) -> None:
-        """Raise ValueError if a part has no place, or is not among the units."""
-        axes, numbers = (3, 4) if self.kind == "picture" else (2, 2)
-        if self.places.ndim != axes or self.places.shape[-1] != numbers:
-            raise ValueError(f"places of {self.name!r}: not {numbers} numbers for each part")
-        if self.units.stop > units:
-            raise ValueError(f"places of {self.name!r}: more parts than units")
-        if self.kind == "picture" and not (self.width > 0 and self.height > 0):
+        """Raise ValueError if a patch has no place, or is not among the units."""
+        super().validate(units)
+        if not (self.width > 0 and self.height > 0):
             raise ValueError("width, height: not of a picture")
-        if self.scores.size:
-            raise ValueError(f"scores of {self.name!r}: they are those of the result")
         if not PREVIEW.fullmatch(self.preview):
             raise ValueError("preview: not a picture")
 
     def __repr__(self) -> str:
         """Return a line without the picture."""
-        size = f"{self.width} x {self.height}" if self.kind == "picture" else f"{self.seconds:.2f} s"
-        return f"Medium({self.kind} {self.name!r}, {size}, scores {'x'.join(map(str, self.scores.shape))})"
+        return f"PictureScores({self.name!r}, {self.width} x {self.height}, scores {_shape(self)})"
 
-    @property
-    def boxes(self) -> FloatArray:
-        """Left, top, right and bottom of every patch in pixels of the picture, (h, w, 4); see `places`.
-
-        Raises:
-            DataError: If the medium is a sound.
-        """
-        return self._places("picture")
-
-    @property
-    def times(self) -> FloatArray:
-        """Beginning and end of every moment in seconds, (n, 2).
-
-        Raises:
-            DataError: If the medium is a picture.
-        """
-        return self._places("sound")
-
-    def _places(self, kind: str) -> FloatArray:
-        if self.kind != kind:
-            raise DataError(f"{self.name!r} is a {self.kind}: a picture has boxes, a sound has times")
-        return self.places
-
-    @property
-    def total(self) -> FloatArray:
-        """The sum over the parts, with the leading axes of `scores`."""
-        total: FloatArray = self.scores.sum(tuple(range(-len(self.shape), 0)))
-        return total
+    def removable(self) -> list[UnitScore]:
+        """Return squares of patches, at most `REGIONS` in a row or column."""
+        side = -(-max(self.shape) // REGIONS)
+        groups: dict[tuple[int, int], list[int]] = {}
+        for patch, (row, column) in enumerate(np.ndindex(*self.shape)):
+            groups.setdefault((row // side, column // side), []).append(patch)
+        last = side - 1
+        return [
+            self.removable_part(
+                f"{row * side},{column * side}" + (f" to {row * side + last},{column * side + last}" if last else ""),
+                patches,
+            )
+            for (row, column), patches in groups.items()
+        ]
 
     def overlay(self, image: "Image") -> "Image":
         """Colour the picture: red for positive and blue for negative scores, stronger for larger ones.
@@ -140,21 +124,88 @@ class Medium:
             A new picture of the same size.
 
         Raises:
-            DataError: If it is a sound, there is a target or layer axis, or Pillow is missing.
+            DataError: If there is a target or layer axis, or Pillow is missing.
         """
         from .drawing.drawing import overlay
 
         return overlay(self, image)
 
 
-def grid_medium(rows: int, columns: int, first: int) -> Medium:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class SoundScores(_Drawn):
+    """A sound of the input with the scores of its moments.
+
+    Attributes:
+        places: float32, (n, 2): beginning and end of every moment in seconds.
+        seconds: Its length.
+        loudness: float32: its course, from 0 to 1, for drawings; None if it is not known.
+    """
+
+    unit_kind: ClassVar = "moment"
+    parts_name: ClassVar = "moments"
+    removed_unit: ClassVar = ("moment", "silenced")
+    is_over_time: ClassVar = True
+
+    kind: Literal["sound"] = "sound"
+    seconds: Number = 0.0
+    loudness: FloatArray | None = None
+
+    @classmethod
+    def of_places(cls, first: int, places: FloatArray) -> "SoundScores":
+        """Return a sound of which the times of its moments are known."""
+        return cls(name="the sound", first=first, places=places, seconds=float(places.max()))
+
+    @property
+    def extent(self) -> tuple[float]:
+        """Its length in seconds."""
+        return (self.seconds,)
+
+    @property
+    def part_names(self) -> list[str]:
+        """The seconds of every moment."""
+        return [f"{start:.2f}-{end:.2f} s" for start, end in self.places.tolist()]
+
+    @property
+    def times(self) -> FloatArray:
+        """Beginning and end of every moment in seconds, (n, 2)."""
+        return self.places
+
+    def __repr__(self) -> str:
+        """Return a line without the sound."""
+        return f"SoundScores({self.name!r}, {self.seconds:.2f} s, scores {_shape(self)})"
+
+    def removable(self) -> list[UnitScore]:
+        """Return moments of `MOMENT` seconds, or of one frame if frames are longer."""
+        groups: dict[int, list[int]] = {}
+        for frame, (start, end) in enumerate(self.times.tolist()):
+            if end > start:
+                groups.setdefault(int((start + end) / 2 / MOMENT), []).append(frame)
+        parts = []
+        for frames in groups.values():
+            times = self.times[frames]  # (n, 2)
+            parts.append(self.removable_part(f"{times[:, 0].min():.2f}-{times[:, 1].max():.2f} s", frames))
+        return parts
+
+    def blocks_over_time(self, names: Sequence[str]) -> "list[Block]":
+        """Return a table of the strongest moment for each word, and a heat map of words over time."""
+        from .drawing.blocks import words_over_time
+
+        return words_over_time(self, names)
+
+
+def _shape(medium: Medium) -> str:
+    """Return the shape of the scores as text."""
+    return "x".join(map(str, medium.scores.shape))
+
+
+def grid_medium(rows: int, columns: int, first: int) -> PictureScores:
     """Return a picture whose patches form a grid, in units of patches."""
     left, top = np.meshgrid(np.arange(columns), np.arange(rows))  # (rows, columns) each
     boxes = np.stack([left, top, left + 1, top + 1], -1).astype(np.float32)
-    return Medium(kind="picture", name="the picture", first=first, places=boxes, width=columns, height=rows)
+    return PictureScores.of_places(first, boxes)
 
 
-def sound_of_times(times: Sequence[Sequence[float]]) -> Medium | None:
+def sound_of_times(times: Sequence[Sequence[float]]) -> SoundScores | None:
     """Return a sound whose moments are the units with times; None if no unit has one.
 
     Args:
@@ -164,4 +215,4 @@ def sound_of_times(times: Sequence[Sequence[float]]) -> Medium | None:
     if not timed:
         return None
     moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
-    return Medium(kind="sound", name="the sound", first=timed[0], places=moments, seconds=float(moments.max()))
+    return SoundScores.of_places(timed[0], moments)

@@ -92,12 +92,7 @@ class Scores:
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:
-    """Return the explained quantity minus the sum of the token scores, (B, K, L).
-
-    Args:
-        request: The request.
-        values: Scores that add up, (B, K, L, T).
-    """
+    """Return the explained quantity minus the sum of token scores, (B, K, L, T), as (B, K, L)."""
     masked = values * request.forward.batch.mask[:, None, None].to(values)  # (B, K, L, T)
     return request.target.quantity(request.forward.logits).to(values)[:, :, None] - masked.sum(-1)
 
@@ -145,11 +140,7 @@ class Method(ABC):
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Run the one forward pass over a batch that the method needs.
 
-        Args:
-            model: The model.
-            batch: The batch.
-            layers: The requested layers.
-            predict: Compute what a language model says at the position explained.
+        With `predict` what a language model says at the position explained is computed, too.
         """
         with torch.inference_mode():
             return model.run(batch, layers=layers is not None, predict=predict)
@@ -191,8 +182,11 @@ class Method(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings by name, as plain values."""
-        return {name: _as_json_value(getattr(self, name)) for name in settings_of(type(self))}
+        """All settings by name, as plain values; of a method that is a setting its text."""
+        return {
+            name: value.spec if isinstance(value := getattr(self, name), Method) else value
+            for name in settings_of(type(self))
+        }
 
     @property
     def spec(self) -> str:
@@ -236,14 +230,9 @@ def run_method(method: Method, request: Request) -> Scores:
 
 
 def check_finite(method: Method, request: Request, values: npt.NDArray[np.floating[Any]]) -> None:
-    """Refuse scores of real tokens that are NaN or infinite.
+    """Refuse scores of real tokens, with the layers on the second of three axes, that are NaN or infinite.
 
-    The values are checked on the host, which avoids another synchronisation with the device.
-
-    Args:
-        method: The method that returned the scores.
-        request: The request.
-        values: The scores, the layers on the second of three axes.
+    They are checked on the host, which avoids another synchronisation with the device.
 
     Raises:
         MethodError: If one is not finite; names the first layer where.
@@ -279,11 +268,6 @@ def import_package(name: str) -> Any:
         return importlib.import_module(name)
     finally:
         random.setstate(state)
-
-
-def _as_json_value(value: Any) -> Any:
-    """Return a setting as a JSON value; a method that is a setting becomes its spec."""
-    return value.spec if isinstance(value, Method) else value
 
 
 def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., None]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..errors import UnsupportedModelError
 from .registry import method_named
@@ -107,14 +107,7 @@ def named_or_default(method: "str | Method | None", use: Use) -> "Method":
     return method_named(DEFAULTS[use].methods[0] if method is None else method)
 
 
-class CompletionMethods(TypedDict):
-    """The methods for completions of text prompts, and of prompts with pictures or sounds."""
-
-    method: "Method"
-    media_method: "Method"
-
-
-def completion_methods(method: "str | Method | None") -> CompletionMethods:
+def completion_methods(method: "str | Method | None") -> dict[str, "Method"]:
     """Return the methods for completions of text prompts, and of prompts with pictures or sounds.
 
     Both are the caller's method if one is given, otherwise the two defaults.

@@ -76,15 +76,11 @@ class _AnswerToEmbeddings:
         self.target = replace(target, ids=target.ids.clone(), contrast=contrast)
         self.model = model
         with torch.no_grad():
-            self.vectors = self._at_least_float32(model.embeddings(self.ids))  # (B, T, H)
+            vectors = run.embedded.clone() if protocol == "published" else model.embeddings(self.ids)  # (B, T, H)
+        # Half precision is too coarse for a path of fifty steps.
+        self.vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # (B, T, H)
         if protocol == "published":
-            self.vectors = self._at_least_float32(run.embedded.clone())  # (B, T, H)
             self.inputs.pop("token_type_ids", None)
-
-    @staticmethod
-    def _at_least_float32(vectors: Tensor) -> Tensor:
-        """Return vectors in float32 or better, as half precision is too coarse for a path of fifty steps."""
-        return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
     def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
         """Return target k of some texts for given word embeddings.
@@ -116,7 +112,6 @@ class _Gradient(Method):
     """Whether it is an integral whose error is known."""
 
     def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
-
         self.aggregate: Aggregate = aggregate
         self.protocol: Protocol = protocol
         self.captum = import_package("captum.attr")  # now, to say that it is missing
@@ -153,7 +148,7 @@ class _Gradient(Method):
 
         Args:
             answer: The answer as a function of the word embeddings.
-            texts: Places of the texts in the batch, (N,).
+            texts: Indices of the texts in the batch, (N,).
             k: Which of the K targets.
             errors: Where an approximation writes its error, (B, K).
         """

@@ -1,7 +1,5 @@
 """Guided LIME: a linear model fitted to a few perturbed texts, starting from a cheaper method's scores."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -69,29 +67,13 @@ class GuidedLime(Perturbation):
             fit_pairs(present_in_first, answer, complement, scores, self.alpha)
             for answer, complement, scores in zip(originals.T, complements.T, priors, strict=True)
         ]
-        return Fit(np.stack([fit.weights for fit in fits]), np.array([fit.r2 for fit in fits]))
-
-
-@dataclass(frozen=True)
-class PairFit:
-    """A linear model fitted to pairs of perturbed texts.
-
-    Attributes:
-        weights: The weights of the M tokens, (M,).
-        scale: The factor of the prior.
-        r2: The share of the variance that it explains on pairs left out of the fit; below zero where the mean of the
-            others is the better prediction.
-    """
-
-    weights: Floats
-    scale: float
-    r2: float
+        return Fit(np.stack([weights for weights, _ in fits]), np.array([r2 for _, r2 in fits]))
 
 
 def fit_pairs(
     present: npt.NDArray[np.integer], originals: Floats, complements: Floats, prior: Floats, alpha: float
-) -> PairFit:
-    """Return weights fitted to the differences within pairs.
+) -> tuple[Floats, float]:
+    """Return weights fitted to the differences within pairs, (M,), and the R^2 on pairs left out of the fit.
 
     With D = originals - complements and S = 2 present - 1, these are weights c prior + d, where c is free and d costs
     alpha |d|^2. By generalised least squares, c is the regression of D on S prior with the covariance
@@ -121,11 +103,7 @@ def fit_pairs(
         residual_map = covariance_inverse - np.outer(weighted_predictions, weighted_predictions) / prior_weight
     residuals = residual_map @ difference  # (n,)
     weights = scale * prior + signs.T @ residuals / alpha  # (M,)
-    return PairFit(
-        weights,
-        scale / prior_size if prior_size > 0 else 0.0,
-        _left_out_r2(residual_map, residuals, originals, complements),
-    )
+    return weights, _left_out_r2(residual_map, residuals, originals, complements)
 
 
 TINY = 1e-12

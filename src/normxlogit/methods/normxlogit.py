@@ -65,8 +65,19 @@ def _as_scores(values: Tensor, batch: Batch) -> Scores:
     return Scores(batch.spread(values).permute(0, 3, 2, 1))  # (B, K, L, T)
 
 
+class _OfLogits(Method):
+    """The base of methods that read the head's logits at each token."""
+
+    reads_logits: ClassVar[bool] = True
+    word_merge: ClassVar[WordMerge] = "max"
+
+    def signed_on(self, task: Task) -> bool:
+        """Return whether scores have a sign: those of a regression model are distances."""
+        return task.target_kind != "value"
+
+
 @register("normxlogit", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
-class NormXLogit(Method):
+class NormXLogit(_OfLogits):
     """The head's logit at each token, times the norm of its input embedding.
 
     score_i = ||x_i^0|| * HoT(x_i^l)[p]  (NormXLogit, EMNLP 2025, section 3)
@@ -76,15 +87,8 @@ class NormXLogit(Method):
             authors' code does), "word_embedding" the row of the embedding table (what the paper's text says).
     """
 
-    reads_logits: ClassVar[bool] = True
-    word_merge: ClassVar[WordMerge] = "max"
-
     def __init__(self, norm_of: NormOf = "embedding_output") -> None:
         self.norm_of: NormOf = norm_of
-
-    def signed_on(self, task: Task) -> bool:
-        """Return whether scores have a sign: those of a regression model are distances."""
-        return task.target_kind != "value"
 
     def score(self, request: Request) -> Scores:
         """Score by norm times logit."""
@@ -95,15 +99,8 @@ class NormXLogit(Method):
 
 
 @register("logat", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
-class LogAt(Method):
+class LogAt(_OfLogits):
     """The head's logit at each token: HoT(x_i^l)[p]; for regression its distance to the model's output."""
-
-    reads_logits: ClassVar[bool] = True
-    word_merge: ClassVar[WordMerge] = "max"
-
-    def signed_on(self, task: Task) -> bool:
-        """Return whether scores have a sign: those of a regression model are distances."""
-        return task.target_kind != "value"
 
     def score(self, request: Request) -> Scores:
         """Score by the logit."""

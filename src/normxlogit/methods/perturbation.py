@@ -174,9 +174,9 @@ class Perturbation(Method):
         for row, players in enumerate(tokens.players):
             if not players:
                 continue
-            places = mask[row].nonzero()[players, 0].numpy()  # (M,)
-            fit = self.fit(subsets[row], answers[row], None if prior is None else prior[row][:, places])
-            scores[row, :, 0, places] = torch.from_numpy(fit.weights).float()
+            tokens_at = mask[row].nonzero()[players, 0].numpy()  # (M,)
+            fit = self.fit(subsets[row], answers[row], None if prior is None else prior[row][:, tokens_at])
+            scores[row, :, 0, tokens_at] = torch.from_numpy(fit.weights).float()
             if fit.r2 is not None:
                 r2[row] = torch.from_numpy(fit.r2)
         bias = remainder(request, scores) if self.adds_up else None

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MethodError, nearest
-from ..extending import extensions, named_or_none
+from ..extending import registered
 from ..results.storage.schema import plain
-from .settings import Setting, parse, settings_of, split_settings, unknown_setting
+from .settings import Setting, parse, settings_of, split_settings
 
 if TYPE_CHECKING:
     from .base import Method
@@ -38,16 +38,16 @@ class MethodInfo:
     """What a reader should know of a method.
 
     Attributes:
-        name: Its name.
+        name: The name that users type.
         summary: One line.
-        paper: Where it comes from.
+        paper: Its source, such as "Mohebbi et al., 2023".
         needs: Its requirements on a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether, with its default settings, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations, so that with a causal model
             the scores of one pass hold for every shorter text too.
         passes: Its cost in passes of the model, T the number of tokens.
-        extra: The optional dependencies it needs, empty for none.
+        extra: This package's extra that brings what it imports, empty for none.
         home: The module that its class is in.
         defaults: Its settings by name, with their defaults as plain values.
     """
@@ -98,20 +98,7 @@ def register(
     passes: str = "1 forward",
     extra: str = "",
 ) -> Callable[[M], M]:
-    """Add a method to the registry.
-
-    Args:
-        name: The name that users type.
-        paper: Source, such as "Mohebbi et al., 2023".
-        needs: Its requirements on a model.
-        per_layer: Whether it gives scores for single layers.
-        signed: Whether, with its default settings, negative scores mean evidence against the target.
-        tokenwise: Whether a token's score follows from that token's own representations.
-        passes: Cost in passes of the model.
-        extra: Name of this package's extra that brings what it imports.
-
-    Returns:
-        A decorator for the method's class.
+    """Return a decorator that adds a method's class to the registry; the arguments are those of `MethodInfo`.
 
     Raises:
         MethodError: If the name is taken or no name, or the class is not a `Method` with typed settings.
@@ -155,9 +142,6 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
     Args:
         per_layer: Only those that give scores for single layers.
         head: Whether the model has a head that can be applied to a token.
-
-    Returns:
-        A phrase such as "normxlogit or logat work on any model with a head".
     """
     needs = (ANY_MODEL, LOGITS) if head else (LOGITS,)
     names = [method.name for method in list_methods() if method.needs in needs and (method.per_layer or not per_layer)]
@@ -224,7 +208,7 @@ def method_named(method: "str | Method") -> "Method":
         if isinstance(method, type) and issubclass(method, Method):
             method = method()
         if not isinstance(method, Method):
-            raise MethodError(f"a method is a name or a Method, not {_describe_type(method)}")
+            raise MethodError(f"a method is a name or a Method, not {type(method).__name__}")
         if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
             raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
         return method
@@ -234,31 +218,16 @@ def method_named(method: "str | Method") -> "Method":
         return info.cls()
     settings: dict[str, Any] = {}
     try:
-        parts = split_settings(settings_text)
+        for part in split_settings(settings_text):
+            key, equals, value = (word.strip() for word in part.partition("="))
+            if not equals:
+                raise ValueError("write settings as name:setting=value,setting=value")
+            if key in settings:
+                raise ValueError(f"{key} is given twice")
+            settings[key] = parse(info.settings[key], value) if key in info.settings else value
     except ValueError as error:
-        raise MethodError(f"{method!r}: {error}") from None
-    for part in parts:
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            raise MethodError(f"{method!r}: write settings as name:setting=value,setting=value")
-        if key not in info.settings:
-            raise MethodError(unknown_setting(info.name, key, info.settings))
-        if key in settings:
-            raise MethodError(f"{method!r}: {key} is given twice")
-        try:
-            settings[key] = parse(info.settings[key], value)
-        except ValueError as error:
-            raise MethodError(f"{info.name}: {error}") from None
+        raise MethodError(f"{info.name}: {error}") from None
     return info.cls(**settings)
-
-
-def _describe_type(value: object) -> str:
-    """Return a description of a value's type, for errors."""
-    from .base import Method
-
-    if isinstance(value, type) and issubclass(value, Method):
-        return f"a class; write {value.__name__}()"
-    return type(value).__name__
 
 
 def _load() -> None:
@@ -268,6 +237,4 @@ def _load() -> None:
         if _loaded:
             return
         _loaded = True  # before the loop: a module may look methods up while it is imported
-        for extension in extensions():
-            for module in extension.methods:
-                named_or_none(module)
+        registered("methods")

@@ -45,7 +45,7 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
         alpha: The penalty.
         importance: The weights of the samples, (N,).
     """
-    weights = _as_matrix(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
+    weights = np.atleast_2d(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
     deviations = answers.std(0)  # (K,)
     for k in np.flatnonzero((weights == 0).all(1) & (deviations > 0)):
         fitted = _regressor(alpha).fit(columns, answers[:, k] / deviations[k], sample_weight=importance)
@@ -146,8 +146,9 @@ class KernelShap(_Surrogate):
 
     def subsets(self, players: int) -> Booleans:
         """Return all subsets if there are few, otherwise random ones, (N, M)."""
-        subsets = all_subsets(players) if self._takes_all_subsets(players) else shapley_subsets(players, self.seed)
-        return np.stack(list(itertools.islice(subsets, self.samples)))
+        if self._takes_all_subsets(players):  # the whole first and the empty one last
+            return np.array(list(itertools.product((True, False), repeat=players)))
+        return np.stack(list(itertools.islice(shapley_subsets(players, self.seed), self.samples)))
 
     def _takes_all_subsets(self, players: int) -> bool:
         """Return whether there are no more subsets of the players than samples."""
@@ -165,18 +166,7 @@ class KernelShap(_Surrogate):
         model = _regressor().fit(
             present.astype(float), answers, sample_weight=[weight_of_size.get(size, WEIGHT_OF_ENDS) for size in sizes]
         )
-        return Fit(_as_matrix(model.coef_))
-
-
-def _as_matrix(weights: Floats) -> Floats:
-    """Return the weights of a regressor as (K, M), also where it drops the axis of a single target."""
-    return np.atleast_2d(weights)
-
-
-def all_subsets(players: int) -> Iterator[Booleans]:
-    """Yield every subset of M players, (M,) each, the whole first and the empty one last."""
-    for subset in itertools.product((True, False), repeat=players):
-        yield np.array(subset)
+        return Fit(np.atleast_2d(model.coef_))  # also where the axis of a single target is dropped
 
 
 def shapley_subsets(players: int, seed: int) -> Iterator[Booleans]:

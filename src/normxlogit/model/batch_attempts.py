@@ -24,22 +24,22 @@ class BatchAttempt:
     tokens. All other errors go on.
 
     Attributes:
-        places: The places of its encodings.
+        indices: Those of its encodings.
         out_of_memory: Whether memory ran out.
         unreadable: Whether the model cannot read the texts together.
     """
 
-    def __init__(self, places: list[int]) -> None:
-        self.places = places
+    def __init__(self, indices: list[int]) -> None:
+        self.indices = indices
         self.out_of_memory = self.unreadable = False
 
     def __enter__(self) -> list[int]:
-        return self.places
+        return self.indices
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
         if error is not None:
             self.out_of_memory = out_of_memory(error)
-            self.unreadable = len(self.places) > 1 and isinstance(error, InputError) and failed_inside(error)
+            self.unreadable = len(self.indices) > 1 and isinstance(error, InputError) and failed_inside(error)
         return self.out_of_memory or self.unreadable
 
 
@@ -47,8 +47,8 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
     """Yield batches of encodings, each to be used in a `with` block; when memory runs out, smaller ones follow.
 
         for attempt in batch_attempts(model, encodings):
-            with attempt as places:
-                results.update(zip(places, work(places)))
+            with attempt as indices:
+                results.update(zip(indices, work(indices)))
 
     The model keeps the smaller token budget for the calls that follow, see `TokenBudget`, unless not even a single text
     fits, which says nothing of others. Models whose states change with padding get batches without any, so that a
@@ -77,31 +77,27 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
 
     remaining_batches = deque(batches(encodings, current_budget(), pad=may_pad))
     while remaining_batches:
-        places = remaining_batches.popleft()
-        attempt = BatchAttempt(places)
+        indices = remaining_batches.popleft()
+        attempt = BatchAttempt(indices)
         yield attempt
         if attempt.unreadable:
-            remaining_batches.extendleft([index] for index in reversed(places))
-            continue
-        if not attempt.out_of_memory:
-            is_budget_changed = budget.fitted()
+            remaining_batches.extendleft([index] for index in reversed(indices))
+        elif not attempt.out_of_memory:
+            budget.fitted()
         else:
             empty_cache()
-            remaining_batches.appendleft(places)
-            longest = max(lengths[place] for place in places)
+            longest = max(lengths[index] for index in indices)
             # The budget also bounds the work of a method on a single text.
-            tokens = budget.tokens if len(places) == 1 else longest * len(places)
+            tokens = budget.tokens if len(indices) == 1 else longest * len(indices)
             smaller_budget = max(min(budget.tokens, tokens) // 2, longest)
             if smaller_budget >= budget.tokens:
                 budget.change(budget_before)
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
             budget.change(smaller_budget)
-            is_budget_changed = True
-        if is_budget_changed:
-            remaining_places = [place for group in remaining_batches for place in group]
+            remaining = [index for group in (indices, *remaining_batches) for index in group]
             remaining_batches = deque(
-                [remaining_places[place] for place in group]
-                for group in batches([encodings[place] for place in remaining_places], current_budget(), pad=may_pad)
+                [remaining[index] for index in group]
+                for group in batches([encodings[index] for index in remaining], current_budget(), pad=may_pad)
             )
 
 
@@ -109,12 +105,12 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
     """Return the forward pass of each encoding, with the outputs of all layers if `layers`."""
     passes: dict[int, ForwardPass] = {}
     for attempt in batch_attempts(model, encodings):
-        with attempt as places:
-            batch = model.batch([encodings[place] for place in places], places)  # of which methods take gradients
+        with attempt as indices:
+            batch = model.batch([encodings[index] for index in indices], indices)  # of which methods take gradients
             with torch.inference_mode():
                 run = model.run(batch, layers=layers)
-                passes.update((place, run.row(row)) for row, place in enumerate(places))
-    return [passes[place] for place in range(len(encodings))]
+                passes.update((index, run.row(row)) for row, index in enumerate(indices))
+    return [passes[index] for index in range(len(encodings))]
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:

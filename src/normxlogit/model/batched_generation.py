@@ -67,12 +67,12 @@ def batched_generation(
             rows if len(rows) == 1 else [_without_padding(ids, ends, padding) for ids in rows] for rows in generated
         ]
 
-    by_place: dict[int, list[list[int]]] = {}
+    by_index: dict[int, list[list[int]]] = {}
     for attempt in batch_attempts(model, prompts, memory_factor=2):  # keys and values are kept
-        with attempt as places:
-            together = _generate_together(model, [prompts[place] for place in places], config)
-            by_place.update((place, [until_end(ids, ends)]) for place, ids in zip(places, together, strict=True))
-    return [by_place[place] for place in range(len(prompts))]
+        with attempt as indices:
+            together = _generate_together(model, [prompts[index] for index in indices], config)
+            by_index.update((index, [until_end(ids, ends)]) for index, ids in zip(indices, together, strict=True))
+    return [by_index[index] for index in range(len(prompts))]
 
 
 def _generate_together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..copies.run import embedded_of, states_of, tensor_of
+from ..copies.run import embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..parts.headpiece import answer_of
@@ -46,13 +46,15 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
 
 def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     """Return the embedding layer's output alone, (B, T, H): the layers do not run."""
-    tap = model.parts.embedding_tap
-    if tap is None:
+    site = model.parts.embedding_site
+    if site is None:
         return model.run(batch).embedded
-    embedded = tensor_of(model.copy.run(batch.inputs, stop=tap.site).last(tap.site))
-    if embedded is None:
-        raise UnsupportedModelError(f"{type(model.module).__name__} does not give its embedding layer's output")
-    return tap.embedded(embedded, batch.mask.shape[1])
+    recorded = model.copy.run(batch.inputs, stop=site).last(site)
+    embedded = model.parts.embedded(recorded, batch.mask.shape[1])
+    if isinstance(embedded, Tensor):
+        return embedded
+    module = type(model.module).__name__
+    raise embedded or UnsupportedModelError(f"{module} does not give its embedding layer's output")
 
 
 def checked_states_and_logits(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -80,13 +82,7 @@ def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
 
 
 def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
-    """Refuse hidden states of other inputs.
-
-    Args:
-        batch: The inputs.
-        theirs: A hidden state that the caller's outputs hold, (B, T, H).
-        ours: The same one, computed from the inputs, (B, T, H).
-    """
+    """Refuse a hidden state of the caller's outputs, (B, T, H), that is not the same one computed from the inputs."""
     if not states_are_of_these_inputs(batch.real(theirs), batch.real(ours)):
         raise InputError(
             "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "

@@ -103,14 +103,7 @@ def _first_position_row(module: Any) -> int:
 
 
 def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exception, doing: str) -> InputError:
-    """Return the error that names the input on which a model failed.
-
-    Args:
-        model: Names it.
-        inputs: The inputs of the model.
-        error: The error that the model raised.
-        doing: What it was to do with the input, such as "read".
-    """
+    """Return the error that names the input which a model could not "read", or what it was `doing` with it."""
     texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
     reason = reason_of(error) + _length_hint(model, tokens)
     described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answers import AnswerForm
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
@@ -40,9 +40,14 @@ class ModelCopy:
 
     Args:
         caller_model: The caller's model; only read.
-        watched: The module whose changes make the copies outdated, if that is more than the model.
+        watched: The module whose changes make the copies outdated: the model, or what holds it.
 
     Attributes:
+        caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
+        config: Its configuration; an empty one of a model without.
+        task: What it is for, with everything that differs by it, and what makes encodings of texts.
+        pad_left: Whether padding stands before a text.
+        pad_id: The token id for padding.
         unmodified: A copy that nothing was changed on: it answers as the caller's model does.
         wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
         virtual_tokens: What an adapter puts before each text.
@@ -61,9 +66,15 @@ class ModelCopy:
         causal_with_media: The same of texts with pictures or sounds.
     """
 
-    def __init__(self, caller_model: nn.Module, watched: nn.Module | None = None) -> None:
+    config: PretrainedConfig  # this and the three that follow are set by `version.read_model`
+    task: Task
+    pad_left: bool
+    pad_id: int
+
+    def __init__(self, caller_model: nn.Module, watched: nn.Module) -> None:
+        self.caller_model = caller_model
         # The snapshot is taken first, so that a change during the copying is noticed.
-        self._snapshot = Snapshot(caller_model if watched is None else watched)
+        self._snapshot = Snapshot(watched)
         unwrapped_model = unwrapped(caller_model)
         register_recorders(unwrapped_model)
         self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))
@@ -144,13 +155,9 @@ class ModelCopy:
             self.parts = replace(self.known_parts, unverified=(*self.known_parts.unverified, note))
 
     def layer_for_head(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
-        """Return a layer's output as the head would read it, (B, T, H).
+        """Return the output of layer 1 to L - 1 as the head would read it, (B, T, H), with T = `length`.
 
-        Args:
-            layer: 1 to L - 1.
-            states: The embedding layer's output and every layer's; not needed where layers are read by an early exit.
-            inputs: The model's inputs.
-            length: T.
+        The states are the embedding layer's output and every layer's; an early exit does not need them.
         """
         parts = self.known_parts
         trunk = str(parts.trunk)
@@ -240,11 +247,7 @@ def input_errors(
 ) -> Iterator[None]:
     """Turn an error of the model's own code into an `InputError` that names the input.
 
-    Args:
-        model: The model, which the error names.
-        inputs: Its inputs.
-        gradients: Whether gradients are computed. The error may then have another cause, and is raised unchanged.
-        doing: What the model was asked to do with the input, for the error.
+    Where gradients are computed the error may have another cause, and is raised unchanged.
 
     Raises:
         InputError: If the model fails on its inputs.

@@ -25,15 +25,15 @@ from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
-from ..similarity.tasks.sentence_embedding import Pooling
 from ..tasks import Task, TaskName, choose_task, declared_tasks
+from ..tasks.interfaces import Pooling
 from ..tasks.positions import logits_at
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
 from .token_budget import TokenBudget, tokens_that_fit
-from .version import ModelVersion, read_version
+from .version import read_model
 
 
 class TaskModel:
@@ -46,7 +46,6 @@ class TaskModel:
         batch_tokens: Most tokens of a pass, as the caller says; None for what fits into memory.
         forward: How it is called and what it returns, as its owner says it.
         reader: Its tokenizer or processor.
-        version: The model as this thread's call began with it.
 
     Raises:
         UnsupportedModelError: If the model is not a task model of a supported kind.
@@ -66,7 +65,7 @@ class TaskModel:
         pipeline: PipelineSettings | None = None,
         forward: ForwardSettings | None = None,
     ) -> None:
-        task_class = choose_task(model, task, labels, pooling)
+        task_class = choose_task(model, task)
         caller_model = task_class.as_task_model(model, pooling)
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
@@ -75,13 +74,11 @@ class TaskModel:
         self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
         self.forward = forward
         # Reads the caller's model as it is when this is called.
-        self._read_version = partial(
-            read_version, model, task, labels, self.reader, self.tokenizer, self.pipeline, forward
-        )
+        self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, self.pipeline, forward)
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
-        self._thread = threading.local()  # with the version that its call began with
-        self._newest_version = self._read_version(previous=caller_model)
+        self._thread = threading.local()  # with the copy that its call began with
+        self._newest_copy = self._read_model(previous=caller_model)
         self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
 
     def __repr__(self) -> str:
@@ -89,24 +86,24 @@ class TaskModel:
         return ", ".join([repr(self.name), self.task.summary()] + ([] if layers is None else [f"layers={layers}"]))
 
     @property
-    def version(self) -> ModelVersion:
-        """The version that this thread's call began with; another thread may refresh the model meanwhile."""
-        return getattr(self._thread, "version", None) or self._newest_version
+    def copy(self) -> ModelCopy:
+        """The copies of the caller's model with which this thread's call began; another thread may refresh them."""
+        return getattr(self._thread, "copy", None) or self._newest_copy
 
     @property
     def caller_model(self) -> nn.Module:
         """The caller's model as a task model: an embedding model's trunk with its pooling, other models unchanged."""
-        return self.version.caller_model
+        return self.copy.caller_model
 
     @property
     def config(self) -> PretrainedConfig:
         """The configuration of the caller's model."""
-        return self.version.config
+        return self.copy.config
 
     @property
     def task(self) -> Task:
         """The task, which decides everything that differs between tasks."""
-        return self.version.task
+        return self.copy.task
 
     @property
     def encoder(self) -> Encoder:
@@ -116,17 +113,12 @@ class TaskModel:
     @property
     def pad_left(self) -> bool:
         """Whether padding stands before a text."""
-        return self.version.pad_left
+        return self.copy.pad_left
 
     @property
     def pad_id(self) -> int:
         """The token id for padding."""
-        return self.version.pad_id
-
-    @property
-    def copy(self) -> ModelCopy:
-        """The copies of the caller's model."""
-        return self.version.copy
+        return self.copy.pad_id
 
     @property
     def module(self) -> PreTrainedModel:
@@ -197,7 +189,7 @@ class TaskModel:
 
     @property
     def head(self) -> Head:
-        """The proved head, known after the first batch: `tokens` applies it to single tokens, `whole` to texts.
+        """The proved head, known after the first batch: `tokens` applies it to single tokens, `texts` to texts.
 
         Raises:
             HeadMismatchError: If no head was found that reproduces the model's logits.
@@ -210,13 +202,13 @@ class TaskModel:
         Returns:
             Whether it was.
         """
-        version = self._thread.version = self.version
-        if version.copy.current:
+        copy = self._thread.copy = self.copy
+        if copy.current:
             return False
         with self._lock:
-            if self._newest_version is version:
-                self._newest_version = self._read_version(previous=version.caller_model)
-            self._thread.version = self._newest_version
+            if self._newest_copy is copy:
+                self._newest_copy = self._read_model(previous=copy.caller_model)
+            self._thread.copy = self._newest_copy
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
@@ -277,13 +269,13 @@ class TaskModel:
         copy = self.prepare(batch)
         parts = self.parts
         layers = layers and parts.early_exit is None and parts.trunk is not None
-        keep = layers or parts.embedding_tap is None
-        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
+        keep = layers or parts.embedding_site is None
+        trunk, embeddings = parts.trunk_site, parts.embedding_site
         stop = trunk if self.task.vocabulary and (not keep or parts.trunk_gives_states) else None
-        sites = [site for site in (trunk, tap) if site is not None]
+        sites = [site for site in (trunk, embeddings) if site is not None]
         result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
         outputs: Mapping[str, Any] = result.output or {}
-        trunk_output, embedded = result.last(trunk), result.last(tap)
+        trunk_output, embedded = result.last(trunk), result.last(embeddings)
         states = states_of(outputs or trunk_output) if keep else None
         if layers and not states:
             raise no_states(self.module)

@@ -23,17 +23,14 @@ SHARE_OF_MEMORY = 0.5
 KEPT_OF_LAYER = 1.5
 """What a graph keeps for a token, as a multiple of the widths of all linear maps: BERT and Llama keep 1.4 of them."""
 
-GROWS_AFTER = 32
+GROWS_AFTER = 16
 """So many consecutive batches must fit into memory before a larger one is tried again."""
 
 
 def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) -> int:
     """Return how many tokens a plain forward pass can have in the memory that is free.
 
-    Args:
-        module: The model.
-        device: Where its inputs are.
-        vocabulary: The width of a language model's head, of which few rows are computed; 0 for other models.
+    The vocabulary is the width of a language model's head, of which few rows are computed; 0 for other models.
     """
     free = free_memory(device)
     if free is None:
@@ -74,10 +71,8 @@ class TokenBudget:
         """Set the budget, and count the batches that fit anew."""
         self.tokens, self._fitted_batches = tokens, 0
 
-    def fitted(self) -> bool:
-        """Count a batch that fitted into memory, and return whether the budget has grown by it."""
+    def fitted(self) -> None:
+        """Count a batch that fitted into memory."""
         self._fitted_batches += 1
-        if self.tokens >= self._limit or self._fitted_batches < GROWS_AFTER:
-            return False
-        self.change(min(2 * self.tokens, self._limit))
-        return True
+        if self.tokens < self._limit and self._fitted_batches >= GROWS_AFTER:
+            self.change(min(2 * self.tokens, self._limit))

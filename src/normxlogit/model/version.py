@@ -1,7 +1,7 @@
-"""The version of a model at one moment: its copies, its task and its encoder."""
+"""Read the caller's model as it is at one moment: its copies, its task and its encoder."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,27 +27,7 @@ PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])
 """Token ids that any model can read, to see what it returns."""
 
 
-class ModelVersion(NamedTuple):
-    """The copies, task and encoder of the caller's model at one moment; a call keeps the version it began with.
-
-    Attributes:
-        caller_model: The model as a task model: an embedding model's trunk with its pooling, other models unchanged.
-        copy: The copies of it.
-        config: Its configuration; an empty one of a model without.
-        task: What it is for, with everything that differs by it, and what makes encodings of texts.
-        pad_left: Whether padding stands before a text.
-        pad_id: The token id for padding.
-    """
-
-    caller_model: nn.Module
-    copy: ModelCopy
-    config: PretrainedConfig
-    task: Task
-    pad_left: bool
-    pad_id: int
-
-
-def read_version(
+def read_model(
     model: nn.Module,
     declared: TaskName | None,
     labels: Sequence[str] | None,
@@ -57,18 +37,10 @@ def read_version(
     forward: ForwardSettings,
     *,
     previous: nn.Module,
-) -> ModelVersion:
+) -> ModelCopy:
     """Copy the caller's model as it is now, and create the task and encoder for it.
 
-    Args:
-        model: The caller's model.
-        declared: The task that the caller named.
-        labels: The labels that the caller named.
-        reader: The tokenizer or processor of the model.
-        tokenizer: The tokenizer of `reader`.
-        pipeline: The settings of the pipeline that holds the model.
-        forward: How the model is called and what it returns.
-        previous: The task model of the version before.
+    The arguments are those of `TaskModel`, with the tokenizer of `reader` and the task model of the version before.
 
     Raises:
         UnsupportedModelError: If the model's answer is not one of the task.
@@ -78,8 +50,8 @@ def read_version(
     task = task_of(unwrapped_model, declared, labels, reader, pipeline.hypotheses, pipeline.problem)
     copy = ModelCopy(caller_model, model)
     config = getattr(copy.module, "config", None)
-    config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
-    task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
+    copy.config = config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
+    copy.task = task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
     limit = task.limit(unwrapped_model, position_limit(unwrapped_model))
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
@@ -94,11 +66,11 @@ def read_version(
         prefix=copy.virtual_tokens.prefix,
     )
     # Trunks whose head takes the last position as it is must have their last token there.
-    pad_left = getattr(config, "summary_type", None) == "last" and hasattr(unwrapped_model, "sequence_summary")
-    pad_id, is_configured = padding_id(copy.module, config, tokenizer) if task.reads_tokens else (0, True)
-    if not (is_configured or task.per_token or pad_left):
+    copy.pad_left = getattr(config, "summary_type", None) == "last" and hasattr(unwrapped_model, "sequence_summary")
+    copy.pad_id, is_configured = padding_id(copy.module, config, tokenizer) if task.reads_tokens else (0, True)
+    if not (is_configured or task.per_token or copy.pad_left):
         copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
-    return ModelVersion(caller_model, copy, config, task, pad_left, pad_id)
+    return copy
 
 
 def _adapt_copy(

@@ -124,11 +124,6 @@ def _with_inputs_as_states(output: Any, args: tuple[Any, ...], kwargs: Mapping[s
 
     With several states, one that is returned under the name of an argument is replaced by that argument, and the others
     by the remaining arguments in their order.
-
-    Args:
-        output: The layer's output: a tensor, a `ModelOutput`, or a tuple or list, with names or without.
-        args: The layer's positional arguments.
-        kwargs: Its keyword arguments.
     """
     if isinstance(output, Tensor):
         return main_input(args, kwargs)

@@ -88,9 +88,7 @@ class Lookup:
     def replacement(self, output: Tensor, indices: Tensor) -> Tensor | None:
         """Return the output of a lookup with its rows changed; None if other ids were looked up.
 
-        Args:
-            output: The output of the table.
-            indices: The ids that were looked up, which may be transposed, or padded on either side.
+        These, the indices, may be transposed, or padded on either side.
         """
         ids, width = self.ids.to(indices.device), self.ids.shape[1]
         if self.placeholder_mask is not None and indices.shape == ids.shape:

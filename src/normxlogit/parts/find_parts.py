@@ -12,8 +12,8 @@ from transformers.utils.generic import ModelOutput
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite, traced_non_finite_error
 from ..copies.pool import Pool
-from ..copies.run import Form, embedded_of, states_of, tensor_of
-from ..copies.trace import Call, axes_of, path_of, trace
+from ..copies.run import Form, Site, embedded_of, states_of, tensor_of
+from ..copies.trace import Axes, Call, axes_of, path_of, trace
 from ..errors import HeadMismatchError, reason_of
 from .early_exit import chained_layers, find_early_exit
 from .embeddings import table_of
@@ -21,7 +21,7 @@ from .headpiece import Head, Headpiece, answer_of, output_embedding_path
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import find_tail, first_layer_input
 from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary
-from .parts import EmbeddingTap, Parts
+from .parts import Parts
 from .proofs import head_gives_the_logits, head_reads_tokens_alone
 from .token_pooling import TokenPooling, find_token_pooling, token_state_indices
 
@@ -41,7 +41,7 @@ def find_parts(
         UnsupportedModelError: If its logits are NaN, or are not deterministic or change beside another text.
     """
     model = pool.model
-    is_plain_module = not _is_transformers_model(model)  # whose trunk has no name
+    is_plain_module = not isinstance(model, PreTrainedModel)  # whose trunk has no name
     if is_plain_module:  # with one text, the axes of texts and tokens can be distinguished
         inputs = {name: value[:1] for name, value in inputs.items()}
     ids = inputs["input_ids"]
@@ -60,7 +60,9 @@ def find_parts(
     if states and layer_input is not None:  # the model's states begin after the first layer
         states, embedded = (layer_input, *states[:-1]), layer_input
     elif is_plain_module:
-        embedded = _input_of_layers(model, layers, ids.shape)
+        embedded = layers[0].main_input if layers else None
+        if embedded is not None and _time_first(model, embedded, ids.shape):
+            embedded = embedded.transpose(0, 1)  # (B, T, H)
     if is_plain_module:
         candidates = _plain_trunk_candidates(model, calls, layers, logits, ids.shape)
     else:
@@ -88,24 +90,18 @@ def find_parts(
             trunk_gives_states=states_of(trunk.returned) is not None,
             token_pooling=token_pooling,
         )
+    site, axes = _embedding_site(model, calls, embedded)
     squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is no token's
     parts = replace(
         parts,
-        embedding_tap=_embedding_tap(model, calls, embedded),
+        embedding_site=site,
+        embedding_axes=axes,
         outputs=None if squeezed else _outputs_of_layers(parts, calls, states),
         embedding_output=None if squeezed else embedding_output(calls, embedded),
         tables=_lookup_tables(model, calls, ids),
         unverified=() if unverified is None else (unverified,),
     )
     return parts, logits
-
-
-def _input_of_layers(model: nn.Module, layers: list[Call], shape: torch.Size) -> Tensor | None:
-    """Return the input of a plain module's first layer, (B, T, H), None without layers; `shape` is that of the ids."""
-    embedded = layers[0].main_input if layers else None
-    if embedded is not None and _time_first(model, embedded, shape):
-        return embedded.transpose(0, 1)
-    return embedded
 
 
 def _outputs_of_layers(
@@ -120,7 +116,11 @@ def _outputs_of_layers(
 
 def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[str, ...]:
     """Return the paths of the tables that looked up token ids; an adapter's path instead of the table it wraps."""
-    tables = {path for path, module in model.named_modules() if _is_embedding_table(module)}
+    tables = {
+        path
+        for path, module in model.named_modules()
+        if isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
+    }
     lookup_paths = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
     return tuple(dict.fromkeys(path for path in lookup_paths if path.rpartition(".")[0] not in tables))
 
@@ -128,11 +128,6 @@ def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[st
 def same_ids(indices: Any, ids: Tensor) -> bool:
     """Return whether a module was called with the token ids, (B, T)."""
     return isinstance(indices, Tensor) and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))
-
-
-def _is_embedding_table(module: nn.Module) -> bool:
-    """Return whether a module is an embedding table, or an adapter around one."""
-    return isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
 
 
 def _with_layer_access(
@@ -181,22 +176,23 @@ def _find_token_pooling(
     return pooling
 
 
-def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
-    """Find a module whose input or output is the embedding layer's output; None if there is none."""
+def _embedding_site(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> tuple[Site | None, Axes]:
+    """Find a module whose input or output is the embedding layer's output; return the order of its axes, too."""
+    same_axes = (0, 1, 2)
     if embedded is None:  # several streams from the start, made from the word embeddings
         table = table_of(model)
         path = None if table is None else path_of(model, table)
-        return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
-    first_calls = [call for call in calls if call.number == 1]  # which the tap records
+        return None if path is None else Site(path), same_axes
+    first_calls = [call for call in calls if call.number == 1]  # which is recorded
     for call in first_calls:
         if call.main_input is embedded:
-            return EmbeddingTap(call.path, True, (0, 1, 2))
+            return Site(call.path, is_input=True), same_axes
     for call in first_calls:
         for is_input, tensor in ((True, call.main_input), (False, tensor_of(call.returned))):
             axes = axes_of(tensor, embedded)
             if axes is not None:
-                return EmbeddingTap(call.path, is_input, axes)
-    return None
+                return Site(call.path, is_input=is_input), axes
+    return None, same_axes
 
 
 def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
@@ -240,14 +236,9 @@ def _plain_trunk_candidates(
     yield from (call for call, _ in candidates)
 
 
-def _is_transformers_model(model: nn.Module) -> bool:
-    """Return whether a model is one of transformers, which names its parts."""
-    return isinstance(model, PreTrainedModel)
-
-
 def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
     """Return whether a plain module's states are (T, B, H), for token ids of (B, T)."""
-    return not _is_transformers_model(model) and states.shape[:2] == shape[::-1] != shape
+    return not isinstance(model, PreTrainedModel) and states.shape[:2] == shape[::-1] != shape
 
 
 def _find_head(
@@ -272,21 +263,16 @@ def _find_head(
         The head, the trunk's call, and whether the head answers at single tokens.
     """
     failures = []
-
-    def attempt(trunk: Call) -> tuple[Head, Call, bool] | None:
+    for trunk in candidates:
         try:
             with torch.inference_mode():
                 head, tokenwise = _prove_head(pool, trunk, inputs, logits, piece, layer_forms)
-        except Exception as error:  # a wrong guess may fail in any way; the next one is tried
+        except Exception as error:  # noqa: PERF203  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
             failures.append(f"{trunk.path}: {kind}{reason_of(error)}")
-            return None
-        return head, trunk, tokenwise
-
-    proved = next(filter(None, map(attempt, candidates)), None)
-    if proved is not None:
-        return proved
+        else:
+            return head, trunk, tokenwise
     raise HeadMismatchError(
         f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
         f"reproduces the model's logits. Tried {'; '.join(failures) or 'nothing: no module returns hidden states'}"

@@ -80,15 +80,7 @@ class Head:
     piece: Headpiece
 
     def texts(self, hidden: Tensor, inputs: Inputs) -> Tensor:
-        """Return the head's logits for full sequences, as the model itself gives them.
-
-        Args:
-            hidden: The trunk's output, (B, T, H).
-            inputs: The model's inputs.
-
-        Returns:
-            The model's logits.
-        """
+        """Return the model's logits for full sequences whose trunk gives these states, (B, T, H)."""
         return self._call(hidden, inputs, {})
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None, inputs: Inputs | None = None) -> Tensor:
@@ -132,13 +124,7 @@ class Head:
         return torch.cat([self.tokens_with(states)[:, rows] for states in hidden.split(step)])
 
     def _call(self, hidden: Tensor, inputs: Inputs, instead: Mapping[str, Instead]) -> Tensor:
-        """Run a copy whose trunk returns given states, and return its logits.
-
-        Args:
-            hidden: The states, (B, T, H).
-            inputs: The other inputs of the model.
-            instead: Further functions to call instead of modules, by path.
-        """
+        """Return the logits of a copy whose trunk returns given states, (B, T, H), with functions called `instead`."""
         piece = self.piece
         skipped = {path: form.return_input for path, form in piece.skipped.items()}
         trunk = {piece.trunk: partial(_return_states, piece.form, piece.swap_if_time_first(hidden))}

@@ -41,35 +41,40 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
         are not of the text's tokens, as in trunks that pool, or if a layer returns more than one state.
     """
     inside = [call for call in calls if call.path and (trunk is None or call.path.startswith(f"{trunk}."))]
+    found = (_outputs_of_family(family, states) for family in families(inside).values())
+    outputs = next(filter(None, found), None)
+    if outputs is None:
+        return None
+    trunk_states = (call.hidden for call in calls if call.path == trunk)
+    text_state = states[0] if states[0].ndim == 3 else next(trunk_states, None)  # (B, T, H)
+    orders = [_tokens_first(state, text_state) for state in states[1:-1] or states[-1:]]  # of axes
+    ordered = [
+        LayerOutput(output.path, output.call, tuple(output.axes[axis] for axis in order))
+        for output, order in zip(outputs, (*orders, orders[-1]), strict=False)  # the last layer's is as the one before
+        if order is not None
+    ]
+    return tuple(ordered) if len(ordered) == len(outputs) else None
+
+
+def _outputs_of_family(family: list[Call], states: tuple[Tensor, ...]) -> list[LayerOutput] | None:
+    """Return the calls of modules of one kind that return every layer's output in turn; None if they do not."""
     inner, last = states[1:-1], states[-1]
-    for family in families(inside).values():
-        outputs: list[LayerOutput] = []
-        last_shape: torch.Size | None = None
-        for call in family:
-            output = tensor_of(call.returned)
-            if output is None or several_states(call.returned):
-                continue
-            if len(outputs) < len(inner):
-                axes = axes_of(output, inner[len(outputs)])
-            elif not outputs:
-                axes = axes_of(output, last)
-            else:  # the last layer's own output need not be among the states: a norm may follow, or a cut to the text
-                axes = outputs[-1].axes if output.shape == last_shape else None
-            if axes is not None and len(outputs) <= len(inner):
-                outputs.append(LayerOutput(call.path, call.number, axes))
-                last_shape = output.shape
-        if len(outputs) == len(states) - 1:
-            trunk_states = (call.hidden for call in calls if call.path == trunk)
-            text_state = states[0] if states[0].ndim == 3 else next(trunk_states, None)  # (B, T, H)
-            orders = [_tokens_first(state, text_state) for state in inner or (last,)]  # of axes
-            known_orders = [order for order in orders if order is not None]
-            if len(known_orders) < len(orders):
-                return None
-            return tuple(
-                LayerOutput(output.path, output.call, tuple(output.axes[axis] for axis in order))
-                for output, order in zip(outputs, (*known_orders, known_orders[-1])[: len(outputs)], strict=True)
-            )
-    return None
+    outputs: list[LayerOutput] = []
+    last_shape: torch.Size | None = None
+    for call in family:
+        output = tensor_of(call.returned)
+        if output is None or several_states(call.returned) or len(outputs) > len(inner):
+            continue
+        if len(outputs) < len(inner):
+            axes = axes_of(output, inner[len(outputs)])
+        elif not outputs:
+            axes = axes_of(output, last)
+        else:  # the last layer's own output need not be among the states: a norm may follow, or a cut to the text
+            axes = outputs[-1].axes if output.shape == last_shape else None
+        if axes is not None:
+            outputs.append(LayerOutput(call.path, call.number, axes))
+            last_shape = output.shape
+    return outputs if len(outputs) == len(states) - 1 else None
 
 
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
@@ -86,9 +91,7 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
 def _tokens_first(state: Tensor, text_state: Tensor | None) -> Axes | None:
     """Return an order of a state's axes that puts texts and tokens first, None if it is ambiguous.
 
-    Args:
-        state: A layer's output, (B, T, H), or with an axis of streams before or after the first two.
-        text_state: A state of which these are the first two axes, (B, T, H).
+    A layer's state is (B, T, H), or has an axis of streams before or after the first two, which are `text_state`'s.
     """
     if text_state is None:
         return None

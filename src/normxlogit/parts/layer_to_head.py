@@ -53,18 +53,7 @@ def run_trunk(
 def bring_to_head(
     pool: Pool[PreTrainedModel], trunk: str, tail: Tail, state: Tensor, inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Return the head's input for a state as the last layer's output: the trunk's output with its layers skipped.
-
-    Args:
-        pool: Lends copies of the model.
-        trunk: The path of the trunk.
-        tail: Its layers, which all return the state.
-        state: A layer's output, (B, T, H).
-        inputs: The model's inputs.
-
-    Returns:
-        What the head reads, (B, T, H).
-    """
+    """Return what the head reads, (B, T, H), where each layer of a trunk returns a given state, (B, T, H)."""
     layer_output = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
     return run_trunk(pool, trunk, dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(layer_output)), inputs)
 

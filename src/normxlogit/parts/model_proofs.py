@@ -58,14 +58,7 @@ def check_deterministic(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], 
     when="first call of language models; the head at each token for the rows, and at one for the vocabulary",
 )
 def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Tensor) -> bool:
-    """Return whether rows of the output embedding, computed alone, are the vocabulary's logits.
-
-    Args:
-        head: The head, which can compute single rows.
-        path: Path of the output embedding.
-        hidden: (N, H).
-        logits: The model's own logits for them, (N, V).
-    """
+    """Return whether rows of the output embedding, computed alone from states, (N, H), are the logits, (N, V)."""
     size, tolerance = logits.shape[-1], tolerance_for(logits)
     # A shift by about 0.382 of the vocabulary, which is far from any simple fraction of it.
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)

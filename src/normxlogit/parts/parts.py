@@ -16,35 +16,6 @@ from .token_pooling import TokenPooling
 
 
 @dataclass(frozen=True)
-class EmbeddingTap:
-    """A module whose input or output is the embedding layer's output.
-
-    Attributes:
-        is_input: Whether it is the module's input; otherwise it is its output.
-        axes: How the module holds what is (B, T, H).
-    """
-
-    path: str
-    is_input: bool
-    axes: Axes
-
-    @property
-    def site(self) -> Site:
-        """The site that `run` records."""
-        return Site(self.path, is_input=self.is_input)
-
-    def embedded(self, recorded: Tensor, length: int) -> Tensor:
-        """Return the embedding layer's output, (B, T, H), with T = `length`."""
-        states = recorded.permute(self.axes)[:, :length]  # (B, T, H)
-        if states.shape[1] != length:
-            raise UnsupportedModelError(
-                f"the layers read {states.shape[1]} positions for {length} tokens, so a token has no embedding of "
-                "its own; models that squeeze the input before their layers cannot be explained token by token"
-            )
-        return states
-
-
-@dataclass(frozen=True)
 class Parts:
     """The parts of a model, as module paths.
 
@@ -55,8 +26,9 @@ class Parts:
             tokens with each other, such as Splinter's with the question's, answer only in the text.
         trunk: The module whose output the head reads; None without a head.
         trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
-        embedding_tap: Where the embedding layer's output can be recorded; None if it must be taken from
+        embedding_site: Where the embedding layer's output can be recorded; None if it must be taken from
             `hidden_states`.
+        embedding_axes: How the module there holds what is (B, T, H).
         states_lack_embeddings: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends
             with the last layer's before and after the final norm.
         tail: The modules between the layers and the head; None if the last layer's output is final.
@@ -74,7 +46,8 @@ class Parts:
     tokenwise: bool = False
     trunk: str | None = None
     trunk_gives_states: bool = False
-    embedding_tap: EmbeddingTap | None = None
+    embedding_site: Site | None = None
+    embedding_axes: Axes = (0, 1, 2)
     states_lack_embeddings: bool = False
     tail: Tail | None = None
     early_exit: EarlyExit | None = None
@@ -113,15 +86,18 @@ class Parts:
         return self.head.swap_if_time_first(hidden)
 
     def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
-        """Return the embedding layer's output, (B, T, H) with T = `length`, from a recording at the tap.
+        """Return the embedding layer's output, (B, T, H) with T = `length`, from what was recorded at its site.
 
         Returns:
             None if nothing was recorded; the error where the layers read fewer positions than tokens.
         """
         tensor = tensor_of(recorded)
-        if tensor is None or self.embedding_tap is None:
+        if tensor is None or self.embedding_site is None:
             return None
-        try:
-            return self.embedding_tap.embedded(tensor, length)
-        except UnsupportedModelError as error:
-            return error.with_traceback(None)
+        states = tensor.permute(self.embedding_axes)[:, :length]  # (B, T, H)
+        if states.shape[1] == length:
+            return states
+        return UnsupportedModelError(
+            f"the layers read {states.shape[1]} positions for {length} tokens, so a token has no embedding of its own; "
+            "models that squeeze the input before their layers cannot be explained token by token"
+        )

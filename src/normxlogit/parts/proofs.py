@@ -98,15 +98,12 @@ def quantises_by_batch(model: nn.Module) -> bool:
 
     In LLM.int8 of bitsandbytes, a column with a value above the threshold in any text is not quantised in any text.
     """
-    return any(
-        ".quantized.dynamic" in type(module).__module__ or _has_outlier_columns(module) for module in model.modules()
-    )
-
-
-def _has_outlier_columns(module: nn.Module) -> bool:
-    """Return whether a module is a linear map of LLM.int8 with a threshold."""
-    is_of_8_bits = type(module).__module__.startswith("bitsandbytes.") and type(module).__name__ == "Linear8bitLt"
-    return is_of_8_bits and bool(module.state.threshold)  # type: ignore[union-attr]
+    for module in model.modules():
+        home = type(module).__module__
+        is_of_8_bits = home.startswith("bitsandbytes.") and type(module).__name__ == "Linear8bitLt"
+        if ".quantized.dynamic" in home or (is_of_8_bits and module.state.threshold):  # type: ignore[union-attr]
+            return True
+    return False
 
 
 def _largest_logit(logits: Tensor) -> float:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import wraps
 from textwrap import fill
 from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
@@ -75,10 +75,7 @@ def checked_arguments(advice: Mapping[str, str] = ADVICE) -> Callable[[Callable[
     """Return a decorator for an error that names the right argument if a function does not take one.
 
     The function raises `InputError` if an argument is unknown or missing, and `MethodError` if it is a setting of a
-    method. Its signature and docstring are those that `help` shows well.
-
-    Args:
-        advice: Advice by the name of an argument that the function does not take.
+    method. Its signature and docstring are those that `help` shows well. Names that it does not take have `advice`.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -158,18 +155,9 @@ def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signat
 
 
 def _unknown_argument_error(
-    name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any], advice_by_name: Mapping[str, str]
+    name: str, key: str, keywords: list[str], arguments: Mapping[str, Any], advice_by_name: Mapping[str, str]
 ) -> InputError | MethodError:
-    """Return the error for an argument that a function does not have, with advice.
-
-    Args:
-        name: The function.
-        key: The argument.
-        keywords: The arguments that the function has.
-        arguments: The arguments that it was called with.
-        advice_by_name: Advice for arguments of other functions.
-    """
-    keywords = list(keywords)
+    """Return the error for an argument `key` that a function, called with `arguments`, has not among its keywords."""
     close = [keyword for keyword in SYNONYMS.get(key, ()) if keyword in keywords]
     close = close or ([] if key in advice_by_name else nearest(key, keywords, most=1))
     if close:
@@ -196,6 +184,6 @@ def _missing_argument_message(name: str, signature: inspect.Signature, problem: 
     if "too many positional" not in problem:
         return f"{name}: {problem}"
     parameters = signature.parameters.values()
-    places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in SELF_NAMES]
-    pairs = f"; {PAIR}" if places[0] in ("inputs", "text", "texts") else ""
-    return f"{name} takes {' and '.join(places)} without a name, and all others by name{pairs}"
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in SELF_NAMES]
+    pairs = f"; {PAIR}" if positional[0] in ("inputs", "text", "texts") else ""
+    return f"{name} takes {' and '.join(positional)} without a name, and all others by name{pairs}"

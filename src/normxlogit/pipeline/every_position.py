@@ -1,4 +1,4 @@
-"""The prediction at every place of a text, as the targets of one attribution: `position=ALL`."""
+"""The prediction at every position of a text, as the targets of one attribution: `position=ALL`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +12,9 @@ from ..results.attribution import Attribution
 from ..tasks.targets import is_choice
 from .options import Options
 
-NOT_VERIFIED = "not verified: the predictions at several places are explained; verify= tests one, position= says which"
+NOT_VERIFIED = (
+    "not verified: the predictions at several positions are explained; verify= tests one, position= says which"
+)
 
 
 def explain_every_position(
@@ -21,30 +23,24 @@ def explain_every_position(
     options: Options,
     explain: Callable[[TaskModel, Sequence[Encoding], Options], list[Attribution]],
 ) -> Attribution:
-    """Explain the prediction at every place of a text that has one, each by a row of the same batches.
-
-    Args:
-        model: The model.
-        encoding: The text.
-        options: The options of this text.
-        explain: Explains encodings, with the position of each.
+    """Explain the prediction at every position of a text that has one, each by a row of the same batches.
 
     Returns:
         One attribution whose targets are the predictions at the words, or at the masks, named after both.
 
     Raises:
-        TargetError: If several targets are asked for at each place.
-        InputError: If predictions of the model have no places.
+        TargetError: If several targets are asked for at each position.
+        InputError: If predictions of the model have no positions.
     """
     if options.target is not None and not is_choice(options.target):
-        raise TargetError("position=ALL explains one target at each place: a name, an index or None")
-    places = model.task.every_position(encoding)
-    results = explain(model, [replace(encoding, position=place) for place in places], options)
+        raise TargetError("position=ALL explains one target at each position: a name, an index or None")
+    positions = model.task.every_position(encoding)
+    results = explain(model, [replace(encoding, position=position) for position in positions], options)
     first, targets = results[0], []
     words = {token: word.text for word in (first.words() if first.has_words else ()) for token in word.tokens}
-    for place, result in zip(places, results, strict=True):
-        name = f"{words.get(place, first.tokens[place])}: {result.target.name}"
-        targets.append(result.target._replace(name=name, position=place))
+    for position, result in zip(positions, results, strict=True):
+        name = f"{words.get(position, first.tokens[position])}: {result.target.name}"
+        targets.append(result.target._replace(name=name, position=position))
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
     verification_note = () if options.verify is None else (NOT_VERIFIED,)
     return replace(

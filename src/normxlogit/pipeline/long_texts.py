@@ -6,30 +6,30 @@ from typing import Any
 import numpy as np
 
 from ..inputs.encoding import Encoding
-from ..inputs.windows import Places, text_to_cut
+from ..inputs.windows import Indices, text_to_cut
 from ..methods.base import sink_note
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..tasks.base import units_of_tokens
 
 
-def spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:
+def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int) -> Attribution:
     """Return the result of one window, with scores for the whole text."""
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
-    scores[..., places] = result.scores
+    scores[..., indices] = result.scores
     text_tokens = set(text_to_cut(encoding, limit)[0])  # of a pair, those of the text that is cut
-    content = [i for i in places if i in text_tokens]
+    content = [i for i in indices if i in text_tokens]
     note = (
         f"the text has {len(encoding)} tokens and the model reads {limit}: the answer comes from the window of tokens "
         f"{content[0]} to {content[-1]}; the others have no score"
     )
-    targets = tuple(t if t.position is None else t._replace(position=places[t.position]) for t in result.targets)
-    sinks = tuple(places[i] for i in result.sinks)
+    targets = tuple(t if t.position is None else t._replace(position=indices[t.position]) for t in result.targets)
+    sinks = tuple(indices[i] for i in result.sinks)
     return _whole(encoding, result, scores, note, targets=targets, token_predictions=None, sinks=sinks)
 
 
 def merge_windows(
-    encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int
+    encoding: Encoding, kept_windows: list[Indices], results: list[Attribution], limit: int
 ) -> Attribution:
     """Merge the scores of overlapping windows; take a token's prediction from the window where it is most central.
 
@@ -41,25 +41,19 @@ def merge_windows(
     adds_up = len(biases) == len(results)
     total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)
     windows_of_token = np.zeros(len(encoding), dtype=np.float32)  # (T,)
-    for places, result in zip(kept_windows, results, strict=True):
-        total[..., places] += result.scores
-        windows_of_token[places] += 1
+    for indices, result in zip(kept_windows, results, strict=True):
+        total[..., indices] += result.scores
+        windows_of_token[indices] += 1
     scores = total / (len(kept_windows) if adds_up else windows_of_token)  # (..., T)
     token_predictions = None
     if first.token_predictions is not None:
-        best: dict[
-            int, tuple[int, int, int]
-        ] = {}  # by token: its distance to the ends of a window, window, index there
-        for window, places in enumerate(kept_windows):
-            for index, token in enumerate(places):
-                margin = min(index, len(places) - 1 - index)
+        best: dict[int, tuple[int, Any]] = {}  # by token: its distance to the ends of a window, and what is predicted
+        for indices, result in zip(kept_windows, results, strict=True):
+            for index, (token, prediction) in enumerate(zip(indices, result.token_predictions or (), strict=True)):
+                margin = min(index, len(indices) - 1 - index)
                 if token not in best or margin > best[token][0]:
-                    best[token] = margin, window, index
-        most_central = [best[token] for token in range(len(encoding))]
-        token_predictions = tuple(
-            results[window].token_predictions[index]  # type: ignore[index]
-            for _, window, index in most_central
-        )
+                    best[token] = margin, prediction
+        token_predictions = tuple(best[token][1] for token in range(len(encoding)))
     note = (
         f"the text has {len(encoding)} tokens and the model reads {limit}: it was read in {len(kept_windows)} windows; "
         + ("scores are shares of the mean logits, " if adds_up else "scores are the mean where windows overlap, ")
@@ -70,9 +64,8 @@ def merge_windows(
         for name in first.diagnostics
     }
     bias = np.asarray(np.mean(biases, 0), np.float32) if adds_up else None  # (...,)
-    sinks = tuple(sorted({int(places[i]) for places, r in zip(kept_windows, results, strict=True) for i in r.sinks}))
+    sinks = tuple(sorted({int(indices[i]) for indices, r in zip(kept_windows, results, strict=True) for i in r.sinks}))
     sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
-    bias_and_sinks = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
     notes = [text for text in first.notes if text not in sink_note(first.tokens, first.units.special, first.sinks)]
     first = replace(first, notes=(*notes, *sink_note(encoding.tokens, encoding.special, sinks)))  # those of all windows
     return _whole(
@@ -82,20 +75,14 @@ def merge_windows(
         note,
         token_predictions=token_predictions,
         diagnostics=worst_diagnostics,
-        **bias_and_sinks,
+        bias=bias,
+        sinks=sinks,
+        sink=np.asarray(sink, np.float32) if sinks else None,
     )
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
-    """Return the result of a window as one of the whole text.
-
-    Args:
-        encoding: The whole text.
-        result: The result of a window, whose other fields hold for the whole text.
-        scores: The scores of all tokens.
-        note: A note on the windows.
-        **changes: Further fields that differ.
-    """
+    """Return the result of a window as one of the whole text, with the scores of all tokens and a note on windows."""
     return replace(
         result,
         scores=np.ascontiguousarray(scores, dtype=np.float32),

@@ -1,8 +1,8 @@
-"""Scores of pictures and sounds, from those of their placeholder tokens, or of their patches and frames."""
+"""Scores of what an input holds beside its text, from those of placeholder tokens, or of its own parts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,10 +10,9 @@ from torch import Tensor
 
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import EncodedMedium, Encoding, ScoreSpread
-from ..media.inputs.sounds import moments_of
-from ..media.units import Medium
 from ..methods import FrozenGradient, Method, Scores
 from ..results.storage.schema import FloatArray
+from ..results.units.media import Medium, medium_class
 from ..results.units.units import Units
 
 
@@ -63,24 +62,19 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     media, scores = _media_of(context, scores)
     if not media:
         return scores, []
-    if scores.parts is None:
-        media_scores = [scores.values[..., list(medium.tokens)] for medium in media]  # (G, L, tokens) each
-        total = torch.cat(media_scores, -1).double().sum(-1)  # (G, L)
-        placed_media = [
-            _placed(medium, medium.by_token, token_scores, "; read_at=0 reads its patches")
-            for medium, token_scores in zip(media, media_scores, strict=True)
-        ]
-    else:
-        total = scores.parts.double().sum(-1)  # (G, L)
-        placed_media = [
-            _placed(
-                medium, medium.by_part, scores.parts, "" if medium.by_token is None else "; read_at=1 reads its tokens"
-            )
-            for medium in media
-        ]
-    values = scores.values.clone()
+    values, all_parts = scores.values.clone(), scores.parts
+    if all_parts is None:
+        all_parts = values[..., [token for medium in media for token in medium.tokens]]  # (G, L, tokens of all)
+    placed_media = []
     for medium in media:
+        if scores.parts is not None:
+            hint = "" if medium.by_token is None else "; read_at=1 reads its tokens"
+            placed_media.append(_placed(medium, medium.by_part, scores.parts, hint))
+        else:
+            of_tokens = scores.values[..., list(medium.tokens)]  # (G, L, tokens)
+            placed_media.append(_placed(medium, medium.by_token, of_tokens, "; read_at=0 reads its patches"))
         values[..., list(medium.tokens)] = 0
+    total = all_parts.double().sum(-1)  # (G, L)
     bias = scores.bias
     if bias is not None:
         with_place = sum(placed.scores.sum(-1, dtype=np.float64) for placed in placed_media)  # (G, L)
@@ -94,17 +88,14 @@ def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium
     The frames of an encoder that reads a sound, which are the last units of the scores, become the parts of the sound.
     """
     signal = context.signal
-    if signal is not None and signal.sound is not None:
-        frames = scores.values.shape[-1] - len(context)  # of the encoder, after the tokens
-        scores = _frames_as_parts(scores, len(context))
-        end = signal.times[-1][1] if signal.times else 0.0  # the model's rate may not be known
-        return (moments_of(signal.sound, frames, end or signal.sound.seconds or float(frames)),), scores
-    if signal is not None and signal.picture is not None:
-        return (signal.picture,), scores
-    return context.media, scores
+    if signal is None:
+        return context.media, scores
+    parts = scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
+    medium = signal.medium(parts)
+    return () if medium is None else (medium,), _frames_as_parts(scores, len(context)) if parts else scores
 
 
-def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str = "") -> Placed:
+def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str) -> Placed:
     """Map scores, (G, L, N), to the places of a picture or sound.
 
     Args:
@@ -119,9 +110,8 @@ def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, h
             f"in a prompt than alone, or parts that form no grid{hint}"
         )
     at_places = spread(scores.numpy())  # (G, L, h, w) of a picture, (G, L, n) of a sound
-    kind: Literal["picture", "sound"] = "picture" if at_places.ndim == 4 else "sound"
-    details = {"places": spread.where, "tokens": medium.tokens, **medium.details}
-    result_medium = Medium(kind=kind, name=medium.name, first=0, **details)
+    details: dict[str, Any] = {"places": spread.where, "tokens": medium.tokens, **medium.details}
+    result_medium = medium_class(medium.kind)(kind=medium.kind, name=medium.name, first=0, **details)
     return Placed(result_medium, at_places.reshape(*at_places.shape[:2], -1))
 
 

@@ -17,7 +17,7 @@ from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..inputs.texts import Text, repeatable
-from ..inputs.windows import Places, windows
+from ..inputs.windows import Indices, windows
 from ..leave_out.search import with_verifications
 from ..methods import Request, check_finite, method_named, run_method
 from ..methods.base import sink_note
@@ -47,10 +47,7 @@ def explain_by_default(
 ) -> Attribution | Attributions[Attribution]:
     """Explain inputs by the first default method that works on the model; results note why others did not.
 
-    Args:
-        model: The model.
-        inputs: Inputs of any kind that its task reads.
-        arguments: The caller's, of `Options`.
+    The arguments are the caller's, of `Options`.
     """
     methods = DEFAULTS[model.task.use].methods
     options = Options.of(arguments, method=method_named(methods[0]))
@@ -82,20 +79,18 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
+    explain = explain_encodings
     if names_sequences(model, options):
-        encodings = model.task.locate(encodings, options.position)
-        results = explain_next_words(model, encodings, options)
-        return results[0] if single else Attributions(results)
-    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
-    if options.position is ALL:
-        each = [options.only(index) for index in range(len(encodings))]
+        explain = explain_next_words
+    else:
+        check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    if options.position is ALL and explain is explain_encodings:
         results = [
-            explain_every_position(model, encoding, of_text, explain_encodings)
-            for encoding, of_text in zip(encodings, each, strict=True)
+            explain_every_position(model, encoding, options.only(index), explain)
+            for index, encoding in enumerate(encodings)
         ]
-        return results[0] if single else Attributions(results)
-    encodings = model.task.locate(encodings, options.position)
-    results = explain_encodings(model, encodings, options)
+    else:
+        results = explain(model, model.task.locate(encodings, options.position), options)
     return results[0] if single else Attributions(results)
 
 
@@ -122,8 +117,8 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for indices in groups.values():
             for attempt in batch_attempts(model, [encodings[i] for i in indices], options.method.memory):
-                with attempt as places:
-                    group = [indices[place] for place in places]
+                with attempt as chosen:
+                    group = [indices[i] for i in chosen]
                     batch = model.batch([encodings[i] for i in group], group)
                     explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
                     results.update(zip(group, explained, strict=True))
@@ -179,7 +174,10 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 layers=columns.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
                 **provenance(model, method, contrasted=target.contrast is not None),
-                diagnostics=_diagnostics(columns.diagnostics, row, target.labelled),
+                diagnostics={
+                    name: tuple(values[row]) if target.labelled else values[row][0]
+                    for name, values in columns.diagnostics.items()
+                },
                 bias=bias,
                 sink=sink,
                 sinks=sinks,
@@ -201,11 +199,11 @@ class ScoreColumns:
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
         predictions: Value, index and probability (NaN for none) of each, (B, 3); None if the answer is a span.
         token_predictions: The same of each token alone, (N, 3); None if it was not computed.
-        spans: The predicted spans of an extractive model; None of others.
-        diagnostics: The method's diagnostics, (B, K) each, as lists.
         bias: The contribution of no token, (B, K, L); None if scores do not add up.
         sink: The contribution of attention sinks, (B, K, L); None without sinks.
         sinks: Which tokens are attention sinks, (N,); None without sinks.
+        spans: The predicted spans of an extractive model; None of others.
+        diagnostics: The method's diagnostics, (B, K) each, as lists.
     """
 
     scores: FloatArray
@@ -214,13 +212,13 @@ class ScoreColumns:
     places: FloatArray | None
     predictions: FloatArray | None
     token_predictions: FloatArray | None
+    bias: FloatArray | None
+    sink: FloatArray | None
+    sinks: FloatArray | None
     spans: list[Prediction] | None
     target: BatchTargets
     layers: tuple[int, ...]
     diagnostics: dict[str, list[list[float]]]
-    bias: FloatArray | None
-    sink: FloatArray | None
-    sinks: FloatArray | None
 
 
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
@@ -235,7 +233,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     except HeadMismatchError as error:
         raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
     extractive, predicted = model.task.extractive, model.task.predicted(target.ids)
-    values, *optional_arrays = to_host(
+    arrays = to_host(
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
         target.ids,
         target.contrast,
@@ -246,27 +244,17 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         scores.sink,
         None if scores.sinks is None else batch.real(scores.sinks),
     )
-    measured = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
-    ids, contrast, places, predictions, token_predictions, bias, sink, sinks = optional_arrays
-    if predictions is not None:
-        model.check_finite(predictions[:, 0], batch)
-    check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
-    spans = model.task.answers(run) if extractive else None
-    return ScoreColumns(
-        values,
-        ids,
-        contrast,
-        places,
-        predictions,
-        token_predictions,
-        spans,
-        target,
-        layers,
-        measured,
-        bias,
-        sink,
-        sinks,
+    columns = ScoreColumns(  # type: ignore[misc]  # the arrays are the first nine
+        *arrays,
+        spans=model.task.answers(run) if extractive else None,
+        target=target,
+        layers=layers,
+        diagnostics={name: measures.tolist() for name, measures in scores.diagnostics.items()},
     )
+    if columns.predictions is not None:
+        model.check_finite(columns.predictions[:, 0], batch)
+    check_finite(method, request, columns.scores.swapaxes(1, 2))  # (N, L, K)
+    return columns
 
 
 def _positions_in_texts(run: ForwardPass) -> Tensor | None:
@@ -280,23 +268,13 @@ def _positions_in_texts(run: ForwardPass) -> Tensor | None:
     return positions_in_texts.view_as(run.positions)
 
 
-def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str, Any]:
-    """Return the method's diagnostics of one text: a number each, or a tuple of them along the label axis."""
-    of_row = {name: tuple(values[row]) for name, values in measured.items()}
-    return {name: values if labelled else values[0] for name, values in of_row.items()}
-
-
 def _token_predictions(
     model: TaskModel, run: ForwardPass, requested: bool | None, predicted: Tensor | None
 ) -> Tensor | None:
     """Return the head's prediction at each real token, (N, 3): class, value and probability.
 
-    Args:
-        model: The model.
-        run: A forward pass of it.
-        requested: Whether the caller asked for them; None computes them where they cost little, which excludes
-            vocabulary heads.
-        predicted: Which output of each text is shown, (B, 1); None for the likeliest.
+    If `requested` is None they are computed where they cost little, which excludes vocabulary heads. `predicted` is
+    which output of each text is shown, (B, 1); None for the likeliest.
     """
     cheap = isinstance(run.final, Tensor) and not model.task.vocabulary
     if not (cheap if requested is None else requested) or not model.task.head_reads_tokens:
@@ -312,7 +290,7 @@ def _token_predictions(
 
 
 @enough_memory("explain this text in windows")
-def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tuple[Attribution, list[Places]]:
+def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tuple[Attribution, list[Indices]]:
     """Explain a text beyond the model's length.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
@@ -325,11 +303,11 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tupl
         The result, and the tokens of each window that the answer comes from.
 
     Raises:
-        InputError: If the shorter text of a pair leaves no room for the longer.
+        InputError: If the shorter text of a pair leaves no tokens for the longer.
     """
     limit = model.encoder.limit or len(encoding)
     kept_windows = windows(encoding, limit, model.task.known_position(encoding))
-    parts = [encoding.take(places) for places in kept_windows]
+    parts = [encoding.take(window) for window in kept_windows]
     runs = forward_passes(model, parts, layers=options.layers is not None)
     if model.task.per_token:
         window = model.task.answering_window(runs)

@@ -5,9 +5,16 @@ A result lists its blocks, and each backend draws any list of them; a new result
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from markupsafe import Markup
 
 from ..results.units.characters import one_line
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ..results.units.media import Medium
 
 
 class Piece(NamedTuple):
@@ -238,3 +245,30 @@ class Card(NamedTuple):
     heading: str = ""
     result: bool = True
     opened: bool = True
+
+
+@dataclass(frozen=True)
+class MediumBlock(Block):
+    """The parts of a medium, coloured; the class of an extension draws it.
+
+    Attributes:
+        medium: The medium, with its scores.
+        parts: A piece for each of its parts.
+    """
+
+    kind: ClassVar = "medium"
+
+    medium: "Medium"
+    parts: Sequence[Piece]
+
+    def strongest(self, k: int) -> list[str]:
+        """Return the places with the largest shares of positive scores."""
+        raise NotImplementedError
+
+    def html(self) -> Markup:
+        """Return its element."""
+        raise NotImplementedError
+
+    def lines(self) -> "list[Text]":
+        """Return its lines for a terminal with colours."""
+        raise NotImplementedError

@@ -14,7 +14,7 @@ from .charts import FAINT, GREY
 from .describe import shortened
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 COLORS = {True: "220,38,38", False: "37,99,235"}
 """Red for positive and blue for negative scores."""
@@ -47,6 +47,16 @@ def page(cards: Sequence[Card], title: str) -> str:
 def fragment(blocks: Sequence[Block], *, style: bool = True) -> str:
     """Draw a result for a notebook as one element without scripts; only the first needs `style`."""
     return _environment().get_template("fragment.html.j2").render(blocks=blocks, style=style)
+
+
+def element(template: str, **values: Any) -> Markup:
+    """Return the element that a template of an extension makes of values, with the filters of pages."""
+    return Markup(_compiled(template).render(values))  # noqa: S704  # the environment escapes every value
+
+
+@cache
+def _compiled(template: str) -> "Template":
+    return _environment().from_string(template)
 
 
 @cache

@@ -8,18 +8,13 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from io import StringIO
 from typing import Any, Literal, TextIO
 
-import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.style import Style
 from rich.table import Table as Columns
 from rich.text import Text
 
-from ..media.drawing.blocks import MediumBlock
-from ..media.drawing.drawing import course_of
-from ..media.units import Medium
-from ..results.storage.schema import FloatArray
 from ..results.units.characters import safe
-from .blocks import Bar, Block, Cell, Chat, Fold, Header, Paragraph, Piece, Sentences, Table
+from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
 from .charts import FAINT, GREY, Grid, Legend
 
 STEPS = (FAINT, 1 / 3, 2 / 3)
@@ -42,8 +37,6 @@ SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76,
 """Background colours from weak to strong, for positive and negative scores, under white text."""
 INK = {True: (214, 60, 60), False: (62, 112, 220)}
 """Colours of text and bars, with a contrast of 4.5 on black and white terminals."""
-HEIGHTS = " ▁▂▃▄▅▆▇█"
-"""Block characters by height."""
 
 
 def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
@@ -243,35 +236,9 @@ def _grid(block: Grid, color: bool) -> RenderableType:
 
 
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
-    """Draw a coloured picture or sound, and name its strongest parts; without colours, only name them."""
+    """Draw a coloured medium, and name its strongest parts; without colours, only name them."""
     strongest = _text(f"{block.medium.name}, strongest: {', '.join(block.strongest(NAMED)) or 'nothing'}", DIM)
-    strengths = np.array([piece.strength for piece in block.parts])  # (parts,)
-    draw = _patches if block.medium.kind == "picture" else _moments
-    return Group(*(draw(block.medium, strengths) if color else []), strongest)
-
-
-def _moments(sound: Medium, strengths: FloatArray) -> list[Text]:
-    """Return one block character for every two moments, as high as the sound is loud."""
-    line, loudness = Text(overflow="fold"), course_of(sound)
-    pairs = np.split(strengths, range(2, len(strengths), 2))
-    for i, pair in enumerate(pairs):
-        part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))
-        height = HEIGHTS[max(1, round(float(loudness[part].max(initial=0)) * (len(HEIGHTS) - 1)))]
-        line.append(height, Style(color=_tone(float(pair[np.abs(pair).argmax()]))))
-    return [line]
-
-
-def _patches(picture: Medium, strengths: FloatArray) -> list[Text]:
-    """Return two rows of patches as a line of half-block characters."""
-    times = max(1, GRID // picture.shape[1])
-    enlarged = strengths.reshape(picture.shape).repeat(times, 0).repeat(times, 1)
-    lines = []
-    for upper, lower in zip(enlarged[::2], np.pad(enlarged, ((0, len(enlarged) % 2), (0, 0)))[1::2], strict=True):
-        line = Text(overflow="fold")
-        for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
-            line.append("\u2580", Style(color=_tone(above), bgcolor=_tone(below)))
-        lines.append(line)
-    return lines
+    return Group(*(block.lines() if color else []), strongest)
 
 
 def _legend(block: Legend, color: bool, signs: Container[int]) -> Text | None:
@@ -312,7 +279,7 @@ def _shade(strength: float) -> Style | None:
     return Style(color=_rgb((255,) * 3), bgcolor=_rgb(*SHADES[positive], amount), bold=amount >= STEPS[2])
 
 
-def _tone(strength: float) -> str:
+def tone(strength: float) -> str:
     """Return the colour of a patch, between grey and that of its sign."""
     return _rgb((128,) * 3, INK[strength > 0], min(abs(strength), 1.0))
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
-from ..media.units import Medium
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import named_scores
 from .targets import Prediction, Quantity, Target, prediction_of
+from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
 from .units.words import Merge, UnitScore, merge_words
@@ -26,6 +26,7 @@ from .verification import Verification
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..media.units import PictureScores, SoundScores
     from ..render.blocks import Block
     from ..render.figures.plots import PlotKind
     from .units.grouping import Merging
@@ -52,8 +53,7 @@ class Attribution(Record):
         layers: The layers on the layer axis, None when there is no such axis.
         bias: float32, with the axes of `scores` but the last: `scores.sum(-1) + bias`, and `sink` where there is one,
             is the explained quantity: the target's logit, minus the contrast's or, for a vocabulary without a contrast,
-            minus the mean logit. Of a cosine it is (2,), for either text, whose units each add up to it. None if
-            the scores do not add up.
+            minus the mean logit. None if the scores do not add up.
         sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no unit's score. None
             without sinks.
         sinks: Indices of the units that are attention sinks, or hold one.
@@ -62,14 +62,11 @@ class Attribution(Record):
         completion: The generated part of the text; None if nothing was generated.
         prompt_tokens: P, how many units are tokens before the first generated one; None if nothing was generated.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
-        media: The pictures and sounds that were read.
+        media: What was read beside the text, such as pictures and sounds; see `scored_media`.
         predictions: The model's answer: one for the input, or for each generated token the likeliest at its place.
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
             cosine that of each token's state with the other text's vector. None if it was not computed.
-        pairs: float32, (T1 + 1, T2 + 1): what each pair of tokens of two texts adds to their cosine, which is its sum;
-            the last row and column are the biases'. None if that was not asked for.
-        state_cosines: float32, (T1, T2): the cosine of the own states of two tokens, beside `pairs`.
         method: Name of the method.
         settings: The method's settings.
         model: Name of the model.
@@ -108,8 +105,6 @@ class Attribution(Record):
     predictions: tuple[Prediction, ...] = ()
     generated: tuple[Prediction, ...] = ()
     token_predictions: Sequence[Prediction] | None = None
-    pairs: FloatArray | None = None
-    state_cosines: FloatArray | None = None
     merge: Merge = "sum"
     quantity: Quantity = "logit"
     notes: tuple[str, ...] = ()
@@ -183,23 +178,23 @@ class Attribution(Record):
         return bool(self.text or self.text_pair) or self.completion is not None or not self.media
 
     @property
-    def images(self) -> tuple[Medium, ...]:
-        """The scores of the patches of each picture."""
-        return self._media("picture")
-
-    @property
-    def audio(self) -> tuple[Medium, ...]:
-        """The scores of the moments of each sound."""
-        return self._media("sound")
-
-    def _media(self, kind: str) -> tuple[Medium, ...]:
-        """Return the pictures or the sounds, each with the scores of its parts as a grid or a row."""
+    def scored_media(self) -> tuple[Medium, ...]:
+        """The media of the input, each with the scores of its parts in the shape of its places."""
         axes = self.scores.shape[:-1]
         return tuple(
             replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))
             for medium in self.media
-            if medium.kind == kind
         )
+
+    @property
+    def images(self) -> "tuple[PictureScores, ...]":
+        """The pictures of `scored_media`, with the scores of their patches."""
+        return tuple(medium for medium in self.scored_media if medium.kind == "picture")  # type: ignore[misc]
+
+    @property
+    def audio(self) -> "tuple[SoundScores, ...]":
+        """The sounds of `scored_media`, with the scores of their moments."""
+        return tuple(medium for medium in self.scored_media if medium.kind == "sound")  # type: ignore[misc]
 
     @property
     def reads_at(self) -> int | None:
@@ -461,11 +456,7 @@ class Attribution(Record):
         return grouped_targets(self, parts)
 
     def sources(
-        self,
-        sources: SourceSpec = "sentence",
-        parts: PartSpec = None,
-        *,
-        merge: "Merging" = "sum",
+        self, sources: SourceSpec = "sentence", parts: PartSpec = None, *, merge: "Merging" = "sum"
     ) -> "Attribution":
         """Return which sentences, messages or documents of the prompt each part of the answer rests on.
 
@@ -530,7 +521,7 @@ class Attribution(Record):
         require(self.scores.shape == (*shape, count) and 0 not in shape, f"scores: not of shape {(*shape, count)}")
         fits_targets = all(not isinstance(v, tuple) or len(v) == targets for v in self.diagnostics.values())
         require(not axes or fits_targets, "diagnostics: not one for each target")
-        expected = (2,) if self.quantity == "cosine" else shape
+        expected = self._bias_shape(shape)
         for name, values in (("bias", self.bias), ("sink", self.sink)):
             require(values is None or values.shape == expected, f"{name}: of another shape than the scores")
         require(all(unit < count for unit in self.sinks), "sinks: no such unit")
@@ -559,7 +550,26 @@ class Attribution(Record):
         if self.verified is not None:
             self.verified.validate(count)
 
+    @classmethod
+    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
+        return {**attribution, "kind": cls.kind}
+
+    def _bias_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of `bias` and `sink` for the axes of targets and layers."""
+        return shape
+
+    def _without_units(self) -> dict[str, Any]:
+        """Return the fields that hold something of single units, without it, for a result of coarser ones."""
+        return {"media": (), "prompt_tokens": None, "token_predictions": None, "verified": None}
+
     # Drawings
+
+    @property
+    def title(self) -> str:
+        """The heading of a page of such results."""
+        if self.targets[0].kind == "part":
+            return "An answer and the sources it rests on"
+        return "Token attributions" if self.completion is None else "Generated text and what it rests on"
 
     def plot(
         self,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
-from ..extending import extensions, named
+from ..extending import registered
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
-from .storage.tables import Columns, shap_text, to_csv, to_pandas, to_shap, unit_columns
+from .storage.tables import Columns, to_csv, to_pandas, to_shap, unit_columns
 from .units.characters import escaped
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Exports(ABC):
             DataError: If shap is missing, there is no result, one is not of one text, or there is a layer axis; choose
                 with `layer(...)`.
         """
-        return to_shap([shap_text(result) for result in self._results()], single=isinstance(self, Record))
+        return to_shap(self._results(), single=isinstance(self, Record))
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -284,10 +284,8 @@ class Record(Exports):
 
 def record_type(kind: Any) -> "type[Record]":
     """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
-    for extension in extensions():
-        if kind in [*extension.results]:  # a damaged file may have anything there
-            record: type[Record] = named(extension.results[kind])
-            return record
+    if kind in [*registered("results")]:  # a damaged file may have anything there
+        return registered("results")[kind]  # type: ignore[no-any-return]
     from .attribution import Attribution
 
     return Attribution

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ..media.drawing.blocks import MediumBlock
-from ..render.blocks import Block, Cell, Column, Fold, Header, Piece, Table, cell
+from ..render.blocks import Block, Cell, Column, Fold, Header, MediumBlock, Piece, Table, cell
 from ..render.builders.text import attribution_blocks
 from ..render.charts import Grid, Legend
 from ..render.verification import removals_table
-from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
+from .result import Similarity
 
 STRONGEST, NAMED = 8, 3
 """Pairs of words that are listed, and words that a row of a ranking names."""
@@ -19,9 +18,17 @@ STRONGEST, NAMED = 8, 3
 STATES = "The cosine of the words' own states"
 
 
-def similarity_blocks(s: Attribution) -> list[Block]:
-    """Return the blocks of a similarity: both texts and, if they were computed, pairs of words."""
-    blocks = attribution_blocks(s)
+def similarity_blocks(s: Similarity, *, words: bool | None = None, cost: str = "") -> list[Block]:
+    """Return the blocks of a similarity: both texts and, if they were computed, pairs of words.
+
+    Args:
+        s: The similarity.
+        words: Whether to merge tokens to words, where single units are listed; by default where the result can tell.
+        cost: The cost of the method, as text.
+    """
+    blocks = attribution_blocks(s, words=words, cost=cost)
+    if "token" not in s.units.kind:
+        return blocks
     if not s.has_text:  # two pictures: no sentence, and no word with a bar
         blocks = [block for block in blocks if block.kind in (Header.kind, MediumBlock.kind, Legend.kind)]
     if s.media:  # whose regions have no bars
@@ -36,7 +43,7 @@ def similarity_blocks(s: Attribution) -> list[Block]:
     return blocks
 
 
-def ranking_blocks(results: Sequence[Attribution]) -> list[Block]:
+def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
     """Return a table of several results for one text, the most similar first, with their strongest words."""
     rows = []
     for s in sorted(results, key=lambda result: -result.prediction.value):
@@ -48,7 +55,7 @@ def ranking_blocks(results: Sequence[Attribution]) -> list[Block]:
     return [Header("", [("compared with", s.text or "") for s in results[:1]]), Table(columns, rows)]
 
 
-def pairs_grid(s: Attribution) -> Grid:
+def pairs_grid(s: Similarity) -> Grid:
     """Return the contribution of each pair of words to the cosine, or of pairs of tokens or patches.
 
     Args:
@@ -58,7 +65,7 @@ def pairs_grid(s: Attribution) -> Grid:
     return _grid(s, pairs, np.sum, f"What each pair adds to the cosine {s.prediction.value:.3f}")
 
 
-def _grid(s: Attribution, values: FloatArray, merge: Callable[..., Any], caption: str) -> Grid:
+def _grid(s: Similarity, values: FloatArray, merge: Callable[..., Any], caption: str) -> Grid:
     """Merge values of pairs of tokens, (T1, T2), to pairs of words, (W1, W2)."""
     first, second = (_words(s, sequence) for sequence in (0, 1))
     rows = np.stack([merge(values[tokens], 0) for _, tokens in first])  # (W1, T2)
@@ -66,7 +73,7 @@ def _grid(s: Attribution, values: FloatArray, merge: Callable[..., Any], caption
     return Grid([name for name, _ in first], [name for name, _ in second], scores, caption, caption)
 
 
-def _words(s: Attribution, sequence: int) -> list[tuple[str, list[int]]]:
+def _words(s: Similarity, sequence: int) -> list[tuple[str, list[int]]]:
     """Return the words of a text, or its tokens or patches, each with its indices in `pairs`."""
     units = [i for i, of in enumerate(s.units.sequence) if of == sequence]
     places = {unit: place for place, unit in enumerate(units)}

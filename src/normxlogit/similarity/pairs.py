@@ -15,7 +15,6 @@ from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, tokens_removed
 from ..leave_out.search import run_searches
 from ..leave_out.units import Verify, picked, removable
-from ..media.tasks.signals import units_of_parts
 from ..methods import Method, Request, Scores, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..model.batch_attempts import batch_attempts
@@ -23,12 +22,12 @@ from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..pipeline.media_scores import Placed, appended, split_media_scores
 from ..pipeline.options import provenance
-from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
-from ..tasks.base import units_of_tokens
+from ..tasks.base import Task
+from .result import Similarity
 from .tasks.embedding import Direction
 
 
@@ -47,7 +46,7 @@ class Side(NamedTuple):
 
 def explain_similarity(
     model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool, verify: Verify
-) -> Attribution | Attributions[Attribution]:
+) -> Similarity | Attributions[Similarity]:
     """Explain the cosine of a text with another, or with each of several.
 
     The cosine is <p, q> / (|p| |q|), with p and q the two vectors. With the frozen network p is a sum over tokens of
@@ -100,7 +99,10 @@ def explain_similarity(
             document_scores.update(zip(places, scored, strict=True))
     results = []
     for k, document in enumerate(documents):
-        halves = _half_result(query, query_scores, k, 0), _half_result(document, document_scores[k], 0, 1)
+        halves = (
+            _half_result(tower.task, query, query_scores, k, 0),
+            _half_result(other_tower.task, document, document_scores[k], 0, 1),
+        )
         result = _result(model, (query, document), halves, method)
         if matrix:  # the first row of the document is for the cosine, the others for each token of the query
             pairs = _to_numpy(_with_bias(document_scores[k])[1:])
@@ -115,9 +117,9 @@ def _verified(
     models: tuple[TaskModel, TaskModel],
     query: Side,
     documents: Sequence[Side],
-    results: Sequence[Attribution],
+    results: Sequence[Similarity],
     verify: Verify,
-) -> list[Attribution]:
+) -> list[Similarity]:
     """Return the results verified: the cosine is measured without the words or regions of the highest scores."""
     origins = [_origin_of_units(query, document) for document in documents]
     vectors = [_vectors_without(models[0], [query]), _vectors_without(models[1], documents)]
@@ -133,7 +135,7 @@ def _verified(
         return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, others, strict=True)]
 
     removables = [picked(a, removable(a)._replace(target="the cosine", quantity="cosine"), verify) for a in results]
-    return run_searches(results, removables, cosines_without)
+    return cast(list[Similarity], run_searches(results, removables, cosines_without))
 
 
 def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRemoval, Tensor]:
@@ -207,7 +209,7 @@ def _with_bias(scores: Scores) -> Tensor:
     return torch.cat([scores.values[:, 0], cast(Tensor, scores.bias)], 1)
 
 
-def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "Half"], method: Method) -> Attribution:
+def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "Half"], method: Method) -> Similarity:
     (query, document), (left, right) = sides, halves
     cosine = float(query.vector.double() @ document.vector.double())
     units = left.units + right.units
@@ -220,7 +222,7 @@ def _result(model: TaskModel, sides: tuple[Side, Side], halves: tuple["Half", "H
     note = (f"attention sink: {', '.join(map(repr, sinks))}; what a sink contributes is in the bias",) if sinks else ()
     biases = None if left.bias is None or right.bias is None else torch.stack([left.bias, right.bias])
     origin: dict[str, Any] = provenance(model, method) | {"quantity": "cosine"}
-    return Attribution(
+    return Similarity(
         scores=scores[0],
         units=units,
         media=tuple(replace(medium, tokens=()) for medium in media),
@@ -254,14 +256,13 @@ class Half(NamedTuple):
     sinks: list[str]
 
 
-def _half_result(side: Side, scores: Scores, k: int, sequence: int) -> Half:
+def _half_result(task: Task, side: Side, scores: Scores, k: int, sequence: int) -> Half:
     """Return the scores of a text's tokens, or of a picture's patches, for the k-th of the vectors."""
     encoding = side.encoding
     scores, placed = split_media_scores(encoding, scores.map(lambda values: values[k : k + 1].cpu()))  # (1, 1, T)
-    # Patches have no characters, and no vocabulary.
-    units = units_of_tokens(encoding) if encoding.signal is None else units_of_parts(encoding, "patch")
+    units, _ = task.units(encoding)
     units = replace(units, sequence=(sequence,) * len(units))  # special tokens too: each text adds up to the cosine
-    units_kept = _tokens_outside_picture(encoding)
+    units_kept = _tokens_outside_media(encoding)
     return Half(
         units.take(units_kept),
         _to_numpy(scores.values[0, 0])[units_kept],
@@ -271,18 +272,18 @@ def _half_result(side: Side, scores: Scores, k: int, sequence: int) -> Half:
     )
 
 
-def _tokens_outside_picture(encoding: Encoding) -> list[int]:
+def _tokens_outside_media(encoding: Encoding) -> list[int]:
     """Return the indices of the tokens that are not patches of a picture."""
-    picture = None if encoding.signal is None else encoding.signal.picture
-    return [i for i in range(len(encoding)) if picture is None or i not in picture.tokens]
+    medium = None if encoding.signal is None else encoding.signal.medium(0)
+    return [i for i in range(len(encoding)) if medium is None or i not in medium.tokens]
 
 
 def _origin_of_units(query: Side, document: Side) -> list[tuple[int, int]]:
     """Return each unit's side, 0 for the query and 1 for the document, and its index among that side's tokens."""
     encodings = list(enumerate((query.encoding, document.encoding)))
-    pictures = [(side, e.signal.picture) for side, e in encodings if e.signal is not None]
-    plain = [(side, i) for side, encoding in encodings for i in _tokens_outside_picture(encoding)]
-    return plain + [(side, i) for side, picture in pictures if picture is not None for i in picture.tokens]
+    media = [(side, e.signal.medium(0)) for side, e in encodings if e.signal is not None]
+    plain = [(side, i) for side, encoding in encodings for i in _tokens_outside_media(encoding)]
+    return plain + [(side, i) for side, medium in media if medium is not None for i in medium.tokens]
 
 
 def _normalised(vectors: Tensor) -> Tensor:

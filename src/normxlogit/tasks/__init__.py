@@ -6,16 +6,10 @@ from typing import Any
 
 from torch import nn
 from transformers import PreTrainedModel
-from transformers.models.auto import modeling_auto as auto
 
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
-from ..extending import extensions, named_or_none
-from ..media.tasks.multimodal import AudioText
-from ..media.tasks.speech import SpeechSeq2Seq
-from ..media.tasks.two_towers import PictureTower, TextTower, Tower
-from ..similarity.tasks.embedding import Embedding
-from ..similarity.tasks.sentence_embedding import SentenceEmbedding, is_sentence_transformer
+from ..extending import registered
 from .base import Task, TaskName
 from .choice import MultipleChoice
 from .classification import Classification, Problem
@@ -35,32 +29,25 @@ __all__ = [
     "head_error",
     "task_name",
     "task_of",
+    "wrapping_task",
 ]
 
 
 @cache
 def all_tasks() -> dict[TaskName, type[Task]]:
     """Return all tasks by name, those of extensions first: the first one counts where a class of models has several."""
-    references = [reference for extension in extensions() for reference in extension.tasks]
-    added = [task for task in map(named_or_none, references) if task is not None]
     core = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, MultipleChoice, Seq2Seq)
-    return {task.name: task for task in (*added, *core)}
+    return {task.name: task for task in (*registered("tasks").values(), *core)}
 
 
-def choose_task(
-    model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None, pooling: Any = None
-) -> type[Task]:
+def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     """Return the task class of a model: the one that the caller names, or the one that the model's class declares."""
     if task is not None and task not in all_tasks():
         raise InputError(f"task must be one of {', '.join(all_tasks())}, not {task!r}")
-    if task == "embedding" or (task is None and "embedding" in declared_tasks(model)):
-        if labels is not None:
-            raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
-        return Embedding
-    if isinstance(model, Tower):
-        return TextTower if model.side == "text" else PictureTower
-    if pooling is not None:
-        raise InputError("pooling= is for embedding models; give task='embedding' with it")
+    if (claiming := _claiming_task(model)) is not None and task in (None, claiming.name):
+        return claiming
+    if task is not None and all_tasks()[task].wraps:
+        return all_tasks()[task]
     unwrapped_model = unwrapped(model)
     if not isinstance(unwrapped_model, PreTrainedModel):
         return _task_of_plain_module(unwrapped_model, task)
@@ -93,7 +80,7 @@ def task_of(
         InputError: If there is no such task, the model's class is for another, or the labels are not as many as the
             outputs or the outputs have no labels.
     """
-    task_with_labels = choose_task(model, task, labels).of(model, None if hypotheses is not None else labels, tokenizer)
+    task_with_labels = choose_task(model, task).of(model, None if hypotheses is not None else labels, tokenizer)
     if not isinstance(task_with_labels, Classification):
         return task_with_labels
     task_with_labels = (
@@ -125,10 +112,17 @@ def is_bare(model: nn.Module) -> bool:
     return isinstance(model, PreTrainedModel) and not any(task_name(cls.__name__) for cls in type(model).__mro__)
 
 
+def _claiming_task(model: nn.Module) -> type[Task] | None:
+    """Return the task of a module that is known by more than its class; None for others."""
+    if isinstance(model, PreTrainedModel):
+        return getattr(model, "task_class", None)
+    return next((task for task in all_tasks().values() if task.claims(model)), None)
+
+
 def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
     """Return the tasks that a model's class has; for a user's subclass, those of the transformers class it extends."""
-    if is_sentence_transformer(model) or isinstance(model, SentenceEmbedding):
-        return ("embedding",)
+    if (claiming := _claiming_task(model)) is not None:
+        return (claiming.name,)
     config = getattr(model, "config", None)
     return next((tasks for cls in type(model).__mro__ if (tasks := _tasks_of(cls.__name__, config))), ())
 
@@ -145,26 +139,30 @@ def task_name(class_name: str, config: Any = None) -> TaskName | None:
 
 def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
-    headed = [task for task in all_tasks().values() if task.mapping]
-    names: tuple[TaskName, ...] = (
-        tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
-        or tuple(task.name for task in headed if task.ending and class_name.endswith(task.ending))
-        or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
-    )
-    if config is None or getattr(config, "is_encoder_decoder", True):
-        return names
-    # Transformers lists language models that read sounds among their words there, too.
-    listed_as = (Seq2Seq.name, SpeechSeq2Seq.name)
-    return tuple(dict.fromkeys(AudioText.name if name in listed_as else name for name in names))
+    return _tasks_of_class(class_name, None if config is None else bool(getattr(config, "is_encoder_decoder", True)))
+
+
+@cache
+def _tasks_of_class(class_name: str, has_encoder: bool | None) -> tuple[TaskName, ...]:
+    for by_ending in (False, True):
+        if names := [t.name for t in all_tasks().values() if t.has_class(class_name, has_encoder, by_ending=by_ending)]:
+            return tuple(names)
+    return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
+
+
+def wrapping_task() -> TaskName | None:
+    """Return the task of models without a head, whose answer is made of their states; None if no extension has one."""
+    return next((task.name for task in all_tasks().values() if task.wraps), None)
 
 
 def head_error(class_name: str) -> str:
     """Return why a class without a supported head cannot be explained, and what to load instead."""
     if class_name.endswith("Model"):
-        stem = class_name.removesuffix("Model")
+        stem, wrapping = class_name.removesuffix("Model"), wrapping_task()
         return (
             f"is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with "
-            f"one, such as {stem}ForSequenceClassification; a model that embeds texts needs task='embedding'"
+            f"one, such as {stem}ForSequenceClassification"
+            + ("" if wrapping is None else f"; a model that embeds texts needs task={wrapping!r}")
         )
     supported = ", ".join(task.name for task in all_tasks().values() if task.mapping)
     return f"has no head of a supported kind ({supported})"

@@ -1,13 +1,14 @@
 """The base class of tasks: everything that differs between them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
+from transformers.models.auto import modeling_auto as auto
 
 from ..copies.answers import AnswerForm
 from ..copies.pool import Pool
@@ -18,10 +19,10 @@ from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.encoder import Encoder, LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
-from ..media.units import Medium
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
+from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
 from ..results.units.units import Units
 from .interfaces import ForwardInterface, ModelInterface
@@ -36,6 +37,9 @@ MAX_SUMMARY_LABELS = 6
 """Most labels that a summary lists."""
 
 EXAMPLE_TEXT = "Is it so?"
+
+Place = tuple[float, ...]
+"""A box in pixels, or a span in seconds."""
 
 NO_ID = -1
 """A padding id that no token has, for heads that search for the first padding token."""
@@ -61,6 +65,7 @@ class Task:
         processor_class: The class that loads what reads their inputs.
         peft_type: The task as PEFT writes it.
         plain: Whether a module that is not of transformers may have it.
+        wraps: Whether it takes models without a head, and makes a task model of them.
         vocabulary: Whether the outputs are the vocabulary.
         per_token: Whether the model answers at every token, (B, T, C), and not once for the text, (B, C).
         labelled: Whether the outputs are classes with names.
@@ -77,11 +82,8 @@ class Task:
         explains_mask: Whether the token explained is a mask, which stays where others are perturbed.
         left_to_right: Whether a token's answer cannot depend on later ones.
         generates: Whether the model continues prompts.
-        is_speech: Whether the model answers sounds with texts.
-        reads_pictures: Whether an input, or a message of a prompt, can hold a picture.
-        multimodal: Whether a message of a prompt can hold a picture or a sound, if the processor reads it.
-        per_frame: Whether it does so at every frame of a sound.
-        result_kind: Whether results are of a text, a picture or a sound.
+        media: Kinds of media that an input, or a message of a prompt, can hold.
+        result_kind: The kind of rows that results are in a corpus: "text", or one that an extension names.
         use: What is explained, by which the default method is chosen.
     """
 
@@ -92,6 +94,7 @@ class Task:
     processor_class: ClassVar[Any] = AutoTokenizer
     peft_type: ClassVar[str] = ""
     plain: ClassVar[bool] = False
+    wraps: ClassVar[bool] = False
     vocabulary: ClassVar[bool] = False
     per_token: ClassVar[bool] = False
     labelled: ClassVar[bool] = False
@@ -102,11 +105,8 @@ class Task:
     explains_mask: ClassVar[bool] = False
     left_to_right: ClassVar[bool] = False
     generates: ClassVar[bool] = False
-    is_speech: ClassVar[bool] = False
-    reads_pictures: ClassVar[bool] = False
-    multimodal: ClassVar[bool] = False
-    per_frame: ClassVar[bool] = False
-    result_kind: ClassVar[Literal["text", "image", "audio"]] = "text"
+    media: ClassVar[tuple[str, ...]] = ()
+    result_kind: ClassVar[str] = "text"
     use: ClassVar[Literal["labels", "signals", "tokens"]] = "labels"
     output_names: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[str] = ""
@@ -147,6 +147,32 @@ class Task:
         return cls(cls.output_names, tokenizer)
 
     @classmethod
+    def has_class(cls, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
+        """Return whether a class of models is for the task, by transformers' mapping or by the ending of its name.
+
+        Args:
+            class_name: Its name.
+            has_encoder: Whether the model has an encoder beside its decoder; None if that is not known.
+            by_ending: Which of the two is asked.
+        """
+        if by_ending:
+            return bool(cls.ending) and class_name.endswith(cls.ending)
+        return bool(cls.mapping) and class_name in getattr(auto, cls.mapping).values()
+
+    @classmethod
+    def claims(cls, module: nn.Module) -> bool:
+        """Return whether a module that no class of transformers tells is for the task.
+
+        A module that a task makes itself names it in the attribute `task_class` instead.
+        """
+        return False
+
+    @classmethod
+    def claims_files(cls, source: str) -> bool:
+        """Return whether the files of a model, in a folder or of a hub name, say that it is for the task."""
+        return False
+
+    @classmethod
     def as_task_model(cls, model: nn.Module, pooling: Any = None, previous: nn.Module | None = None) -> nn.Module:
         """Return the caller's model as a task model: itself, unless the task wraps it.
 
@@ -154,7 +180,12 @@ class Task:
             model: The caller's model.
             pooling: How an embedding model pools.
             previous: What was returned when the model was read last.
+
+        Raises:
+            InputError: If `pooling` is given, and the model does not embed.
         """
+        if pooling is not None:
+            raise InputError("pooling= is for embedding models; give task='embedding' with it")
         return model
 
     @classmethod
@@ -248,12 +279,9 @@ class Task:
         if chats is None:
             return self.encoder.encode_input(inputs, long_text=long_text)
         prompts = [read_prompt(self.processor, chat, answer_follows=self.generates) for chat in chats[0]]
-        if kinds := [medium.kind for prompt in prompts for medium in prompt.media]:
-            raise InputError(
-                f"what rests on a {kinds[0]} is explained by generate(messages) or explain_completion"
-                if self.multimodal
-                else f"{model.name} reads texts alone, and a message holds a {kinds[0]}"
-            )
+        for medium in (medium for prompt in prompts for medium in prompt.media):
+            self.check_reads(model, medium.kind)
+            raise InputError(f"what rests on a {medium.kind} is explained by generate(messages) or explain_completion")
         return [self.encode_chat(model, prompt, long_text) for prompt in prompts], chats[1]
 
     def encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
@@ -269,7 +297,7 @@ class Task:
         Returns:
             The encodings of the rows that can be read, in their order, and what is wrong with the others by place.
         """
-        return self.encoder.columns(rows, long_text=long_text)
+        return self.encoder.readable(rows, long_text=long_text)
 
     def example_input(self, model: ModelInterface) -> Any:
         """Return an input for checks of a model that are made before the caller gives one."""
@@ -279,8 +307,41 @@ class Task:
         """Return whether a message of a prompt can hold a "picture", or a "sound"."""
         return False
 
+    def check_reads(self, model: ModelInterface, kind: str) -> None:
+        """Refuse media in messages that the model does not read.
+
+        Raises:
+            InputError: If it does not read those of this kind.
+        """
+        if not self.media:
+            raise InputError(f"{model.name} reads texts alone, and a message holds a {kind}")
+
+    def explain_written(
+        self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any], other_answer: Any = None
+    ) -> Any:
+        """Return the results of what the model writes about inputs that are no prompts; None if its inputs are prompts.
+
+        Args:
+            model: The `TaskModel`.
+            inputs: One, or several.
+            options: The `Options` of the explanation.
+            settings: Settings of `generate`.
+            other_answer: An answer that is compared with the written one, as a contrast.
+        """
+        return None
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
         """Encode a prompt for the part of the model that generates."""
+        raise NotImplementedError
+
+    def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Place]]) -> Encoding:
+        """Return an encoding of a prompt, or of some of its tokens, whose media lack some places.
+
+        Args:
+            encoding: The encoding of the prompt.
+            prompt: The prompt.
+            places: Boxes or spans of each of the encoding's media.
+        """
         raise NotImplementedError
 
     def read_completion(
@@ -337,6 +398,13 @@ class Task:
             raise UnsupportedModelError(
                 f"{type(model.module).__name__} is a model for {self.name}; only language models write text"
             )
+
+    def check_prompts(self, model: ModelInterface) -> None:
+        """Refuse models whose input is no prompt, which a completion could follow.
+
+        Raises:
+            InputError: If this is one.
+        """
 
     def check_embeds(self, model: ModelInterface) -> None:
         """Refuse models that do not embed texts.

@@ -1,13 +1,16 @@
 """The interfaces of models and forward passes that tasks may use."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..inputs.batching import Batch
+
+Pooling = Literal["mean", "first", "last"]
+"""How the states of a text's tokens become one vector: their mean, or the first or last token's."""
 
 
 class ModelInterface(Protocol):

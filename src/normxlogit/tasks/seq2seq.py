@@ -49,6 +49,11 @@ class Seq2Seq(LanguageTask):
     _cached_source: tuple[tuple[int, ...], Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
+    @classmethod
+    def has_class(cls, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
+        """Return whether a class of models is for the task; some of the mapping have no encoder beside the decoder."""
+        return has_encoder is not False and super().has_class(class_name, by_ending=by_ending)
+
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""
         override_forward(module, _call_as_decoder)

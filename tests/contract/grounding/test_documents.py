@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
-from normxlogit import Answers, DataError, InputError, attribute
+from normxlogit import DataError, InputError
 from tests import tiny
 from tests.commands import run
 
@@ -105,10 +105,11 @@ def test_a_map_of_parquet_is_texts_by_name(names, tmp_path):
     assert names(table.to_pandas()["documents"][0]) == names({"a": ONE, "b": TWO}) == {"a:1": ONE, "b:1": TWO}
     with pytest.raises(InputError, match="same name"):
         names([("a", ONE), ("a", TWO)])
+    corpora = pytest.importorskip("normxlogit.corpora")
     pq.write_table(table, tmp_path / "in.parquet")
     writer = tiny.explainer("llama", "CausalLM")
     for number, source in enumerate((tmp_path / "in.parquet", table, table.to_pandas())):
-        attribute(writer, source, tmp_path / str(number), Answers())
+        corpora.attribute(writer, source, tmp_path / str(number), corpora.Answers())
         (row,) = pq.read_table(tmp_path / str(number) / "shards").to_pylist()
         assert row["unit_names"][:2] == ["a:1", "b:1"]
 

@@ -2,13 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...model.task_model import TaskModel
 from ...pipeline.options import Options
-from ...pipeline.texts import ScoreColumns
 from ...results.base import Record
 from ...tasks.targets import All, Choice
 from ..rows.shards import InputColumns, TextColumn
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 
 GIVE_UP = 8
 """If so many rows fail before any succeeds, the model is at fault, and the error is raised."""
-
-
-Work = Callable[[list[int]], Any]
-"""Works on some rows, by their places."""
-
-Report = Callable[[int, str], None]
-"""Called with the place of a row that has no result, and the reason."""
 
 TextColumns = Callable[[], Sequence[str]]
 """Returns the columns of the input that hold texts."""
@@ -50,7 +42,7 @@ class ReadRows(NamedTuple):
     """The rows of a shard as the model reads them.
 
     Attributes:
-        inputs: Those that can be read: encodings, in columns where they are texts, or prompts with completions.
+        inputs: Those that can be read: encodings, or prompts with completions.
         problems: Why the others cannot be read, by place among the rows.
         targets: The target of each input, if there is a column of targets.
     """
@@ -60,29 +52,18 @@ class ReadRows(NamedTuple):
     targets: list[Choice] | None = None
 
 
-@dataclass(frozen=True)
-class ExplainedRows:
+class ExplainedRows(NamedTuple):
     """The results of the rows of a shard.
 
     Attributes:
-        encodings: What the model read, in columns where it is texts.
-        batches: Scores in columns, each with the places of its texts among the encodings.
-        results: The results of what is not explained in columns, by place: pictures, sounds, texts beyond the model's
-            length, and completions.
+        results: The results, by place among the inputs.
         problems: Why the others have no result, by place.
         tokens: How many tokens were explained.
     """
 
-    encodings: Sequence[Any]
-    batches: list[tuple[list[int], ScoreColumns]]
     results: Mapping[int, Record]
     problems: dict[int, str]
     tokens: int
-
-    @property
-    def places(self) -> list[int]:
-        """The places of the results: those of the batches, then the others."""
-        return [*(index for places, _ in self.batches for index in places), *self.results]
 
 
 class Together:
@@ -95,40 +76,31 @@ class Together:
         self._done = self._failed = 0
 
     def __call__(
-        self,
-        work: Callable[[list[int]], Any],
-        rows: Sequence[int],
-        report: Callable[[int, str], None],
-        at_once: int = 0,
+        self, work: Callable[[list[int]], Any], rows: Sequence[int], problems: dict[int, str], at_once: int = 0
     ) -> None:
-        """Work on rows, and report those that fail.
+        """Work on rows, and enter the reasons of those that fail.
 
         Args:
             work: Works on some of the rows.
             rows: The rows.
-            report: Called with a row that fails, and the reason.
+            problems: Where the reasons are entered.
             at_once: How many rows are worked on together; 0 for all.
         """
         step = at_once or max(len(rows), 1)
-        for start in range(0, len(rows), step):
-            self._halve(work, list(rows[start : start + step]), report)
-
-    def _halve(self, work: Work, rows: list[int], report: Report) -> None:
-        try:
-            work(rows)
-        except (HeadMismatchError, UnsupportedModelError):
-            raise
-        except NormXLogitError as error:
-            if len(rows) > 1:
-                self._halve(work, rows[: len(rows) // 2], report)
-                self._halve(work, rows[len(rows) // 2 :], report)
-                return
-            self._failed += 1
-            if not self._done and self._failed >= GIVE_UP:
+        for part in (list(rows[start : start + step]) for start in range(0, len(rows), step)):
+            try:
+                work(part)
+                self._done += len(part)
+            except (HeadMismatchError, UnsupportedModelError):  # noqa: PERF203  # of each part alone
                 raise
-            report(rows[0], str(error))
-        else:
-            self._done += len(rows)
+            except NormXLogitError as error:
+                if len(part) > 1:
+                    self(work, part, problems, (len(part) + 1) // 2)
+                    continue
+                self._failed += 1
+                if not self._done and self._failed >= GIVE_UP:
+                    raise
+                problems[part[0]] = str(error)
 
 
 class Job(ABC):
@@ -146,11 +118,7 @@ class Job(ABC):
 
     @abstractmethod
     def reads(self, *, media: bool) -> dict[str, Reads]:
-        """Return what is read, by the setting that names the column.
-
-        Args:
-            media: Whether the model reads pictures or sounds alone.
-        """
+        """Return what is read, by the setting that names the column; `media` says that it is pictures or sounds."""
 
     @abstractmethod
     def absent_columns(self, *, keep_text: bool) -> list[str]:

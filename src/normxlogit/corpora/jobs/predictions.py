@@ -6,26 +6,28 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import InputError, TargetError, UnsupportedModelError
-from ...inputs.batching import lengths_of
-from ...inputs.columns import EncodingColumns
 from ...inputs.encoder import LongText
 from ...inputs.encoding import Encoding
 from ...inputs.texts import WORDS, SplitText
-from ...media.rows import DEFAULTS, MEDIUM
-from ...model.batch_attempts import batch_attempts
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
-from ...pipeline.texts import ScoreColumns, explain_encodings, score_batch
+from ...pipeline.texts import explain_encodings
 from ...results.attribution import Attribution
 from ...results.units.words import MERGES, Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.cells import split_cell, words_cell
-from ..rows.shards import InputColumns, TextColumn
+from ..rows.shards import MEDIUM, InputColumns, TextColumn
 from .base import ExplainedRows, Job, ReadRows, Reads, TextColumns, Together, check_choice
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+EXPLAINED_AT_ONCE = 512
+"""Encodings that are explained in one call, which batches them; where one fails, again by halves."""
+
+MEDIA_COLUMNS = ("path", "image", "audio", "file", "text")
+"""The usual names of the column of pictures or sounds."""
 
 
 @checked_methods
@@ -77,7 +79,7 @@ class Predictions(Job):
     def reads(self, *, media: bool) -> dict[str, Reads]:
         """Return the texts, pictures or sounds, and second texts."""
         if media:
-            return {"text_column": Reads("", None, DEFAULTS, "pictures or sounds, or their paths")}
+            return {"text_column": Reads("", None, MEDIA_COLUMNS, "pictures or sounds, or their paths")}
         texts = Reads("text", split_cell, ("text", WORDS), "texts")
         return {"text_column": texts, "pair_column": Reads("text_pair", split_cell)}
 
@@ -119,62 +121,48 @@ class Predictions(Job):
     def read(self, model: TaskModel, rows: list[dict[str, Any]], together: Together) -> ReadRows:
         """Encode texts, pictures or sounds, and look up their targets."""
         problems: dict[int, str] = {}
-        indices: dict[str | None, Any] = {}
+        targets: dict[int, Choice] = {}
         if self.target_column is not None:
-            of_names: dict[str | None, str] = {}
-            for name in dict.fromkeys(row["target"] for row in rows):
-                try:
-                    indices[name] = self._target(model, name)
-                except TargetError as error:  # noqa: PERF203  # of the rows with this target alone
-                    of_names[name] = str(error)
-            problems = {i: of_names[row["target"]] for i, row in enumerate(rows) if row["target"] in of_names}
+            indices = {name: self._target(model, name) for name in dict.fromkeys(row["target"] for row in rows)}
+            for place, row in enumerate(rows):
+                target = indices[row["target"]]
+                if isinstance(target, str):
+                    problems[place] = target
+                else:
+                    targets[place] = target
         kept = [i for i in range(len(rows)) if i not in problems]
         inputs: list[Any] = [rows[i][MEDIUM] if MEDIUM in rows[i] else _text(rows[i], "text") for i in kept]
         if self.pair_column is not None:
             inputs = [(text, _text(rows[i], "text_pair")) for text, i in zip(inputs, kept, strict=True)]
         encodings, unread = model.task.encode_rows(model, inputs, long_text=self.long_text)
         problems |= {kept[place]: reason for place, reason in unread.items()}
-        if self.target_column is None:
-            return ReadRows(encodings, problems)
-        return ReadRows(encodings, problems, [indices[rows[i]["target"]] for i in kept if i not in problems])
+        of_rows = [targets[i] for i in kept if i not in problems] if self.target_column is not None else None
+        return ReadRows(encodings, problems, of_rows)
 
-    def _target(self, model: TaskModel, name: str | None) -> int:
+    def _target(self, model: TaskModel, name: str | None) -> int | str:
+        """Return the index of a target, or what is wrong with its name."""
         if name is None:
-            raise TargetError("no target")
-        index = index_of(model.task, choice_from_text(model.task, name), model.output_count)
-        check_target(model.task, model.output_count, index, self.contrast)
+            return "no target"
+        try:
+            index = index_of(model.task, choice_from_text(model.task, name), model.output_count)
+            check_target(model.task, model.output_count, index, self.contrast)
+        except TargetError as error:
+            return str(error)
         return index
 
     def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
-        """Score texts in columns; pictures, sounds and texts beyond the model's length as results."""
+        """Explain encodings, those of similar lengths together."""
         encodings: Sequence[Encoding] = rows.inputs
         problems: dict[int, str] = {}
-        # A pass over no more than the model reads; long texts are read in windows.
-        limit = model.encoder.limit if isinstance(encodings, EncodingColumns) else 0
-        lengths = lengths_of(encodings)
-        as_results = [index for index, length in enumerate(lengths) if limit is not None and length > limit]
-        batches: list[tuple[list[int], ScoreColumns]] = []
         results: dict[int, Attribution] = {}
 
         def explain(indices: list[int]) -> None:
             explained = explain_encodings(model, [encodings[i] for i in indices], options.some(indices))
             results.update(zip(indices, explained, strict=True))
 
-        in_columns = sorted(set(range(len(encodings))) - set(as_results))
-        if isinstance(encodings, EncodingColumns) and in_columns:
-            selected = encodings if not as_results else encodings.take(in_columns)
-
-            def score(places: list[int]) -> None:
-                texts = [in_columns[place] for place in places]
-                run = options.method.forward(model, model.batch(selected.take(places), texts), options.layers)
-                batches.append((texts, score_batch(model, run, options)))
-
-            for attempt in batch_attempts(model, selected, options.method.memory):
-                with attempt as places:
-                    together(score, places, lambda place, reason: problems.__setitem__(in_columns[place], reason))
-        together(explain, as_results, problems.__setitem__)
-        explained = [*(index for places, _ in batches for index in places), *results]
-        return ExplainedRows(encodings, batches, results, problems, sum(lengths[index] for index in explained))
+        by_length = sorted(range(len(encodings)), key=lambda index: len(encodings[index]))
+        together(explain, by_length, problems, at_once=EXPLAINED_AT_ONCE)
+        return ExplainedRows(results, problems, sum(len(encodings[index]) for index in results))
 
 
 def _text(row: dict[str, Any], name: str) -> str:

@@ -1,14 +1,9 @@
-"""Cells of the input, converted to strings: a text, a prompt, documents or a conversation."""
+"""Cells of the input, converted to strings: a text, words, or a prompt."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from ...errors import InputError
-from ...grounding.documents.conversations import read_conversation
-from ...grounding.documents.documents import documents_by_name
 from ...inputs.texts import SplitText
-from ...media.inputs.items import json_value
 
 
 def text_cell(value: Any, column: str) -> str:
@@ -50,52 +45,15 @@ def prompt_cell(value: Any, column: str) -> str:
     Raises:
         ValueError: If it is neither.
     """
-    if value is None:
-        raise ValueError(f"no prompt: {column} is null")
-    if isinstance(value, list):
-        return json.dumps(value, default=json_value)
-    if not isinstance(value, str):
-        raise ValueError(f"no prompt: {column} holds {str(value)[:80]!r}")
-    return json.dumps(text_cell(value, column))
+    return json_cell(value) if isinstance(value, list) else json.dumps(text_cell(value, column))
 
 
-def documents_cell(value: Any, column: str) -> str:
-    """Return documents as JSON of texts by name.
+def json_cell(value: Any) -> str:
+    """Return a value as JSON, with the pictures and sounds in it as data URIs."""
 
-    Raises:
-        ValueError: If they cannot be read.
-    """
-    try:
-        return json.dumps(documents_by_name(value))
-    except InputError as error:
-        raise ValueError(f"{column}: {error}") from None
+    def without_json(content: Any) -> str:
+        from ...media.inputs.items import json_value  # pictures and sounds are of the wing `media`
 
+        return json_value(content)
 
-def conversation_cell(value: Any, column: str) -> str:
-    """Return the messages of a conversation as JSON, from data or from JSON; also several columns of them by name.
-
-    Raises:
-        ValueError: If they cannot be read.
-    """
-    if value is None:
-        raise ValueError(f"no conversation: {column} is null")
-    several = isinstance(value, Mapping)
-    value = {name: _from_json(part, column) for name, part in value.items()} if several else _from_json(value, column)
-    try:
-        read_conversation(value)
-        return json.dumps(value, default=json_value)
-    except RecursionError:
-        raise ValueError(f"{column} is nested too deeply") from None
-    except InputError as error:
-        raise ValueError(str(error)) from None
-
-
-def _from_json(value: Any, column: str) -> Any:
-    """Return what a text of JSON holds; anything else unchanged."""
-    if not isinstance(value, str | bytes):
-        return value
-    text = text_cell(value, column)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return json.dumps(value, default=without_json)

@@ -1,50 +1,33 @@
 """Sources of the rows of a corpus: files, a data set, standard input, or rows in memory."""
 
 import hashlib
-import lzma
 import re
 import sys
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast, get_args
 from urllib.parse import unquote
 
 from ...errors import DataError, reason_of
-from ...inputs.texts import collected, is_column
-from ...media.inputs.items import SUFFIXES as MEDIA_SUFFIXES
-from ...media.rows import media_files
-from ...results.storage.tables import optional_module
-from .formats import (
+from ...inputs.row_sources import RowSource, source_in_memory, source_of_rows, source_of_table
+from ...inputs.table_files import (
     BLOCK,
+    SUFFIXES,
     Format,
-    InputRow,
     Reader,
     RowBlock,
     arrow_module,
     check_columns,
-    open_reader,
-    row_blocks,
-    row_names,
+    open_table,
     rows_of_lines,
-    sliced,
 )
+from ...inputs.texts import collected
+from ...results.storage.tables import optional_module
 
-SUFFIXES = {
-    ".parquet": "parquet",
-    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
-    ".csv": "csv",
-    ".tsv": "tsv",
-    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
-    **dict.fromkeys((".txt", ".text"), "text"),
-}
 PACKED = (".gz", ".bz2", ".xz", ".zst")
-
-NOT_READ = "a picture or sound, which this model does not read; name a model of pictures or of sounds, as by --model"
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """Hive's name for a missing value in the name of a folder."""
@@ -58,22 +41,7 @@ _SEVERAL_WORDS = re.compile(
 """Two words, or a letter of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
 
 
-@dataclass(frozen=True)
-class InputSource:
-    """Where rows come from.
-
-    Attributes:
-        names: Returns the names of the columns.
-        blocks: Reads some columns of all rows, in their order, block by block.
-        fingerprint: Returns a name and a value for each part of the input; rows without files are compared as read.
-    """
-
-    names: Callable[[], list[str]]
-    blocks: Callable[[Sequence[str]], Iterator[RowBlock]]
-    fingerprint: Callable[[], list[dict[str, Any]]]
-
-
-def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> InputSource:
+def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> RowSource:
     """Return the source that a corpus is read from.
 
     Args:
@@ -89,24 +57,12 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
         return _named([str(name) for name in inputs], kind, files)
-    inputs = collected(inputs)
-    if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
-        inputs = arrow_module().table(dict(inputs))
-    if hasattr(inputs, "with_format"):
+    if hasattr(inputs := collected(inputs), "with_format"):
         return _of_datasets([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
-    if to_frame := getattr(inputs, "to_frame", None):  # a column of pandas or Polars
-        inputs = to_frame(getattr(inputs, "name", None) or "text")
-    if hasattr(inputs, "__arrow_c_stream__"):
-        return _of_frame(inputs)
-    if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
-        raise DataError(
-            f"cannot read a corpus from a {type(inputs).__name__}; give a table, or its rows as mappings such as "
-            '{"text": "..."}'
-        )
-    return _of_rows(map(_mapping, inputs), {"name": "rows in memory"})
+    return source_in_memory(inputs)
 
 
-def columns_of_text(source: InputSource, names: Sequence[str], id_column: str | None) -> list[str]:
+def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | None) -> list[str]:
     """Return the columns whose cells are mostly texts: several words, or writing that has no spaces between words."""
     if not names or len(set(names)) < len(names):
         return []
@@ -121,14 +77,17 @@ def columns_of_text(source: InputSource, names: Sequence[str], id_column: str | 
     return found
 
 
-def _named(names: Sequence[str], kind: str | None, files: bool) -> InputSource:
+def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
     """Return the source of files, data sets or standard input; the arguments are as for `open_source`."""
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
     if list(names) == ["-"]:
         return _standard_input(kind or "text")
-    if files and kind is None and (paths := media_files(names)):
-        return _of_table(arrow_module().table({"path": paths}), ", ".join(names))
+    if files and kind is None:
+        from ...media.rows import media_files  # pictures and sounds are of the wing `media`
+
+        if paths := media_files(names):
+            return source_of_table(arrow_module().table({"path": paths}), ", ".join(names))
     datasets = [(name, dataset) for name in names if (dataset := _dataset(name)) is not None]
     if not datasets:
         return _of_files([file for name in names for file in _files(name, kind)])
@@ -137,56 +96,7 @@ def _named(names: Sequence[str], kind: str | None, files: bool) -> InputSource:
     return _of_datasets(datasets)
 
 
-# --- in memory --------------------------------------------------------------------------------------------------------
-
-
-def _of_frame(table: Any) -> InputSource:
-    """Return the source of a table; a pandas frame with columns of mixed types is read row by row."""
-    arrow = arrow_module()
-    try:
-        return _of_table(arrow.table(table), "rows in memory")
-    except (arrow.ArrowException, TypeError, ValueError) as error:
-        if hasattr(table, "itertuples") and table.columns.is_unique:
-            names, values = list(table.columns), table.astype(object).where(table.notna(), None)
-            rows = (dict(zip(names, row, strict=True)) for row in values.itertuples(index=False, name=None))
-            return _of_rows(rows, {"name": "rows in memory"})
-        raise DataError(
-            f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}; give its rows as "
-            'mappings such as {"text": "..."}'
-        ) from None
-
-
-def _of_table(table: Any, name: str) -> InputSource:
-    """Return the source of an Arrow table."""
-    return InputSource(
-        partial(list, table.column_names), partial(_table_blocks, table), partial(list, [{"name": name}])
-    )
-
-
-def _table_blocks(table: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
-    for number, block in enumerate(sliced(table.select(list(columns))), 1):
-        yield RowBlock.of(block, min(number * BLOCK / len(table), 1.0))
-
-
-def _of_rows(rows: Iterable[InputRow], metadata: dict[str, Any]) -> InputSource:
-    """Return the source of rows that can be read only once, whose columns are those of the first rows."""
-    rows = iter(rows)
-    first = list(islice(rows, BLOCK))
-    # Rows that are read in order to look at them are read again: `first` stays.
-    return InputSource(
-        partial(row_names, first),
-        lambda columns: row_blocks(chain(first, rows), columns, lambda: 0.0),
-        partial(list, [metadata]),
-    )
-
-
-def _mapping(row: Any) -> Mapping[str, Any]:
-    if not isinstance(row, Mapping):
-        raise DataError(f'a row in memory is a mapping such as {{"text": "..."}}, not {type(row).__name__}')
-    return row
-
-
-def _standard_input(kind: str) -> InputSource:
+def _standard_input(kind: str) -> RowSource:
     """Return the source of standard input: its lines as they come, or a table, which is read whole."""
     name = "standard input"
     if kind not in ("text", "jsonl"):
@@ -196,7 +106,7 @@ def _standard_input(kind: str) -> InputSource:
         system.pipe_file(name, content)
         return _of_files([File(system, name, name, kind, len(content), {})])
     try:
-        return _of_rows(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
+        return source_of_rows(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
     except ValueError as error:
         raise DataError(f"{name}: not {kind}: {error}") from None
 
@@ -219,7 +129,7 @@ def _dataset(name: str) -> Any:
     return None
 
 
-def _of_datasets(datasets: list[tuple[str, Any]]) -> InputSource:
+def _of_datasets(datasets: list[tuple[str, Any]]) -> RowSource:
     """Return the source of data sets with their names, one after the other."""
     name, first = datasets[0]
     names = getattr(first, "column_names", first)  # a dictionary of data sets may have no such attribute
@@ -228,7 +138,7 @@ def _of_datasets(datasets: list[tuple[str, Any]]) -> InputSource:
     digests = (str(getattr(part, "_fingerprint", None) or getattr(part, "info", ""))[:200] for _, part in datasets)
     fingerprint = [{"name": name, "digest": digest} for (name, _), digest in zip(datasets, digests, strict=True)]
     parts = [part for _, part in datasets]
-    return InputSource(partial(list, names or []), partial(_dataset_blocks, parts), partial(list, fingerprint))
+    return RowSource(partial(list, names or []), partial(_dataset_blocks, parts), partial(list, fingerprint))
 
 
 def _dataset_blocks(parts: Sequence[Any], columns: Sequence[str]) -> Iterator[RowBlock]:
@@ -251,7 +161,7 @@ class File:
 
     Attributes:
         name: The name for the user.
-        partitions: The values in the names of the folders between the input's and the file, such as `year=2024`, which
+        folders: The values in the names of the folders between the input's and the file, such as `year=2024`, which
             all its rows share.
     """
 
@@ -260,10 +170,9 @@ class File:
     name: str
     kind: str
     size: int
-    partitions: Mapping[str, str | None]
+    folders: Mapping[str, str | None]
 
-    @contextmanager
-    def reader(self) -> Iterator[Reader]:
+    def reader(self) -> AbstractContextManager[Reader]:
         """Open the file."""
         from fsspec.core import OpenFile
         from fsspec.utils import infer_compression
@@ -271,15 +180,8 @@ class File:
         compression = infer_compression(self.path)
         if compression is None and Path(self.path).suffix in PACKED:
             raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
-        try:
-            with OpenFile(self.system, self.path, "rb", compression=compression).open() as file:
-                yield open_reader(file, self.kind, 0 if compression else self.size)
-        except DataError as error:
-            raise DataError(f"{self.name}: {error}") from None
-        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
-        except (ValueError, arrow_module().ArrowException) as error:
-            raise DataError(f"{self.name}: not {self.kind}: {reason_of(error)}") from None
+        packed = OpenFile(self.system, self.path, "rb", compression=compression)
+        return open_table(packed.open, self.name, self.kind, 0 if compression else self.size)
 
     def fingerprint(self) -> dict[str, Any]:
         """Return its name and length, and a digest of both ends."""
@@ -309,11 +211,11 @@ def _files(name: str, kind: str | None) -> list[File]:
             raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
         else:
             return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0), {})]
-        files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0), _partitions(p, path)) for p in paths]
+        files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0), _folders(p, path)) for p in paths]
     except (OSError, ImportError, ValueError) as error:
         raise DataError(f"cannot read {name}: {reason_of(error)}") from None
     if not files:
-        raise DataError(f"{name}: {NOT_READ if kind is None and media_files([name]) else 'no such file'}")
+        raise DataError(f"{name}: no such file, or no table in this folder; its name ends in {', '.join(SUFFIXES)}")
     return files
 
 
@@ -323,18 +225,16 @@ def _suffix(name: str) -> str:
 
 
 def _kind(path: str) -> str:
-    suffix = _suffix(path)
-    if suffix in MEDIA_SUFFIXES:
-        raise DataError(f"{path}: {NOT_READ}")
     kinds = {**SUFFIXES, ".json": "jsonl"}  # lines or an array; in a folder it may be anything, such as a configuration
-    if suffix not in kinds:
+    if (suffix := _suffix(path)) not in kinds:
         raise DataError(
-            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(get_args(Format))}"
+            f"{path}: cannot tell the format from the name: pictures and sounds need a --model that reads them alone, "
+            f"and tables --input-format, one of {', '.join(get_args(Format))}"
         )
     return kinds[suffix]
 
 
-def _partitions(path: str, top: str) -> dict[str, str | None]:
+def _folders(path: str, top: str) -> dict[str, str | None]:
     """Return the names and values in the folders between an input's folder, or the fixed part of a pattern, and a file.
 
     They are written as Hive does, `name=value` with percent signs for what no path holds. pyarrow reads them of Parquet
@@ -347,9 +247,9 @@ def _partitions(path: str, top: str) -> dict[str, str | None]:
     return {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in parts if name and value}
 
 
-def _of_files(files: Sequence[File]) -> InputSource:
+def _of_files(files: Sequence[File]) -> RowSource:
     """Return the source of files, one after the other."""
-    return InputSource(partial(_file_names, files), partial(_file_blocks, files), partial(_fingerprints, files))
+    return RowSource(partial(_file_names, files), partial(_file_blocks, files), partial(_fingerprints, files))
 
 
 def _fingerprints(files: Sequence[File]) -> list[dict[str, Any]]:
@@ -359,13 +259,13 @@ def _fingerprints(files: Sequence[File]) -> list[dict[str, Any]]:
 def _file_names(files: Sequence[File]) -> list[str]:
     """Return the columns of the first file, and those of its folders' names."""
     with files[0].reader() as reader:
-        return list(dict.fromkeys([*reader.names, *files[0].partitions]))
+        return list(dict.fromkeys([*reader.names, *files[0].folders]))
 
 
 def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowBlock]:
     """Read all files; the share is that of their bytes."""
     total, bytes_read = max(sum(file.size for file in files), 1), 0
-    types = _partition_types(files, columns)
+    types = _folder_types(files, columns)
     in_files = [name for name in columns if name not in types]
     for file in files:
         with file.reader() as reader:
@@ -373,7 +273,7 @@ def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowB
                 check_columns(reader.names, in_files)
             for block in reader.blocks(in_files):
                 shared = {
-                    name: arrow_module().array([file.partitions.get(name)] * len(block.problems), "string").cast(kind)
+                    name: arrow_module().array([file.folders.get(name)] * len(block.problems), "string").cast(kind)
                     for name, kind in types.items()
                 }
                 share = (bytes_read + block.fraction * file.size) / total
@@ -381,13 +281,12 @@ def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowB
         bytes_read += file.size
 
 
-def _partition_types(files: Sequence[File], columns: Sequence[str]) -> dict[str, str]:
+def _folder_types(files: Sequence[File], columns: Sequence[str]) -> dict[str, str]:
     """Return the Arrow types of the columns that only the names of folders hold."""
-    names = [name for name in columns if any(name in file.partitions for file in files)]
-    if not names:
-        return {}
-    with files[0].reader() as reader:
-        names = [name for name in names if name not in reader.names]
-    values = {name: [file.partitions.get(name) or "0" for file in files] for name in names}
+    names = [name for name in columns if any(name in file.folders for file in files)]
+    if names:
+        with files[0].reader() as reader:
+            names = [name for name in names if name not in reader.names]
+    values = {name: [file.folders.get(name) or "0" for file in files] for name in names}
     whole = {name: all(re.fullmatch("0|-?[1-9][0-9]{0,17}", value) for value in values[name]) for name in names}
     return {name: "int64" if whole[name] else "string" for name in names}

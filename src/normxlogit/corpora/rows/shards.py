@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError
-from ...media.rows import media_columns
+from ...inputs.row_sources import RowSource
+from ...inputs.table_files import RowBlock, arrow_module, check_columns
 from ...results.storage.schema import Index
-from .formats import RowBlock, arrow_module, check_columns
-from .reading import InputSource
 
 KEPT = "kept "
 """Prefix of kept columns in a shard, which has columns of its own with the same names."""
+
+
+MEDIUM = "medium"
+"""The key of a picture or a sound in a row, behind its prefix."""
 
 
 class TextColumn(NamedTuple):
@@ -117,7 +120,7 @@ class Shard:
     fraction: float
 
 
-def read_shards(source: InputSource, columns: InputColumns, size: int) -> Iterator[Shard]:
+def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator[Shard]:
     """Read a source shard by shard."""
     arrow = arrow_module()
     tables: list[Any] = []
@@ -141,7 +144,7 @@ def read_shards(source: InputSource, columns: InputColumns, size: int) -> Iterat
 
 
 def left_shards(
-    source: InputSource,
+    source: RowSource,
     columns: InputColumns,
     size: int,
     written: Mapping[int, WrittenShard],
@@ -204,6 +207,8 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: i
     rows = arrow.array(np.arange(first_row, first_row + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     for prefix, name in columns.media.items():
+        from ...media.rows import media_columns  # pictures and sounds are of the wing `media`
+
         table |= media_columns(arrow, block.cells(name), name, problems, prefix)
     if "text" in table:  # the paths of pictures or sounds
         table["id"] = arrow.compute.coalesce(table["text"], table["id"])

@@ -9,13 +9,13 @@ import numpy as np
 from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...inputs.encoding import Encoding
+from ...inputs.table_files import arrow_module
 from ...inputs.texts import SplitText, Text
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...leave_out.removal import TextRemoval, tokens_removed
 from ...model.identity import identity_of
 from ...model.task_model import TaskModel
 from ...results.units.words import merge_words
-from ..rows.formats import arrow_module
 from .run_tables import RunTables
 from .units import Effect, Unit, Z
 

@@ -22,8 +22,7 @@ from ...render.charts import Legend, number
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
 from ...results.verification import LEAST_LOSS
-from .answers import AnswerSummary, MeasuredUse
-from .conversations import QUESTION, ConversationSummary
+from .citations import QUESTION, CitationSummary, SourceUse
 from .summary import Summary
 from .units import NAMES, SIGNALS, Unit, WrongAnswer
 
@@ -87,17 +86,16 @@ class Section(NamedTuple):
     texts: Sequence[str] = ()
 
 
-def summary_page(summary: Summary | AnswerSummary | ConversationSummary) -> str:
+def summary_page(summary: Summary | CitationSummary) -> str:
     """Return a summary as a self-contained HTML page."""
-    of_answers = isinstance(summary, AnswerSummary | ConversationSummary)
-    what = "What the answers rest on" if of_answers else "What the model looks at"
+    what = "What the answers rest on" if isinstance(summary, CitationSummary) else "What the model looks at"
     return drawn_page(summary_cards(summary), f"{what}: {summary.folder}")
 
 
-def summary_cards(summary: Summary | AnswerSummary | ConversationSummary) -> list[Card]:
+def summary_cards(summary: Summary | CitationSummary) -> list[Card]:
     """Return the cards of a summary: the accuracy first, the limits of the figures last."""
-    if isinstance(summary, AnswerSummary | ConversationSummary):
-        return _answer_cards(summary)
+    if isinstance(summary, CitationSummary):
+        return _citation_cards(summary)
     result_cards = [_predictions(summary)]
     result_cards += [_wrong_answers(summary.wrong)] if summary.wrong else []
     result_cards += [_card(section, summary.texts) for section in _sections(summary)]
@@ -189,31 +187,16 @@ def _limits(summary: Summary) -> Card:
     return Card(blocks, "What these figures leave out", result=False)
 
 
-class SourceUse(NamedTuple):
-    """How much answers use what they were given.
-
-    Attributes:
-        sources: What the answers were given, as a word in a sentence: "documents" or "conversation".
-        heading: The heading of the summary.
-        unused: Counts of sources that no answer uses, each with its name.
-        sections: The tables of the sources.
-    """
-
-    sources: str
-    heading: str
-    unused: list[tuple[str, str]]
-    sections: list[Section]
-
-
-def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
-    """Return the cards of cited answers: verdicts, used sources, and examples of unsupported sentences."""
-    use = _use_of_messages(summary) if isinstance(summary, ConversationSummary) else _use_of_documents(summary)
-    sentences = max(summary.sentences, 1)
+def _citation_cards(summary: CitationSummary) -> list[Card]:
+    """Return the cards of cited answers: verdicts, used sources, contradictions, and unsupported sentences."""
+    tested, sentences = summary.verify is not None, max(summary.sentences, 1)
+    names = KINDS if summary.of_conversations else {}
+    sources, one = ("conversation", "message") if summary.of_conversations else ("documents", "document")
     verdicts = {
-        f"rest on the {use.sources}": summary.resting,
+        f"rest on the {sources}": summary.resting,
         "contradict a source": summary.contradicting,
-        f"are not in the {use.sources}": summary.unsupported,
-        "cannot be told" if summary.verify is not None else "were not tested": summary.undecided,
+        f"are not in the {sources}": summary.unsupported,
+        "cannot be told" if tested else "were not tested": summary.undecided,
     }
     facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
     facts += [
@@ -221,34 +204,21 @@ def _answer_cards(summary: AnswerSummary | ConversationSummary) -> list[Card]:
         for verdict, count in verdicts.items()
         if count is not None
     ]
-    facts += [*use.unused, ("method", summary.method), ("model", model_text(summary.model))]
-    notes = [] if summary.verify is not None else ["nothing was left out to test it: attribute with --verify auto"]
+    unused = f"{'tools whose results' if summary.of_conversations else 'documents that'} no answer uses"
+    facts += [(unused, f"{len(summary.unused):,}"), ("method", summary.method), ("model", model_text(summary.model))]
+    notes = [] if tested else ["nothing was left out to test it: attribute with --verify auto"]
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
-    sections = [*use.sections, *_flawed_answers(summary, use.sources)]
-    return [
-        Card([Header("", facts, notes)], use.heading, result=False),
-        *(_card(section, {}) for section in sections),
-    ]
-
-
-def _flawed_answers(summary: AnswerSummary | ConversationSummary, sources: str) -> list[Section]:
-    """Return tables of sentences that contradict their sources, and of answers with sentences that are not in them.
-
-    Args:
-        summary: The summary.
-        sources: What the answers were given: "documents" or "conversation".
-    """
+    columns = [one, "answers with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
     contradictions = [Line([c.id, f"{c.gain:.1f}", c.rather, c.source, c.text.strip()]) for c in summary.contradictions]
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
-    contradiction_columns = ["id", "by nats", "rather said", "source", "text"]
+    of_contradictions = ["id", "by nats", "rather said", "source", "text"]
     sections = [
         Section(
-            "Sentences that contradict a source",
-            contradiction_columns,
-            contradictions,
-            texts=contradiction_columns[2:],
+            "What the answers rest on", columns, [_line_of_use(use, names) for use in summary.uses], "", USED * tested
         ),
+        Section(unused.capitalize(), columns, [_line_of_use(use, names) for use in summary.unused]),
+        Section("Sentences that contradict a source", of_contradictions, contradictions, texts=of_contradictions[2:]),
         Section(
             f"Answers with sentences that are not in the {sources}",
             ["id", "sentences", "answer"],
@@ -256,7 +226,9 @@ def _flawed_answers(summary: AnswerSummary | ConversationSummary, sources: str) 
             texts=["answer"],
         ),
     ]
-    return [section for section in sections if section.lines]
+    heading = "Conversations" if summary.of_conversations else "Answers"
+    cards = [_card(section, {}) for section in sections if section.lines]
+    return [Card([Header("", facts, notes)], heading, result=False), *cards]
 
 
 MEASURED = ["left out", "used", "contradicted", "mean loss"]
@@ -267,69 +239,22 @@ USED = (
     f'{LEAST_LOSS:g} nat without one; "mean loss": the most that a sentence loses without one, in nats.'
 )
 
-
-def _measured(use: MeasuredUse | None) -> list[str]:
-    """Return the cells of the columns `MEASURED`; none where nothing was left out."""
-    if use is None:
-        return []
-    loss = "" if use.loss is None else f"{use.loss:.1f}"
-    return [f"{use.left_out:,}", f"{use.used:,}", f"{use.contradicted:,}", loss]
-
-
-def _use_of_documents(summary: AnswerSummary) -> SourceUse:
-    """Return how much answers use their documents."""
-    lines = [
-        Line([d.name, f"{d.answers:,}", *_measured(d.measured), f"{d.cited:,}"], d.cited / d.answers)
-        for d in summary.documents
-    ]
-    tested = summary.verify is not None
-    unused_name = "documents that no answer uses" if tested else "documents that no answer cites"
-    columns = ["document", "answers", *(MEASURED if tested else []), "citing it"]
-    section = Section("Documents, the least used first", columns, lines, "", USED if tested else "")
-    return SourceUse("documents", "Answers", [(unused_name, f"{summary.never_used:,}")], [section])
+KINDS = {
+    QUESTION: "last message of the user",
+    "user": "earlier message of the user",
+    "assistant": "earlier answer",
+}
+"""Kinds of messages whose names in tables are others."""
 
 
-def _use_of_messages(summary: ConversationSummary) -> SourceUse:
-    """Return how much answers use the messages of their conversation, with the tools whose results none uses."""
-    tested = summary.verify is not None
-    verb = "use" if tested else "cite"
-    message_lines = [
-        Line(
-            [
-                _kind(m.kind, m.tool),
-                f"{m.conversations:,}",
-                f"{m.cited:,} ({m.cited / m.conversations:.1%})",
-                *_measured(m.measured),
-                f"{m.share:.1%}",
-            ],
-            m.cited / m.conversations,
-        )
-        for m in summary.messages
-    ]
-    tool_lines = [
-        Line([t.tool, f"{t.conversations:,}", f"{t.results:,}", *([] if t.left_out is None else [f"{t.left_out:,}"])])
-        for t in summary.never_used
-    ]
-    unused_counts = [
-        (f"tools whose results no answer {verb}s", f"{len(summary.never_used):,}"),
-        (f"conversations with a result that their answer does not {verb}", f"{summary.unused:,}"),
-    ]
-    columns = ["message", "conversations with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
-    sections = [Section("What the answers rest on", columns, message_lines, note=USED if tested else "")]
-    if tool_lines:
-        tool_columns = ["tool", "conversations", "results", *(["of them left out"] if tested else [])]
-        sections.append(Section(f"Tools whose results no answer {verb}s", tool_columns, tool_lines))
-    return SourceUse("conversation", "Conversations", unused_counts, sections)
-
-
-def _kind(kind: str, tool: str) -> str:
-    """Return the name of a kind of message in a table."""
-    kind_names = {
-        QUESTION: "last message of the user",
-        "user": "earlier message of the user",
-        "assistant": "earlier answer",
-    }
-    return f"{kind_names.get(kind, kind)} {tool}".strip()
+def _line_of_use(use: SourceUse, names: Mapping[str, str]) -> Line:
+    """Return the line of a document or a kind of message; `names` has other names for some of them."""
+    share = use.cited / use.answers
+    cells = [f"{names.get(use.name, use.name)} {use.tool}".strip(), f"{use.answers:,}", f"{use.cited:,} ({share:.1%})"]
+    if (losses := use.measured) is not None:
+        cells += [f"{losses.left_out:,}", f"{losses.used:,}", f"{losses.contradicted:,}"]
+        cells.append("" if losses.loss is None else f"{losses.loss:.1f}")
+    return Line([*cells, f"{use.share:.1%}"], share)
 
 
 def _sections(summary: Summary) -> Iterator[Section]:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, reason_of
+from ...inputs.table_files import arrow_module
 from ...results.storage.columns import CORPUS
 from ...results.storage.tables import optional_module
 from ..folder import MANIFEST, REPAIR, Folder
-from ..rows.formats import arrow_module
 from .units import SIGNALS
 
 
@@ -58,6 +58,17 @@ class RunTables:
         self.kinds = dict(zip(schema.names, schema.types, strict=True))
         self.unit = SIGNALS.get(self.kind, "words" if "words" in self.kinds else "tokens")
         self.register("shards", self.shards())
+
+    def described(self) -> dict[str, Any]:
+        """Return the fields that all summaries have."""
+        ((model, method),) = self.ask("SELECT any_value(model), any_value(method) FROM shards")
+        return {
+            "folder": self.folder.location,
+            "model": model or self.manifest.model["name"],
+            "method": method or "",
+            "errors": sum(shard.errors for shard in self.written.values()),
+            "complete": self.manifest.complete and self.manifest.written.keys() <= self.written.keys(),
+        }
 
     def _dataset(self, schema: Any = None) -> Any:
         """Return the shards as a data set with the columns of the files, none from their paths.

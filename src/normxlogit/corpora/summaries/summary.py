@@ -13,8 +13,7 @@ from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
 from ...results.layers import last_visible
 from ...results.storage.schema import plain
-from .answers import AnswerSummary, summarize_answers
-from .conversations import ConversationSummary, summarize_conversations
+from .citations import CitationSummary, summarize_citations
 from .gold import compared_with_gold, judge
 from .run_tables import RunTables
 from .units import NAMES, SIGNALS, Mass, Rate, RowNote, Unit, WrongAnswer, Z
@@ -104,7 +103,7 @@ def summarize(
     min_count: int = 5,
     verify: int | None = None,
     explainer: "Explainer | None" = None,
-) -> Summary | AnswerSummary | ConversationSummary:
+) -> Summary | CitationSummary:
     """Sum up a corpus run.
 
     Of answers (`attribute` with `answer_column`) the summary says which documents they use and which of their
@@ -133,7 +132,7 @@ def summarize(
                 raise InputError("gold and against are for texts with labels, not for answers")
             if verify is not None:
                 raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
-            return (summarize_conversations if "message_kinds" in run.kinds else summarize_answers)(run, top)
+            return summarize_citations(run, top)
         if against is None:
             summary = run.summary(gold, None, top, min_count)
         else:
@@ -237,7 +236,6 @@ class _Run(RunTables):
         if self.unit == "words":
             self.collect(layer, into="tokens_of_all", unit="tokens")  # words leave special tokens out
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1"))
-        (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
         highest = self._units(top, least)
         against = self._units(top, least, against=True) if self.common.get("signed") else []
         texts = self.ids_and_texts(
@@ -250,18 +248,14 @@ class _Run(RunTables):
         counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
         count_of_grids = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'
         return Summary(
-            folder=self.folder.location,
-            model=model or self.manifest.model["name"],
-            method=method or "",
+            **self.described(),
             layer=self.common["layers"][layer] if self.common.get("layers") else None,
             unit=self.unit,
             rows=sum(labels.values()),
-            errors=sum(shard.errors for shard in self.written.values()),
             failures=self._failures(top),
             notes=self._notes(top),
             min_count=least,
             rare=self.ask(f"SELECT count(*) FROM ({counts}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
-            complete=self.manifest.complete and self.manifest.written.keys() <= self.written.keys(),
             labels=labels,
             highest=with_examples(highest),
             against=with_examples(against),

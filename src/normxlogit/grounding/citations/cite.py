@@ -97,7 +97,7 @@ def read_answered(
         model: A causal language model.
         question: As in `ask`, like `documents` and `system`.
         documents: As in `ask`.
-        messages: As in `ask`; without documents a conversation of any format.
+        messages: As in `ask`; without documents a conversation.
         turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
         system: As in `ask`.
         **answer: Of `ask`: `answer` and `max_new_tokens`.

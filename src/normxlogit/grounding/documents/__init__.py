@@ -1,1 +1,1 @@
-"""Documents, conversations and traces as inputs."""
+"""Documents and conversations as inputs."""

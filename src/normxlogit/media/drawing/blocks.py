@@ -2,40 +2,48 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from pathlib import Path
+from typing import cast
 
 import numpy as np
+from markupsafe import Markup
+from rich.style import Style
+from rich.text import Text
 
-from ...render.blocks import Block, Piece
+from ...render.blocks import Block, Column, Fold, MediumBlock, Piece, Table, cell
 from ...render.charts import Grid
-from ..units import Medium
+from ...render.html import element
+from ...render.terminal import GRID, tone
+from ...results.storage.schema import FloatArray
+from ...results.units.characters import visible
+from ..units import PictureScores, SoundScores
 from .drawing import areas_of, course_of, merge_neighbours
 
 MOST_PATCHES, MOST_MOMENTS = 1024, 120
 """Most patches of a picture and moments of a sound in a drawing; more are merged with their neighbours."""
+
+BINS = 48
+"""Columns of a timeline; neighbouring moments are summed."""
+
+HEIGHTS = " ▁▂▃▄▅▆▇█"
+"""Block characters by height."""
+
+TEMPLATE = Path(__file__).with_name("medium.html.j2")
 
 ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
 """The names of the thirds of a picture."""
 
 
 @dataclass(frozen=True)
-class MediumBlock(Block):
-    """The patches of a picture over it, or the moments of a sound over its loudness.
+class PatchesBlock(MediumBlock):
+    """The patches of a picture over it, row by row, or the moments of a sound over its loudness."""
 
-    Attributes:
-        medium: The picture or sound.
-        parts: A piece for each patch, row by row, or for each moment.
-    """
-
-    kind: ClassVar = "medium"
-
-    medium: Medium
-    parts: Sequence[Piece]
+    medium: PictureScores | SoundScores
 
     @property
     def outline(self) -> str:
         """The outline of the loudness around an axis, as points in an area of 100 x 2."""
-        course = course_of(self.medium)
+        course = course_of(cast(SoundScores, self.medium))
         above = list(zip(np.linspace(0, 100, len(course)).tolist(), (1 - course).tolist(), strict=True))
         return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *((x, 2 - y) for x, y in reversed(above))])
 
@@ -50,7 +58,7 @@ class MediumBlock(Block):
     def strongest(self, k: int) -> list[str]:
         """Return the moments, or thirds of a picture such as "top left", with the largest shares of positive scores."""
         names = [piece.name for piece in self.parts]
-        if self.medium.kind == "picture":
+        if isinstance(self.medium, PictureScores):
             areas = areas_of(self.medium)  # (N, 4): left, top, right and bottom as shares of the picture
             thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
             names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in thirds.tolist()]
@@ -60,8 +68,44 @@ class MediumBlock(Block):
         shares = sorted(sums.items(), key=lambda pair: -pair[1])
         return [f"{name} {share / sum(sums.values()):.0%}" for name, share in shares[:k] if share > 0]
 
+    def html(self) -> Markup:
+        """Return the picture with its patches, or the course of the sound with its moments."""
+        return element(TEMPLATE.read_text(encoding="utf-8"), b=self)
 
-def media_block(medium: Medium, *, signed: bool, first: int | None = None, alone: bool = True) -> MediumBlock:
+    def lines(self) -> list[Text]:
+        """Return the patches as half blocks, two rows to a line, or the moments as blocks, two to a character."""
+        strengths = np.array([piece.strength for piece in self.parts])  # (parts,)
+        medium = self.medium
+        return _patches(medium, strengths) if isinstance(medium, PictureScores) else _moments(medium, strengths)
+
+
+def _moments(sound: SoundScores, strengths: FloatArray) -> list[Text]:
+    """Return one block character for every two moments, as high as the sound is loud."""
+    line, loudness = Text(overflow="fold"), course_of(sound)
+    pairs = np.split(strengths, range(2, len(strengths), 2))
+    for i, pair in enumerate(pairs):
+        part = slice(*(len(loudness) * place // len(pairs) for place in (i, i + 1)))
+        height = HEIGHTS[max(1, round(float(loudness[part].max(initial=0)) * (len(HEIGHTS) - 1)))]
+        line.append(height, Style(color=tone(float(pair[np.abs(pair).argmax()]))))
+    return [line]
+
+
+def _patches(picture: PictureScores, strengths: FloatArray) -> list[Text]:
+    """Return two rows of patches as a line of half-block characters."""
+    times = max(1, GRID // picture.shape[1])
+    enlarged = strengths.reshape(picture.shape).repeat(times, 0).repeat(times, 1)
+    lines = []
+    for upper, lower in zip(enlarged[::2], np.pad(enlarged, ((0, len(enlarged) % 2), (0, 0)))[1::2], strict=True):
+        line = Text(overflow="fold")
+        for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
+            line.append("\u2580", Style(color=tone(above), bgcolor=tone(below)))
+        lines.append(line)
+    return lines
+
+
+def media_block(
+    medium: PictureScores | SoundScores, *, signed: bool, first: int | None = None, alone: bool = True
+) -> PatchesBlock:
     """Return the block of a picture or a sound, coloured relative to its largest score; many parts are merged.
 
     Args:
@@ -71,13 +115,34 @@ def media_block(medium: Medium, *, signed: bool, first: int | None = None, alone
         alone: Whether it is the only picture, so that patches need not say of which they are.
     """
     medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
-    medium = merge_neighbours(medium, MOST_PATCHES if medium.kind == "picture" else MOST_MOMENTS)
+    if isinstance(medium, PictureScores):
+        medium = merge_neighbours(medium, MOST_PATCHES)
+    else:
+        medium = merge_neighbours(medium, MOST_MOMENTS)
     prefix = "" if alone else f"{medium.name}, "
-    if medium.kind == "picture":
+    if isinstance(medium, PictureScores):
         names = [f"{prefix}row {row + 1}, column {column + 1}" for row, column in np.ndindex(medium.shape)]
     else:
         names = [f"{start:.2f} to {end:.2f} s" for start, end in medium.times.tolist()]
     scores = medium.scores.reshape(-1, len(names)).sum(0, keepdims=True)  # (1, parts)
     fields = Grid([""], names, scores, signed=signed).pieces(0)
     parts = [p._replace(text="", source=None if first is None else first + i) for i, p in enumerate(fields)]
-    return MediumBlock(medium, parts)
+    return PatchesBlock(medium, parts)
+
+
+def words_over_time(sound: SoundScores, spoken: Sequence[str]) -> list[Block]:
+    """Return a table of the strongest moment for each word, and a heat map of words over time."""
+    names, rows, coarse = [visible(name) for name in spoken], [], merge_neighbours(sound, BINS)
+    for name, scores in zip(names, sound.scores, strict=True):  # (n,)
+        start, end = sound.times[int(scores.argmax())].tolist()
+        share = float(scores.max(initial=0) / max(scores.clip(min=0).sum(), 1e-12))
+        moment = cell(f"{start:.2f} to {end:.2f} s", start)
+        rows.append([cell(name), moment, cell(f"{100 * share:.0f}%", share, strength=share)])
+    columns = [Column("word"), Column("strongest moment", numbers=True), Column("of its positive sum", numbers=True)]
+    moments, caption = (
+        [f"{start:.2f}" for start, _ in coarse.times.tolist()],
+        "What each word rests on, over the seconds",
+    )
+    grid = Grid(names, moments, coarse.scores, f"{caption} of {visible(sound.name)}", relative=True)
+    supports = Table(columns, rows, f"When {visible(sound.name)} supports each word")
+    return [supports, Fold("Every word over time", [grid])]

@@ -1,16 +1,18 @@
 """Pictures and sounds for drawings: with fewer parts, their places, and colours."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from ...errors import DataError
 from ...results.storage.schema import FloatArray
-from ..units import Medium
+from ..units import PictureScores, SoundScores
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+DrawnMedium = TypeVar("DrawnMedium", PictureScores, SoundScores)
 
 ALPHA = 0.65
 """Opacity of the colour of the strongest patch."""
@@ -22,9 +24,9 @@ RED, BLUE = (220, 38, 38), (37, 99, 235)
 """Colours of positive and negative scores, as in the other drawings."""
 
 
-def merge_neighbours(medium: Medium, most: int) -> Medium:
+def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
     """Return a medium with at most `most` patches or moments, by summing neighbours."""
-    if medium.kind == "sound":
+    if isinstance(medium, SoundScores):
         starts = np.unique(medium.places[:, 0])  # patches of a spectrogram share their times
         merged = np.searchsorted(starts, medium.places[:, 0]) // -(-len(starts) // most)  # (n,): the new part of each
         shape: tuple[int, ...] = (int(merged.max()) + 1,)
@@ -46,7 +48,7 @@ def merge_neighbours(medium: Medium, most: int) -> Medium:
     return replace(medium, scores=scores.T.reshape(*leading, *shape), places=new_places)
 
 
-def course_of(medium: Medium) -> FloatArray:
+def course_of(medium: SoundScores) -> FloatArray:
     """Return the loudness of a sound, from 0 to 1, or the magnitude of its scores if the loudness is not known."""
     if medium.loudness is not None:
         return medium.loudness
@@ -55,9 +57,9 @@ def course_of(medium: Medium) -> FloatArray:
     return magnitude.repeat(STEPS)
 
 
-def areas_of(medium: Medium) -> FloatArray:
+def areas_of(medium: PictureScores | SoundScores) -> FloatArray:
     """Return left, top, right and bottom of each part as shares of the picture or sound, (parts, 4)."""
-    if medium.kind == "picture":
+    if isinstance(medium, PictureScores):
         sides = np.array([medium.width, medium.height] * 2, np.float32)
         shares: FloatArray = medium.places.reshape(-1, 4) / sides
         return shares
@@ -65,13 +67,13 @@ def areas_of(medium: Medium) -> FloatArray:
     return np.stack([start, np.zeros_like(start), end, np.ones_like(end)], -1)
 
 
-def overlay(medium: Medium, image: "Image") -> "Image":
+def overlay(medium: PictureScores, image: "Image") -> "Image":
     """Return a picture with its patches coloured; see `Medium.overlay`."""
     try:
         from PIL import Image as Pillow
     except ImportError:
         raise DataError("an overlay needs Pillow: pip install 'normxlogit[vision]'") from None
-    if medium.scores.ndim != 2 or medium.kind != "picture":
+    if medium.scores.ndim != 2:
         raise DataError("an overlay shows one score for each patch of a picture; choose a target and a layer first")
     strength = medium.scores / max(float(np.abs(medium.scores).max()), 1e-12)  # (h, w)
     colors = np.where(strength[..., None] > 0, RED, BLUE).astype(np.uint8)  # (h, w, 3)

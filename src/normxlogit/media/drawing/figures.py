@@ -13,7 +13,7 @@ from ...render.figures.figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, p
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
-from ..units import Medium
+from ..units import PictureScores, SoundScores
 from .blocks import MOST_PATCHES
 from .drawing import course_of, merge_neighbours
 
@@ -42,8 +42,9 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
     """
     panels = []
     parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
-    for medium in (*g.images, *g.audio):
-        picture = medium.kind == "picture"
+    media: tuple[PictureScores | SoundScores, ...] = (*g.images, *g.audio)
+    for medium in media:
+        picture = isinstance(medium, PictureScores)
         rows = np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *medium.shape)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
         largest = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
@@ -51,21 +52,21 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         if picture and len(parts) > 1:
             names, scores = ["the whole answer", *names], np.concatenate([rows.sum(0)[None], scores])
         height = 1.4 + ROW * len(names)
-        if picture:
+        if isinstance(medium, PictureScores):
             height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
         panels.append((replace(medium, scores=scores), names, height))
     with plot_style():
         figure = PlotFigure(PAGE, sum(height for *_, height in panels))
         areas = figure.subfigures(len(panels), 1, height_ratios=[height for *_, height in panels], squeeze=False)[:, 0]
         for area, (medium, names, _) in zip(areas, panels, strict=True):
-            if medium.kind == "picture":
+            if isinstance(medium, PictureScores):
                 _pictures(area, merge_neighbours(medium, MOST_PATCHES), names, len(parts), signed=g.signed)
             else:
                 _sound(area, merge_neighbours(medium, MOMENTS), names, len(parts))
         return plain_text(figure)
 
 
-def _pictures(area: Any, image: Medium, names: list[str], parts: int, *, signed: bool) -> None:
+def _pictures(area: Any, image: PictureScores, names: list[str], parts: int, *, signed: bool) -> None:
     """Draw a picture once for each row of scores; with several parts, the first row is for the whole answer."""
     all_axes = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
     sums = image.total  # (rows,)
@@ -79,7 +80,7 @@ def _pictures(area: Any, image: Medium, names: list[str], parts: int, *, signed:
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 
-def draw_picture(axes: Any, image: Medium, scores: FloatArray) -> None:
+def draw_picture(axes: Any, image: PictureScores, scores: FloatArray) -> None:
     """Draw a picture with its patches in the colours of some scores, (h, w)."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
@@ -100,7 +101,7 @@ def draw_picture(axes: Any, image: Medium, scores: FloatArray) -> None:
     axes.spines[["left", "bottom"]].set_visible(False)
 
 
-def _sound(area: Any, audio: Medium, names: list[str], parts: int) -> None:
+def _sound(area: Any, audio: SoundScores, names: list[str], parts: int) -> None:
     """Draw the loudness of a sound above a heat map of parts and moments."""
     above, below = area.subplots(2, 1, sharex=True, height_ratios=[1, 0.3 * len(names)])
     course = course_of(audio)

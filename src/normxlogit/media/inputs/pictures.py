@@ -3,8 +3,8 @@
 import base64
 import io
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from urllib.request import url2pathname
 import numpy as np
 
 from ...errors import InputError
+from ..leave_out import filled_by_surroundings
 from .items import INLINE_KEYS, PICTURE_SUFFIXES, decoded_base64, detached, is_opened_picture, number_axes, rewound
 
 if TYPE_CHECKING:
@@ -51,11 +52,17 @@ class Picture:
     image: "Image"
     name: str = ""
 
-    @property
-    def details(self) -> dict[str, Any]:
-        """Its width, height and a small copy, which results store."""
+    def size_and_details(self) -> tuple[tuple[int, int], dict[str, Any]]:
+        """Return its width and height, and with a small copy the fields that results store."""
         width, height = self.image.size
-        return {"width": width, "height": height, "preview": _preview(self.image)}
+        return (width, height), {"width": width, "height": height, "preview": _preview(self.image)}
+
+    def without(self, places: Sequence[Sequence[float]]) -> "Picture":
+        """Return the picture with the mean colour of what surrounds them in some boxes of its pixels."""
+        from PIL import Image
+
+        filled = filled_by_surroundings(np.asarray(self.image, np.float32), places)
+        return replace(self, image=Image.fromarray(filled.round().astype(np.uint8)))
 
 
 def is_picture(item: Any) -> bool:

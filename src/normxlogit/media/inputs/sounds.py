@@ -1,9 +1,9 @@
 """Sounds as samples, rows of data sets, and files."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Number, Real
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -32,10 +32,6 @@ SOUND_KEYS = (*SOUND_TYPES, *INLINE_KEYS, "bytes", "path", "url", "data", "base6
 
 BASE64_KEYS = ("data", "base64")
 """Keys of a file in base64."""
-
-
-Recording = Path | Mapping[str, Any] | npt.NDArray[Any]
-"""A sound as a caller has it: a file, a mapping with "array" and "sampling_rate", or samples."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +63,18 @@ class Sound:
         root_mean_squares = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
         relative: npt.NDArray[np.float32] = (root_mean_squares / max(root_mean_squares.max(), 1e-12)).astype(np.float32)
         return relative
+
+    def size_and_details(self, end: float = 0.0) -> tuple[tuple[float], dict[str, Any]]:
+        """Return its duration, `end` if its rate is not known, and with its loudness the fields that results store."""
+        seconds = self.seconds or end
+        return (seconds,), {"seconds": seconds, "loudness": self.loudness}
+
+    def without(self, places: Sequence[Sequence[float]]) -> "Sound":
+        """Return the sound silent from and to some seconds; its rate is known."""
+        samples, rate = self.samples.copy(), self.rate or 1
+        for start, end in places:
+            samples[round(start * rate) : round(end * rate)] = 0
+        return replace(self, samples=samples)
 
 
 def feature_extractor_of(reader: Any) -> Any:
@@ -220,8 +228,7 @@ def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
         frames: How many frames of one length the model reads.
         end: The seconds at which the last one ends.
     """
-    details = {"seconds": sound.seconds or end, "loudness": sound.loudness}
-    return EncodedMedium(sound.name, (), None, moments(sound, frames, end), details)
+    return EncodedMedium("sound", sound.name, (), None, moments(sound, frames, end), *sound.size_and_details(end))
 
 
 def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:

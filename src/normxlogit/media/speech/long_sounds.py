@@ -9,6 +9,7 @@ import numpy.typing as npt
 from ...results.attribution import Attribution
 from ...results.targets import Target
 from ..inputs.sounds import Sound
+from ..units import SoundScores
 
 LAST = 0.2
 """A window ends at the quietest moment in this last share of it."""
@@ -91,12 +92,9 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
         tokens += replace(units, spans=None if units.spans is None else moved)
         text += (result.text or "")[: spans[-1][1]] if spans else result.completion or ""
     note = f"the sound has {sound.seconds or 0.0:.1f} s and was read in {len(results)} windows, cut at quiet moments"
-    whole_sound = replace(
-        first.media[0],
-        first=width,
-        places=np.concatenate(times),
-        seconds=sound.seconds or first.media[0].seconds,
-        loudness=sound.loudness,
+    seconds = sound.seconds or first.audio[0].seconds
+    whole_sound = SoundScores(
+        name=sound.name, first=width, places=np.concatenate(times), seconds=seconds, loudness=sound.loudness
     )
     parts = whole_sound.as_units()
     windows = [(result, slice(0, count)) for (_, result), count in zip(results, counts, strict=True)]

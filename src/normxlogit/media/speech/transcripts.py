@@ -14,14 +14,13 @@ from ...copies.run import Site, run
 from ...copies.trace import path_of
 from ...errors import InputError, MethodError, TargetError
 from ...inputs.alignment import append_tokens
-from ...inputs.encoding import EncodedSignal, Encoding, readable_tokens
+from ...inputs.encoding import Encoding, readable_tokens
 from ...methods import FrozenGradient, Request, check_finite, run_method
 from ...model.model_copy import input_errors
 from ...model.task_model import TaskModel
 from ...parts.embeddings import table_of
 from ...pipeline.completions.completed_prompts import Completed, generation_config, most_new_tokens
 from ...pipeline.completions.completion import explain_completion
-from ...pipeline.completions.verification import with_speech_verification
 from ...pipeline.media_scores import appended, split_media_scores
 from ...pipeline.options import Options, provenance
 from ...results.attribution import Attribution
@@ -29,10 +28,12 @@ from ...results.collection import Attributions
 from ...results.targets import Prediction, Target
 from ...results.units.units import Units
 from ..inputs.items import media_items
+from ..inputs.signals import Signal
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..tasks.signals import naming_input
 from ..tasks.speech import Emitted
 from .long_sounds import joined, windows_of
+from .verification import with_speech_verification
 
 NOT_VERIFIED = "not verified: it was read in several windows"
 
@@ -58,6 +59,8 @@ def explain_speech(
         InputError: If a sound cannot be read.
         MethodError: If the method does not score sounds.
     """
+    if options.parts is not None:
+        raise InputError("parts= divides what follows a prompt; of a transcript group_targets(...) does")
     options = options.for_media(())
     if not isinstance(options.method, FrozenGradient) or options.layers is not None:
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
@@ -115,7 +118,7 @@ class NothingHeardError(InputError):
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
     """Transcribe a sound by an encoder-decoder model, and explain the transcript."""
-    signal: EncodedSignal = cast(Any, model.task).read_signal(model, sound)
+    signal: Signal = cast(Any, model.task).read_signal(model, sound)
     prompt, ids = _generated(model, signal, settings)
     count = len(prompt)
     blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
@@ -125,7 +128,7 @@ def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings:
     return explain_completion(model, Completed(sequence, count, 0), options)
 
 
-def _generated(model: TaskModel, signal: EncodedSignal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """Return the prompt tokens of the decoder, and the generated tokens."""
     copy: Any = private_clone(model.unmodified)
     path = str(path_of(copy, table_of(copy.get_decoder())))

@@ -8,11 +8,13 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor
 
 from ...inputs.encoding import Encoding
+from ...results.units.media import Medium
 from ...results.units.units import Units
 from ...tasks.base import TaskName
 from ...tasks.interfaces import ModelInterface
+from ..inputs.signals import signal_of
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
-from ..units import Medium, sound_of_times
+from ..units import sound_of_times
 from .signals import PatchGrid, SignalTask, units_of_parts
 
 EXAMPLE_HERTZ, EXAMPLE_RATE = 440, 16_000
@@ -32,13 +34,14 @@ class AudioClassification(SignalTask):
     auto_class = "AutoModelForAudioClassification"
     processor_class: ClassVar[Any] = AutoFeatureExtractor
 
+    media = ("sound",)
     result_kind = "audio"
     medium = "sound"
     is_item = staticmethod(is_sound)
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the frames, with their seconds where these are known."""
-        medium = sound_of_times(() if encoding.signal is None else encoding.signal.times)
+        medium = sound_of_times(() if (signal := signal_of(encoding)) is None else signal.times)
         return units_of_parts(encoding, "moment"), () if medium is None else (medium,)
 
     @property

@@ -7,12 +7,14 @@ from transformers import AutoImageProcessor
 
 from ...errors import InputError
 from ...inputs.encoding import Encoding
+from ...results.units.media import Medium
 from ...results.units.units import Units
 from ...tasks.interfaces import ModelInterface
 from ..inputs.items import as_array, number_axes
 from ..inputs.pictures import converted, is_picture, opened_picture
-from ..units import Medium, grid_medium
-from .signals import SignalTask, units_of_parts
+from ..inputs.signals import signal_of
+from ..units import grid_medium
+from .signals import NO_GRID, SignalTask, units_of_parts
 
 MODES = {1: "L", 3: "RGB"}
 """The mode of a Pillow picture by the number of its channels."""
@@ -30,13 +32,14 @@ class ImageClassification(SignalTask):
     auto_class = "AutoModelForImageClassification"
     processor_class = AutoImageProcessor
     result_kind = "image"
-    reads_pictures = True
+    media = ("picture",)
     medium = "picture"
     is_item = staticmethod(is_picture)
 
     def units(self, encoding: Encoding) -> tuple[Units, tuple[Medium, ...]]:
         """Return the patches, behind class and register tokens."""
-        rows, columns, first_patch = (0, 1, 0) if encoding.signal is None else encoding.signal.grid
+        signal = signal_of(encoding)
+        rows, columns, first_patch = NO_GRID if signal is None else signal.grid
         media = (grid_medium(rows, columns, first_patch),) if rows else ()
         return units_of_parts(encoding, "patch"), media
 

@@ -18,16 +18,18 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
-from ...inputs.message_parts import with_other_media
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.base import TaskName, of_prompt
+from ...tasks.base import Place, TaskName, of_prompt
 from ...tasks.interfaces import ModelInterface
 from ...tasks.language import CausalLM
+from ...tasks.seq2seq import Seq2Seq
+from ..inputs.parts import with_other_media
 from ..inputs.picture_places import Floats, grid_layout, merged_boxes
 from ..inputs.pictures import Picture
 from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
 from .picture_boxes import PIXELS, PictureBoxes
 from .spectra import Spectrum, spectrum_of
+from .speech import SpeechSeq2Seq
 
 NOT_EXTRA_INPUTS = ("input_ids", "attention_mask", "labels")
 """Outputs of a processor that are not passed on to the model unchanged."""
@@ -40,7 +42,7 @@ class MultimodalLM(CausalLM):
     their own: a result has the scores of its patches or moments.
     """
 
-    multimodal = True
+    media: ClassVar[tuple[str, ...]] = ("picture", "sound")
     processor_class = AutoProcessor
     peft_type = ""  # CAUSAL_LM is for text alone
     plain = False
@@ -69,6 +71,14 @@ class MultimodalLM(CausalLM):
             return hasattr(self.processor, "image_processor")
         return sampling_rate_of(self.processor) is not None
 
+    def check_reads(self, model: ModelInterface, kind: str) -> None:
+        """Refuse pictures or sounds that the processor does not read."""
+        if not self.reads_medium(kind):
+            raise InputError(
+                f"{type(self.processor).__name__} reads no {kind}s: pass the model's processor, "
+                "Explainer(model, AutoProcessor.from_pretrained(...))"
+            )
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
         """Encode a prompt with its pictures and sounds by the processor.
 
@@ -79,11 +89,7 @@ class MultimodalLM(CausalLM):
         if not prompt.media:
             return super().read_prompt(model, prompt)
         for medium in prompt.media:
-            if not self.reads_medium(medium.kind):
-                raise InputError(
-                    f"{type(self.processor).__name__} reads no {medium.kind}s: pass the model's processor, "
-                    "Explainer(model, AutoProcessor.from_pretrained(...))"
-                )
+            self.check_reads(model, medium.kind)
         try:
             processed = self._apply_template(prompt.messages, **prompt.template_options)
         except (TypeError, ValueError) as error:
@@ -115,17 +121,14 @@ class MultimodalLM(CausalLM):
                 encoding = _with_placeholders(encoding, self._placeholder(model, modality), shown)
         return replace(encoding, media=tuple(media))
 
-    def with_media(self, encoding: Encoding, prompt: ReadPrompt, media: Sequence[Picture | Sound]) -> Encoding:
-        """Return an encoding of a prompt, or of some of its tokens, with other pictures and sounds of the same size.
-
-        Args:
-            encoding: The encoding of the prompt.
-            prompt: The prompt.
-            media: What stands in the places of its pictures, and of its sounds.
+    def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Place]]) -> Encoding:
+        """Return an encoding of a prompt whose pictures and sounds lack some places.
 
         Raises:
             UnsupportedModelError: If the processor reads other numbers of tokens or patches of them.
         """
+        media = sorted(prompt.media, key=lambda medium: medium.kind)  # pictures, then sounds, as an encoding has them
+        media = [m.without(of_medium) if of_medium else m for m, of_medium in zip(media, places, strict=True)]
         processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
         inputs = {name: processed[name] for name in encoding.extra_inputs}
         for name, value in encoding.extra_inputs.items():
@@ -259,8 +262,7 @@ class MultimodalLM(CausalLM):
                 by_part = spectrum.moments_of_parts(sound, entry)
                 by_part = by_part and by_part._replace(parts=by_part.parts + parts_before)
                 parts_before += spectrum.rows * entry.places
-            details = {"seconds": sound.seconds, "loudness": sound.loudness}
-            media.append(EncodedMedium(sound.name, own_tokens, by_token, by_part, details))
+            media.append(EncodedMedium("sound", sound.name, own_tokens, by_token, by_part, *sound.size_and_details()))
             first_token += spectrum.tokens
         return media
 
@@ -308,7 +310,7 @@ class MultimodalLM(CausalLM):
                 patches_before += len(boxes)
             name = picture.name or f"picture {index + 1}"
             own_tokens = tuple(token_positions[first_token : first_token + count])
-            media.append(EncodedMedium(name, own_tokens, by_token, by_part, picture.details))
+            media.append(EncodedMedium("picture", name, own_tokens, by_token, by_part, *picture.size_and_details()))
             first_token += count
         return media
 
@@ -325,7 +327,6 @@ class MultimodalLM(CausalLM):
 class ImageText(MultimodalLM):
     """Vision-language models; some read sounds, too."""
 
-    reads_pictures = True
     name: ClassVar[TaskName] = "image-text-to-text"
     mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
     ending = "ForImageTextToText"
@@ -335,10 +336,21 @@ class ImageText(MultimodalLM):
 class AudioText(MultimodalLM):
     """Language models that read sounds."""
 
+    media = ("sound",)
     name: ClassVar[TaskName] = "audio-text-to-text"
     mapping = "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES"
     ending = "ForMultimodalLM"
     auto_class = "AutoModelForMultimodalLM"
+
+    @classmethod
+    def has_class(cls, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
+        """Return whether a class of models is for the task.
+
+        Transformers lists language models that read sounds among their words with encoder-decoder models, too.
+        """
+        listed_as = (Seq2Seq, SpeechSeq2Seq) if has_encoder is False else ()
+        listed = any(task.has_class(class_name, by_ending=by_ending) for task in listed_as)
+        return listed or super().has_class(class_name, by_ending=by_ending)
 
 
 def _as_floats(value: Tensor, model: ModelInterface) -> Tensor:

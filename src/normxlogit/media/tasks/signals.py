@@ -19,7 +19,7 @@ from ...copies.run import Site, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
 from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
-from ...inputs.encoding import EncodedSignal, Encoding
+from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, is_table, named_columns
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
@@ -30,6 +30,7 @@ from ...results.units.units import UnitKind, Units
 from ...tasks.classification import Classification, Problem
 from ...tasks.interfaces import ModelInterface
 from ..inputs.items import media_items
+from ..inputs.signals import Signal, signal_of
 
 MASK_INPUT = "signal_mask"
 """The name of a feature extractor's mask in a batch; `_call_without_tokens` passes it on as `attention_mask`."""
@@ -246,11 +247,11 @@ class SignalTask(Classification):
             special = tuple(index < first_token for index in range(count))
             sequences = tuple(None if is_special else 0 for is_special in special)
             template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
-            self._templates[shapes] = replace(template, signal=EncodedSignal(shapes, {}, grid))
+            self._templates[shapes] = replace(template, signal=Signal(shapes, {}, grid))
         template = self._templates[shapes]
-        grid = template.signal.grid if template.signal is not None else NO_GRID
+        grid = NO_GRID if (signal := signal_of(template)) is None else signal.grid
         times = self._times(model, inputs, grid, len(template), seconds)
-        return replace(template, signal=EncodedSignal(shapes, inputs, grid, times))
+        return replace(template, signal=Signal(shapes, inputs, grid, times))
 
     def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
         """Return T, the number of tokens of a signal in the model, and their grid.

@@ -12,11 +12,12 @@ from transformers import AutoProcessor
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch
-from ...inputs.encoding import EncodedSignal, Encoding
+from ...inputs.encoding import Encoding
 from ...tasks.base import Task, TaskName
 from ...tasks.interfaces import ModelInterface
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
+from ..inputs.signals import Signal, signal_of
 from ..inputs.sounds import Sound, feature_extractor_of, sampling_rate_of
 from .audio import AudioClassification
 
@@ -28,8 +29,10 @@ class SpeechTask(Task):
     """The base of models that answer a sound with a text; the caller passes their processor as the tokenizer."""
 
     processor_class: ClassVar[Any] = AutoProcessor
-    is_speech = True
     generates = True
+    media = ("sound",)
+    per_frame: ClassVar[bool] = False
+    """Whether the model answers at every frame, and does not write token by token."""
 
     @property
     def rate(self) -> int | None:
@@ -45,6 +48,20 @@ class SpeechTask(Task):
                 "as AutoProcessor.from_pretrained(...) loads it"
             )
 
+    def explain_written(
+        self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any], other_answer: Any = None
+    ) -> Any:
+        """Transcribe sounds, and explain every token by moments of the sound."""
+        from ..speech.transcripts import explain_speech
+
+        if other_answer is not None:
+            raise InputError("contrast= of a transcript is a token's index, or goes with target=")
+        return explain_speech(model, inputs, options, settings)
+
+    def check_prompts(self, model: ModelInterface) -> None:
+        """Refuse prompts."""
+        raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
+
     def check_explains_inputs(self, model: ModelInterface) -> None:
         """Refuse to explain a sound by itself."""
         raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
@@ -59,7 +76,7 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
     auto_class = "AutoModelForSpeechSeq2Seq"
     peft_type = ""
 
-    def read_signal(self, model: ModelInterface, sound: Sound) -> EncodedSignal:
+    def read_signal(self, model: ModelInterface, sound: Sound) -> Signal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
         inputs = _extract_features(self.processor, model, sound)
         source, masks = _encoder_inputs(model, inputs)
@@ -73,7 +90,7 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         step = 0.0 if seconds is None else seconds / count
         times = tuple((index * step, (index + 1) * step) for index in range(count))
         shapes = tuple(tuple(value.shape) for value in inputs.values())
-        return EncodedSignal(shapes, inputs, (0, 1, 0), times, sound, padding=padding)
+        return Signal(shapes, inputs, (0, 1, 0), times, sound, padding=padding)
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
@@ -174,11 +191,11 @@ class Emitted(BatchTargets):
         return target_logits - mean_logit(frame_logits)[..., 0]
 
 
-def _signal_of(encoding: Encoding) -> EncodedSignal:
+def _signal_of(encoding: Encoding) -> Signal:
     """Return the sound of an encoding."""
-    if encoding.signal is None:
+    if (signal := signal_of(encoding)) is None:
         raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")
-    return encoding.signal
+    return signal
 
 
 def _encoder_inputs(model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -19,6 +19,7 @@ from ...tasks.interfaces import ModelInterface
 from ..inputs.items import columns_of_media
 from ..inputs.picture_places import grid_layout
 from ..inputs.pictures import is_picture, names_picture, read_picture
+from ..inputs.signals import signal_of
 from .image import ImageClassification
 from .picture_boxes import PictureBoxes
 
@@ -39,6 +40,11 @@ class Tower(PreTrainedModel):
         self.towers = towers
         self.side = side
         self.training = towers.training
+
+    @property
+    def task_class(self) -> type[Task]:
+        """The task of the side."""
+        return TextTower if self.side == "text" else PictureTower
 
     @property
     def main_input_name(self) -> str:  # type: ignore[override]
@@ -107,7 +113,7 @@ class PictureTower(ImageClassification):
             encoding: The encoding of the picture.
             item: The picture as the caller gave it.
         """
-        signal = encoding.signal
+        signal = signal_of(encoding)
         try:
             picture = read_picture(item)
         except InputError:  # an array of floats that the processor reads, but not a picture
@@ -124,7 +130,8 @@ class PictureTower(ImageClassification):
         if places is None or places.where.shape[:2] != (rows, columns):
             return encoding
         tokens = tuple(range(first, first + rows * columns))
-        medium = EncodedMedium(picture.name or "picture", tokens, places, None, picture.details)
+        name, size = picture.name or "picture", picture.size_and_details()
+        medium = EncodedMedium("picture", name, tokens, places, None, *size)
         return replace(encoding, signal=replace(signal, picture=medium))
 
 
@@ -137,7 +144,7 @@ class TwoTowers(Task):
     processor_class = AutoProcessor
     outputs = "vectors"
     reads_tokens = False
-    reads_pictures = True
+    media = ("picture",)
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
 
     def check_explains_inputs(self, model: ModelInterface) -> None:

@@ -1,7 +1,7 @@
 """Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,6 @@ from torch import Tensor
 from ...errors import InputError, MethodError
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Outcomes, Progress, in_batches, no_progress
-from ...media.leave_out import without_places
-from ...media.tasks.multimodal import MultimodalLM
 from ...methods import Method, Occlusion
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.task_model import TaskModel
@@ -42,11 +40,7 @@ class Ablations:
     """
 
     def __init__(
-        self,
-        model: TaskModel,
-        completed: Completed,
-        sources: Sequence[NamedSpan],
-        progress: Progress = no_progress,
+        self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan], progress: Progress = no_progress
     ) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
@@ -82,12 +76,9 @@ class Ablations:
         return self._without_places(remaining, places) if places else remaining
 
     def _without_places(self, encoding: Encoding, places: Sequence[tuple[int, tuple[float, ...]]]) -> Encoding:
-        """Return a prompt with pictures and sounds that lack some places."""
-        prompt = self.completed.prompt
-        media = sorted(prompt.media, key=lambda medium: medium.kind)  # pictures, then sounds, as an encoding has them
-        removed = [[where for place, where in places if place == index] for index in range(len(media))]
-        changed = [without_places(medium, of_medium) for medium, of_medium in zip(media, removed, strict=True)]
-        return cast(MultimodalLM, self.model.task).with_media(encoding, prompt, changed)
+        """Return a prompt whose media lack some places."""
+        removed = [[where for index, where in places if index == i] for i in range(len(encoding.media))]
+        return self.model.task.without_places(encoding, self.completed.prompt, removed)
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""

@@ -8,7 +8,6 @@ from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.layers import representative_layer
 from ...results.targets import prediction_of
-from ...similarity.drawing import similarity_blocks
 from ..blocks import Block, Card, Cell, Column, Table, cell
 from ..describe import answer_number, method_of, shortened
 from ..html import page
@@ -63,8 +62,6 @@ def blocks_of_attribution(a: Attribution, *, words: bool | None = None, cost: st
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
         return generation_blocks(a) if tokens and a.generated else source_blocks(a)
-    if a.quantity == "cosine" and "token" in a.units.kind:
-        return similarity_blocks(a)
     return attribution_blocks(a, words=words, cost=cost)
 
 
@@ -89,16 +86,8 @@ def _title(results: Attributions[Any]) -> str:
     """Return the heading of a page."""
     if len(results) > 1 and len(results.drawn_together()) == 1:
         return f"{len(results)} methods on one text"
-    titles = {_title_of(result.scored) for result in results}
+    titles = {result.scored.title for result in results}
     return titles.pop() if len(titles) == 1 else "Results"
-
-
-def _title_of(a: Attribution) -> str:
-    if a.targets[0].kind == "part":
-        return "An answer and the sources it rests on"
-    if a.completion is not None:
-        return "Generated text and what it rests on"
-    return "Similarity" if a.quantity == "cosine" else "Token attributions"
 
 
 def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -> Table:

@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...media.drawing.blocks import media_block
-from ...media.drawing.drawing import merge_neighbours
-from ...media.units import Medium
 from ...results.attribution import Attribution
 from ...results.units.characters import quoted, visible
 from ...results.units.words import merge_scores
@@ -20,16 +17,13 @@ from .text import bounded
 STRONGEST = 5
 """Words of the context in the row of each generated token."""
 
-BINS = 48
-"""Columns of a timeline; neighbouring moments are summed."""
-
 HINT = (
     "Point at a generated token (the bold ones) to colour what it rests on; click to hold it. "
     "Keys: left and right arrow, Escape."
 )
 
 HEARD = (
-    "Point at a word (the bold ones) to colour the moments that it rests on, or at a moment for its words; "
+    "Point at a word (the bold ones) to colour the {parts} that it rests on, or at one of these for its words; "
     "click to hold it. Keys: left and right arrow, Escape."
 )
 
@@ -43,29 +37,28 @@ def generation_blocks(g: Attribution) -> list[Block]:
     g = g if g.layers is None else g.layer(g.layers[-1])
     g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
     in_words = g.has_words and any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in g.words())
-    by_word = g.group_targets("word") if g.audio and in_words else None
+    by_word = g.group_targets("word") if in_words and any(medium.is_over_time for medium in g.media) else None
     # Of a transcript the text has no scores: its words rest on the sound alone.
-    rests_on_sound_alone = bool(g.audio) and not g.scores[:, : g.text_units].any()
-    if rests_on_sound_alone:
+    media_alone = bool(g.media) and not g.scores[:, : g.text_units].any()
+    if media_alone:
         pieces_by_name = {"transcript": [] if by_word is None else answer_pieces(by_word, from_first=True)}
     else:
         pieces_by_name = _prompt_and_completion(g)
-    linked_result = by_word if rests_on_sound_alone and by_word is not None else g
-    media, scores = _media_blocks(linked_result, 0 if rests_on_sound_alone else g.text_units)
-    kinds = " and ".join([*(["patches"] if g.images else []), *(["moments"] if g.audio else [])])
-    hint = (
-        HEARD if rests_on_sound_alone else HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
-    )
+    linked_result = by_word if media_alone and by_word is not None else g
+    media, scores = _media_blocks(linked_result, 0 if media_alone else g.text_units)
+    kinds = " and ".join(dict.fromkeys(medium.parts_name for medium in g.media))
+    hint = HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
+    hint = HEARD.format(parts=kinds) if media_alone else hint
     links = Links({"signed": g.signed, "scores": scores}, hint, negative or "less than 0")
     blocks: list[Block] = [
         header_block,
         Sentences([Sentence(name, [text]) for name, text in pieces_by_name.items()]),
         *media,
-        *([links] if by_word is not None or not rests_on_sound_alone else []),
-        *([] if by_word is None else [block for sound in by_word.audio for block in _over_time(by_word, sound)]),
+        *([links] if by_word is not None or not media_alone else []),
+        *([] if by_word is None else _over_time(by_word)),
         *removals_table(g.verified),
     ]
-    if rests_on_sound_alone:
+    if media_alone:
         return [*blocks, Legend(positive, negative, ["each word by its own largest score"])]
     notes = ["each token's context by its own largest score", *([f"{kinds} by the largest of theirs"] if media else [])]
     table = Fold("Each generated token and what it rests on", [_strongest(g, negative or "")], essential=True)
@@ -118,13 +111,20 @@ def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[li
     rows: list[list[float | None]] = [
         [*row[: min(first_part, (g.prompt_tokens or 0) + target)]] for target, row in enumerate(scores)
     ]
-    for medium in (*g.images, *g.audio):
-        block = media_block(medium, signed=g.signed, first=first_part, alone=len(g.images) == 1)
+    kinds = [medium.kind for medium in g.media]
+    for medium in g.scored_media:
+        block = medium.block(signed=g.signed, first=first_part, alone=kinds.count(medium.kind) == 1)
         for row, parts in zip(rows, block.medium.scores.reshape(len(g), -1), strict=True):
             row += [*[None] * (first_part - len(row)), *(float(str(score)) for score in parts)]
         blocks.append(block)
         first_part += len(block.parts)
     return blocks, rows
+
+
+def _over_time(by_word: Attribution) -> list[Block]:
+    """Return further blocks of what each word rests on in media that it follows."""
+    names = [target.name for target in by_word.targets]
+    return [block for medium in by_word.scored_media for block in medium.blocks_over_time(names)]
 
 
 def _name(g: Attribution, *tokens: int) -> str:
@@ -176,21 +176,3 @@ def _matrix(g: Attribution) -> Grid:
     kinds = ["special" if g.special_tokens_mask[i] else "" for i in columns]
     caption, seen = "Rows: generated tokens; columns: what they have seen", [names[i] for i in columns]
     return Grid(names[prompt_tokens:], seen, scores, caption, signed=g.signed, kinds=kinds, relative=True)
-
-
-def _over_time(spoken: Attribution, sound: Medium) -> list[Block]:
-    """Return a table of the strongest moment for each word, and a heat map of words over time."""
-    names, rows, coarse = [visible(target.name) for target in spoken.targets], [], merge_neighbours(sound, BINS)
-    for name, scores in zip(names, sound.scores, strict=True):  # (n,)
-        start, end = sound.times[int(scores.argmax())].tolist()
-        share = float(scores.max(initial=0) / max(scores.clip(min=0).sum(), 1e-12))
-        moment = cell(f"{start:.2f} to {end:.2f} s", start)
-        rows.append([cell(name), moment, cell(f"{100 * share:.0f}%", share, strength=share)])
-    columns = [Column("word"), Column("strongest moment", numbers=True), Column("of its positive sum", numbers=True)]
-    moments, caption = (
-        [f"{start:.2f}" for start, _ in coarse.times.tolist()],
-        "What each word rests on, over the seconds",
-    )
-    grid = Grid(names, moments, coarse.scores, f"{caption} of {visible(sound.name)}", relative=True)
-    supports = Table(columns, rows, f"When {visible(sound.name)} supports each word")
-    return [supports, Fold("Every word over time", [grid])]

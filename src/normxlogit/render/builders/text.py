@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from ...errors import DataError
-from ...media.drawing.blocks import media_block
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.layers import representative_layer
@@ -32,7 +31,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
     grid, unit = laid_out.grid, laid_out.unit
     blocks: list[Block] = [header([a], [cost], verdict(a.verified))]
     if a.scores.ndim == 1:
-        blocks += [media_block(medium, signed=a.signed) for medium in (*a.images, *a.audio)]
+        blocks += [medium.block(signed=a.signed) for medium in a.scored_media]
     if a.has_text or a.scores.ndim > 1:
         steps = [f"layer {layer}" for layer in a.layers or ()] if grid.steps > 1 else []
         blocks.append(

@@ -8,12 +8,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ...errors import DataError, InputError
-from ...media.drawing.figures import media_figure
 from ...results.attribution import Attribution
 from ...results.collection import WordTotal
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
-from ...similarity.drawing import pairs_grid
 from ..builders.sources import scores_grid, shares_grid
 from ..charts import MOST, Grid, number
 from ..describe import shortened
@@ -44,10 +42,8 @@ def plot_attribution(
         return _plot_completion(a, kind, k)
     single = a.scores.ndim == 1
     if single and not a.has_text and kind in (None, "heatmap"):
-        return media_figure(a, k=k)
+        return a.media[0].figure(a, k)
     grid = layout(a, words=words).grid
-    if a.pairs is not None and kind == "heatmap":
-        return heat_map(pairs_grid(a))
     if kind == "heatmap" or (kind is None and not single):
         return heat_map(replace(grid, rows=[name or a.targets[0].name for name in grid.rows]).best(k))
     if not single:
@@ -69,7 +65,7 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
         omitted = f"; the {len(grid.columns)} strongest of {len(grid.columns) + grid.more}" if grid.more else ""
         return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=grid.label + omitted, signed=False))
     if a.media:
-        return media_figure(a, k=k)
+        return a.media[0].figure(a, k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
     summed = parts.group("word", merge="sum") if a.prompt_tokens is not None else parts
     return heat_map(scores_grid(summed).best(k))
@@ -111,8 +107,6 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
 
 def _waterfall(a: Attribution, grid: Grid, k: int) -> PlotFigure:
     """Draw bars that begin where the one before ends: from the bias over the strongest words to the sum."""
-    if a.quantity == "cosine":
-        raise DataError("a waterfall adds scores up, and a cosine's are of two texts that each add up to it; draw bars")
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
     columns = grid.strongest(0, k)

@@ -6,6 +6,7 @@ that `save` adds are free: its user may keep input columns of these names.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from operator import attrgetter
@@ -14,13 +15,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ...errors import DataError
-from ...extending import extensions, named
-from ...media.units import grid_medium, sound_of_times
+from ...extending import registered
 from ..attribution import Attribution
 from ..base import Record, record_type
 from ..targets import prediction_of
 from ..units.units import APART, Units
 from .files import json_text
+from .row_kinds import row_kinds
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 
 METADATA = b"normxlogit"
@@ -66,12 +67,6 @@ TOKENS: Mapping[str, Any] = {
     "target_ids": tuple[Index, ...],
     "position": Index,
 }
-SIGNAL: Mapping[str, Any] = {
-    "rows": Index,
-    "columns": Index,
-    "first": Index,
-    "times": tuple[tuple[Number, Number], ...],
-}
 ANSWER: Mapping[str, Any] = {
     "completion": str,
     "unit_kinds": Strings,
@@ -82,20 +77,15 @@ ANSWER: Mapping[str, Any] = {
 }
 CORPUS: Mapping[str, Mapping[str, Any]] = {
     "text": {**COMMON, **TOKENS},
-    "image": {**COMMON, **TOKENS, **SIGNAL},
-    "audio": {**COMMON, **TOKENS, **SIGNAL},
+    **{name: {**COMMON, **TOKENS, **kind.columns} for name, kind in row_kinds().items()},
     "sources": {**COMMON, **ANSWER},
-    **{
-        kind: {**COMMON, **ANSWER, **named(reference).stored, **named(reference).derived}
-        for extension in extensions()
-        for kind, reference in extension.results.items()
-    },
+    **{kind: {**COMMON, **ANSWER, **result.stored, **result.derived} for kind, result in registered("results").items()},
 }
 """The columns of a corpus by the kind of its results."""
 
 SAVED: Mapping[str, Any] = {
     name: type_
-    for columns in (*(CORPUS[kind] for kind in CORPUS if kind not in ("image", "audio")), {"kind": str, "rest": str})
+    for columns in (*(CORPUS[kind] for kind in CORPUS if kind not in row_kinds()), {"kind": str, "rest": str})
     for name, type_ in columns.items()
     if name not in ("words", "word_scores")
 }
@@ -143,7 +133,7 @@ def _arrow_type(type_: Any) -> Any:
     """Return the Arrow type of a type of the schema."""
     import pyarrow
 
-    scalars = {str: "string", int: "int64", np.int8: "int8", Index: "int32", Number: "float64"}
+    scalars = {str: "string", bool: "bool", int: "int64", np.int8: "int8", Index: "int32", Number: "float64"}
     if type_ in scalars:
         return pyarrow.type_for_alias(scalars[type_])
     if type_ == FloatArray:
@@ -199,21 +189,10 @@ def result_row(result: Record) -> dict[str, Any]:
         row |= {column: getattr(prediction, name) for column, name in PREDICTION.items()}
     if a.targets[0].kind == "part":
         row["shares"] = a.whole().shares
-    return row | _signal_columns(a) | result._row()
-
-
-def _signal_columns(a: Attribution) -> dict[str, Any]:
-    """Return the grid of patches or the times of moments, for a classified picture or sound."""
-    if a.has_text:
-        return {}
-    medium = a.media[0] if a.media else None
-    if medium is None:
-        return {"rows": 0, "columns": 0, "first": 0, "times": []}
-    if medium.kind == "picture":
-        rows, columns = medium.shape
-        return {"rows": rows, "columns": columns, "first": medium.first}
-    after = len(a.units) - medium.units.stop
-    return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
+    for kind in row_kinds().values():
+        if kind.unit_kind in a.units.kind:
+            row |= kind.cells(next(iter(a.media), None), len(a.units))
+    return row | result._row()
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -275,8 +254,8 @@ def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     a |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON_FIELDS}
     for name in ("scores", "bias", "sink"):
         if a[name] is not None:
-            axes = row["shape"] if name == "scores" else [2] if a["quantity"] == "cosine" else row["shape"][:-1]
-            a[name] = np.asarray(a[name], np.float32).reshape(axes)
+            axes, values = row["shape"] if name == "scores" else row["shape"][:-1], np.asarray(a[name], np.float32)
+            a[name] = values.reshape(axes) if values.size == math.prod(axes) else values
     return record_type(kind)._state_of_row(row, a)
 
 
@@ -284,9 +263,9 @@ def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[s
     """Return the fields of an attribution that are derived from columns and from the values all rows share."""
     kinds, sequences, spans = row.get("unit_kinds"), row["sequence_ids"], row.get("target_spans")
     special = [of is None for of in sequences] if kinds is None else [kind in APART for kind in kinds]
+    of_rows = row_kinds().get(common["kind"])
     if kinds is None:
-        part = "patch" if row.get("rows") is not None else "moment" if row.get("times") is not None else "token"
-        kinds = ["token" if of is None else part for of in sequences]
+        kinds = ["token" if of is None or of_rows is None else of_rows.unit_kind for of in sequences]
     state = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
     shared = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
     nothing = [None] * len(row["target"])
@@ -299,8 +278,6 @@ def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[s
     }
     if "target_spans" not in row and row["prediction"] is not None:
         state["predictions"] = [{name: row[column] for column, name in PREDICTION.items()}]
-    if row.get("rows"):
-        state["media"] = [plain(grid_medium(row["rows"], row["columns"], row["first"]))]
-    elif (sound := sound_of_times(row.get("times") or ())) is not None:
-        state["media"] = [plain(sound)]
+    if of_rows is not None and (medium := of_rows.medium(row)) is not None:
+        state["media"] = [plain(medium)]
     return state

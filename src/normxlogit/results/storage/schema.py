@@ -116,8 +116,11 @@ def check(hint: Any) -> Check:
         )
     if origin is Mapping:
         return _mapping(check(arguments[1]))
+    if hasattr(hint, "of_state"):  # of several classes, of which a field says which
+        of_state: Check = hint.of_state
+        return of_state
     if origin is None and isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
-        return _record(hint)
+        return record_check(hint)
     return _scalar(hint)
 
 
@@ -252,7 +255,8 @@ def _mapping(value_of: Check) -> Check:
     return checked
 
 
-def _record(record: Any) -> Check:
+@cache
+def record_check(record: Any) -> Check:
     """Return a check that makes a record of a mapping; entries that are not fields are ignored."""
     hints = get_type_hints(record, include_extras=True)
     names = record._fields if hasattr(record, "_fields") else [f.name for f in fields(record)]

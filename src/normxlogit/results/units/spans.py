@@ -1,6 +1,6 @@
 """Spans: sources of a prompt and parts of an answer, by characters, by tokens, and by regions of pictures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -11,8 +11,8 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...media.units import Medium
 from ..storage.schema import Index
+from .media import Medium
 from .sentences import paragraph_spans, sentence_spans
 from .units import UnitKind
 from .words import word_groups
@@ -214,10 +214,10 @@ Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels of the picture that was given."""
 
 
-def share_inside(image: Medium, box: Box) -> npt.NDArray[np.float64]:
-    """Return the share of each patch's area that lies in a box, (h, w); both are in pixels of the picture."""
+def share_inside(medium: Medium, box: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return the share of each part's area that lies in a box, (h, w), of a medium with two axes."""
     left, top, right, bottom = box
-    x0, y0, x1, y1 = np.moveaxis(image.boxes.astype(np.float64), -1, 0)  # (h, w) each
+    x0, y0, x1, y1 = np.moveaxis(medium.places.astype(np.float64), -1, 0)  # (h, w) each
     wide = np.clip(np.minimum(x1, right) - np.maximum(x0, left), 0, None)
     high = np.clip(np.minimum(y1, bottom) - np.maximum(y0, top), 0, None)
     shares: npt.NDArray[np.float64] = wide * high / np.maximum((x1 - x0) * (y1 - y0), 1e-12)
@@ -229,7 +229,7 @@ def is_box(value: Any) -> bool:
     return isinstance(value, Sequence) and len(value) in (4, 5) and all(isinstance(i, int | np.integer) for i in value)
 
 
-def boxes_outside(boxes: Iterable[Box], size: tuple[int, int]) -> list[Box]:
+def boxes_outside(boxes: Iterable[Box], size: Sequence[float]) -> list[tuple[float, float, float, float]]:
     """Return boxes of what of a picture is in none of some boxes."""
     box_list, (width, height) = list(boxes), size
     columns = sorted({0, width, *(edge for left, _, right, _ in box_list for edge in (left, right))})
@@ -242,7 +242,29 @@ def boxes_outside(boxes: Iterable[Box], size: tuple[int, int]) -> list[Box]:
     ]
 
 
-def regions_of(sources: Any, sizes: Sequence[tuple[int, int]]) -> dict[str, tuple[int, Box]]:
+def media_places(media: Sequence[Any], sources: Any) -> Iterator[tuple[int, str, UnitKind, list[tuple[float, ...]]]]:
+    """Yield what of media is a source: each medium, or its regions and the rest of it.
+
+    Args:
+        media: What a prompt or a result holds beside its text, each with a `name` and an `extent`.
+        sources: How it is divided, with boxes of pictures among named sources.
+
+    Yields:
+        The index of the medium, the name and the kind of the source, and its boxes; none for a whole medium.
+    """
+    pictures = [index for index, medium in enumerate(media) if len(medium.extent) == 2]
+    regions = regions_of(sources, [media[index].extent for index in pictures])
+    for index, medium in enumerate(media):
+        boxes = {name: box for name, (picture, box) in regions.items() if pictures[picture] == index}
+        for name, box in boxes.items():
+            yield index, name, "region", [box]
+        if not boxes:
+            yield index, medium.name, "medium", []
+        elif rest := boxes_outside(boxes.values(), medium.extent):
+            yield index, f"the rest of {medium.name}", "medium", [*rest]
+
+
+def regions_of(sources: Any, sizes: Sequence[Sequence[float]]) -> dict[str, tuple[int, Box]]:
     """Return the regions among named sources: for each name, the index of the picture and the box in it.
 
     Args:

@@ -87,10 +87,7 @@ def merge_words(
 
 
 def word_groups(
-    text: str,
-    tokens: list[tuple[int, int, int]],
-    boundary: int = 0,
-    split: Sequence[tuple[int, int]] | None = None,
+    text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
 ) -> list[tuple[int, int, list[int]]]:
     """Return the span and the tokens of each word that has tokens.
 

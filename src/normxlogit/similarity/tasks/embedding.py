@@ -7,12 +7,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ...errors import UnsupportedModelError
+from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...tasks.base import Task
 from ...tasks.interfaces import ModelInterface
 from ...tasks.targets import BatchTargets
-from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
+from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
 
 
 class Embedding(Task):
@@ -22,6 +22,7 @@ class Embedding(Task):
     auto_class = "AutoModel"
     peft_type = "FEATURE_EXTRACTION"
     outcomes = None
+    wraps = True
 
     def __init__(self, model: SentenceEmbedding, tokenizer: Any = None) -> None:
         super().__init__((), tokenizer)
@@ -30,7 +31,19 @@ class Embedding(Task):
     @classmethod
     def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "Embedding":
         """Return the task of an embedding model."""
+        if labels is not None:
+            raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
         return cls(cast(SentenceEmbedding, model), tokenizer)
+
+    @classmethod
+    def claims(cls, module: nn.Module) -> bool:
+        """Return whether a module is a `SentenceTransformer`."""
+        return is_sentence_transformer(module)
+
+    @classmethod
+    def claims_files(cls, source: str) -> bool:
+        """Return whether the files of sentence-transformers beside a model name a pooling."""
+        return is_embedding_folder(source)
 
     @classmethod
     def as_task_model(cls, model: nn.Module, pooling: Any = None, previous: nn.Module | None = None) -> nn.Module:

@@ -1,25 +1,21 @@
 """Embedding models: a trunk, and the steps from its tokens' states to one vector for the text."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils.hub import cached_file
 
 from ...copies.arithmetic import full_float32
 from ...copies.clone import clone, unwrapped
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
+from ...loading.model_files import find_file, read_model_json
 from ...parts.proofs import vectors_are_the_sentence_transformers
-
-Pooling = Literal["mean", "first", "last"]
-"""How the states of a text's tokens become one vector: their mean, or the first or last token's."""
+from ...tasks.interfaces import Pooling
 
 MODES = {
     "pooling_mode_cls_token": "cls",
@@ -73,6 +69,13 @@ class SentenceEmbedding(PreTrainedModel):
         self.steps = steps
         self.dense = nn.ModuleList(steps.dense)
         self.training = trunk.training
+
+    @property
+    def task_class(self) -> Any:
+        """The task of the model."""
+        from .embedding import Embedding
+
+        return Embedding
 
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
@@ -305,30 +308,3 @@ def _default_prompt(prompts: Any, name: Any) -> str:
 def _module_kind(entry: Any) -> str:
     """Return the class name of a module that modules.json lists."""
     return str(entry.get("type", "")).rpartition(".")[2] if isinstance(entry, Mapping) else ""
-
-
-def read_model_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
-    """Return the contents of a JSON file of a model, None if there is no such file."""
-    file = find_file(source, name, options)
-    if file is None:
-        return None
-    try:
-        return json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(f"{source}: {name} cannot be read as JSON") from None
-
-
-def download_options(options: Mapping[str, Any], *more: str) -> dict[str, Any]:
-    """Return those of the options of `from_pretrained` that say where the files of a model are, and some more."""
-    return {name: options[name] for name in ("revision", "subfolder", "token", *more) if name in options}
-
-
-def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
-    """Return the local path of a file of a model, None if there is no such file."""
-    if not source:
-        return None
-    try:
-        path: str | None = cached_file(source, name, **download_options(options))
-    except OSError:  # no such file or model, or an invalid name
-        return None
-    return path

@@ -1,0 +1,183 @@
+"""Answers with documents, and answers in conversations: which sources each of their sentences rests on.
+
+The functions import the wing `grounding`, which reads and cites them, so that all other jobs work without it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+from ...errors import InputError
+from ...model.task_model import TaskModel
+from ...pipeline.arguments import checked_methods
+from ...pipeline.options import Options, VerifyCount, checked_count
+from ...results.base import Record
+from ..rows.cells import json_cell, text_cell
+from .base import Reads
+from .completions import CompletionJob
+
+
+class CitationJob(CompletionJob):
+    """The base of jobs that cite each sentence of an answer.
+
+    Attributes:
+        verify: How citations are tested; None if they are not.
+    """
+
+    kind: ClassVar[str] = "citations"
+    verify: VerifyCount = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a model."""
+        object.__setattr__(self, "verify", checked_count(self.verify))
+
+    def absent_columns(self, *, keep_text: bool) -> list[str]:
+        """Return the columns of tests and texts that were not asked for."""
+        from ...grounding.columns import TESTED
+
+        return [*super().absent_columns(keep_text=keep_text), *(TESTED if self.verify is None else [])]
+
+    def result(self, model: TaskModel, row: Any, options: Options) -> tuple[Record, int]:
+        """Return the answer with its citations."""
+        from ...grounding.citations.cite import cite_answered
+
+        return cite_answered(model, row, options), len(row.completed.encoding)
+
+
+@checked_methods
+@dataclass(frozen=True)
+class Answers(CitationJob):
+    """Which sentences of the documents each sentence of an answer rests on, as `Explainer.cite` cites them.
+
+    Attributes:
+        question_column: The column of the questions, "question" by default.
+        answer_column: The column of the answers, "answer" by default.
+        documents_column: The column of the documents, "documents" by default: texts, mappings of them by name, or
+            lists of what retrievers return.
+        verify: Test the citations as `Explainer.cite` does: leave out this many of the first sources one at a time, or
+            with "auto" until the others can no longer come first; leave out all of them; and put their other values in
+            the place of the answer's. By default nothing is tested.
+
+    Raises:
+        InputError: If an argument has an invalid value.
+    """
+
+    question_column: str | None = None
+    answer_column: str | None = None
+    documents_column: str | None = None
+    _: KW_ONLY
+    verify: VerifyCount = None
+
+    def reads(self, *, media: bool) -> dict[str, Reads]:
+        """Return the questions, the answers and their documents."""
+        return {
+            "question_column": Reads("text", text_cell, ("question",), "questions"),
+            "answer_column": Reads("completion", text_cell, ("answer",), "answers"),
+            "documents_column": Reads("documents", _documents_cell, ("documents",), "documents"),
+        }
+
+    def absent_columns(self, *, keep_text: bool) -> list[str]:
+        """Return the columns of conversations too."""
+        from ...grounding.columns import CONVERSATION
+
+        return [*CONVERSATION, *super().absent_columns(keep_text=keep_text)]
+
+    def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
+        """Return the answer with its question and documents."""
+        from ...grounding.citations.cite import Answered, ask
+
+        question, documents = cells["text"], json.loads(cells["documents"])
+        return Answered(ask(model, question, documents, answer=cells["completion"], longer=True), question)
+
+
+@checked_methods
+@dataclass(frozen=True)
+class Conversations(CitationJob):
+    """Which messages each sentence of an answer in a conversation rests on, as `Explainer.cite` cites them.
+
+    Attributes:
+        messages_column: The column of the messages of conversations, as lists, mappings or JSON, "messages" by default;
+            or several columns, such as ["messages", "tools"].
+        turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
+        verify: As in `Answers`.
+
+    Raises:
+        InputError: If an argument has an invalid value.
+    """
+
+    messages_column: str | Sequence[str] | None = None
+    _: KW_ONLY
+    turn: int | None = None
+    verify: VerifyCount = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a model."""
+        super().__post_init__()
+        names = self.messages_column
+        if not isinstance(names, str | None):
+            if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+                raise InputError(f"messages_column= is a column or a list of columns, not {names!r}")
+            object.__setattr__(self, "messages_column", tuple(dict.fromkeys(names)))
+        if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
+            raise InputError(f"turn is a number, not {self.turn!r}")
+
+    def reads(self, *, media: bool) -> dict[str, Reads]:
+        """Return the conversations."""
+        return {"messages_column": Reads("text", _conversation_cell, ("messages",), "conversations")}
+
+    def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
+        """Return the answer with the conversation before it."""
+        from ...grounding.citations.cite import ask_in
+        from ...grounding.documents.conversations import read_conversation
+
+        conversation = read_conversation(json.loads(cells["text"]))
+        if conversation.until(self.turn)[1] is None:
+            raise InputError("the assistant says nothing in this conversation")
+        return ask_in(model, conversation, self.turn)
+
+
+def _documents_cell(value: Any, column: str) -> str:
+    """Return documents as JSON of texts by name.
+
+    Raises:
+        ValueError: If they cannot be read.
+    """
+    from ...grounding.documents.documents import documents_by_name
+
+    try:
+        return json.dumps(documents_by_name(value))
+    except InputError as error:
+        raise ValueError(f"{column}: {error}") from None
+
+
+def _conversation_cell(value: Any, column: str) -> str:
+    """Return the messages of a conversation as JSON, from data or from JSON; also several columns of them by name.
+
+    Raises:
+        ValueError: If they cannot be read.
+    """
+    from ...grounding.documents.conversations import read_conversation
+
+    if value is None:
+        raise ValueError(f"no conversation: {column} is null")
+    several = isinstance(value, Mapping)
+    value = {name: _from_json(part, column) for name, part in value.items()} if several else _from_json(value, column)
+    try:
+        read_conversation(value)
+        return json_cell(value)
+    except RecursionError:
+        raise ValueError(f"{column} is nested too deeply") from None
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+def _from_json(value: Any, column: str) -> Any:
+    """Return what a text of JSON holds; anything else unchanged."""
+    if not isinstance(value, str | bytes):
+        return value
+    text = text_cell(value, column)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,164 @@
+"""What an input holds beside a text, such as a picture: its parts are units, each with a place in it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...extending import registered
+from ..storage.schema import FloatArray, Index, freeze, record_check
+from ..verification import RemovedBy, RemovedUnit
+from .units import UnitKind, Units
+from .words import UnitScore
+
+if TYPE_CHECKING:
+    from ...render.blocks import Block, MediumBlock
+    from ...render.figures.figure import PlotFigure
+    from ..attribution import Attribution
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Medium:
+    """A part of the input that is no text; its own parts are consecutive units of the result.
+
+    An extension has a class for each kind, and names it in `Extension.media`.
+
+    Attributes:
+        kind: Which kind it is.
+        name: Its name in drawings, such as the name of its file.
+        first: Index of its first unit.
+        places: float32: where each part is along A axes, (..., 2 A): the beginnings, then the ends.
+        tokens: The tokens of the text that stand for it, which have no score of their own.
+        scores: float32, the shape of the places behind the axes of targets and layers that the result has: of
+            `scored_media`. Empty in the `media` of a result, whose `scores` hold them.
+        unit_kind: The kind of its units.
+        parts_name: What its parts are called in drawings.
+        removed_unit: What a removable part of it is called, and how it is removed.
+        is_over_time: Whether words of an answer follow it, and are drawn over it.
+    """
+
+    unit_kind: ClassVar[UnitKind]
+    parts_name: ClassVar[str]
+    removed_unit: ClassVar[tuple[RemovedUnit, RemovedBy]]
+    is_over_time: ClassVar[bool] = False
+
+    kind: str
+    name: str
+    first: Index
+    places: FloatArray
+    tokens: tuple[Index, ...] = ()
+    scores: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        freeze(self)
+
+    @classmethod
+    def of_state(cls, state: Any) -> "Medium":
+        """Return a medium of its fields, as a file has them.
+
+        Raises:
+            ValueError: If they are not those of a medium that an extension names.
+        """
+        if not isinstance(state, Mapping):
+            raise ValueError(f"expected fields with values, got a {type(state).__name__}")
+        checked: Any = medium_class(str(state.get("kind")))
+        medium: Medium = record_check(checked)(state)
+        return medium
+
+    @classmethod
+    def of_places(cls, first: int, places: FloatArray) -> "Medium":
+        """Return a medium of which only the places of its parts are known, as corpora store them."""
+        raise NotImplementedError
+
+    @property
+    def extent(self) -> tuple[float, ...]:
+        """Its size along each axis of its places."""
+        raise NotImplementedError
+
+    @property
+    def part_names(self) -> list[str]:
+        """The names of its parts."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its parts, such as rows and columns."""
+        return self.places.shape[:-1]
+
+    @property
+    def units(self) -> slice:
+        """The slice of the result's units that are its parts."""
+        return slice(self.first, self.first + int(np.prod(self.shape)))
+
+    @property
+    def total(self) -> FloatArray:
+        """The sum over the parts, with the leading axes of `scores`."""
+        total: FloatArray = self.scores.sum(tuple(range(-len(self.shape), 0)))
+        return total
+
+    def as_units(self, sequence: int = 0) -> Units:
+        """Return its parts as units.
+
+        Args:
+            sequence: Which of two inputs it is.
+        """
+        names = self.part_names
+        return Units.of_tokens(
+            names, special=[False] * len(names), sequence=[sequence] * len(names), kind=self.unit_kind
+        )
+
+    def place_of(self, units: Sequence[int]) -> tuple[float, ...]:
+        """Return the place around some of its units, such as a box."""
+        axes = self.places.shape[-1] // 2
+        places = self.places.reshape(-1, 2 * axes)[[unit - self.first for unit in units]]  # (n, 2 A)
+        return (*places[:, :axes].min(0).tolist(), *places[:, axes:].max(0).tolist())
+
+    def validate(self, units: int) -> None:
+        """Raise ValueError if a part has no place, or is not among the units."""
+        axes = len(self.extent)
+        if self.places.ndim != axes + 1 or self.places.shape[-1] != 2 * axes:
+            raise ValueError(f"places of {self.name!r}: not {2 * axes} numbers for each part")
+        if self.units.stop > units:
+            raise ValueError(f"places of {self.name!r}: more parts than units")
+        if self.scores.size:
+            raise ValueError(f"scores of {self.name!r}: they are those of the result")
+
+    def removable(self) -> list[UnitScore]:
+        """Return groups of its parts that can be left out, with the sums of their scores."""
+        raise NotImplementedError
+
+    def removable_part(self, name: str, parts: Sequence[int]) -> UnitScore:
+        """Return some of its parts as one that can be left out; of several answers the sum of their scores counts."""
+        scores = self.scores.reshape(-1, int(np.prod(self.shape)))  # (answers, parts)
+        return UnitScore(name, tuple(self.first + part for part in parts), float(scores[:, list(parts)].sum()))
+
+    def block(self, *, signed: bool, first: int | None = None, alone: bool = True) -> "MediumBlock":
+        """Return its block, coloured relative to its largest score; many parts are merged.
+
+        Args:
+            signed: Whether scores have a sign.
+            first: The number of its first part among the sources of links; None for no links.
+            alone: Whether it is the only one of its kind, so that parts need not say of which they are.
+        """
+        raise NotImplementedError
+
+    def blocks_over_time(self, names: Sequence[str]) -> "list[Block]":
+        """Return further blocks of what each of some words rests on in it; `scores` has a row for each."""
+        return []
+
+    def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
+        """Return the figure of all media of a result with it, for at most `k` parts of an answer."""
+        raise NotImplementedError
+
+
+def medium_class(kind: str) -> type[Medium]:
+    """Return the class of a kind of media.
+
+    Raises:
+        ValueError: If no extension has it.
+    """
+    if kind not in registered("media"):
+        raise ValueError(f"kind: {kind!r} is of no extension that is installed")
+    return registered("media")[kind]  # type: ignore[no-any-return]

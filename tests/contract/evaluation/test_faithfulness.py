@@ -1,0 +1,215 @@
+"""AOPC and its relatives, recomputed by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import DataError, Explainer, InputError, UnsupportedModelError
+from normxlogit.evaluation import faithfulness
+from normxlogit.evaluation.datasets import Example, task_named
+from tests import tiny
+
+TEXTS = [*tiny.TEXTS, "the cat sat on the mat here", "very awful !"]
+EXAMPLES = [Example(text, label) for text, label in zip(TEXTS, [0, 1, 0, 1, 1], strict=True)]
+
+
+def by_hand(model, tokenizer, explainer, method, protocol):
+    """The definitions as one plain loop: no batching, no shared code."""
+    drops, kept, right = [], [], []
+    for example in EXAMPLES:
+        ids = tokenizer(example.text)["input_ids"]
+        scores = explainer(example.text, method=method).scores
+
+        def ask(ids):
+            return tiny.logits_of(model, ids).softmax(-1)
+
+        before = ask(ids)
+        label = int(before.argmax())
+        row, keep, hits = [], [], []
+        for tenths in range(1, 10):
+            if protocol == "published":
+                places = list(range(1, len(ids)))
+                count = int(len(ids) * tenths / 10)
+            else:
+                places = list(range(1, len(ids) - 1))
+                count = round(tenths / 10 * len(places))
+            ranked = sorted(places, key=lambda i: (-scores[i], i))
+            masked, only = list(ids), list(ids)
+            for i in ranked[:count]:
+                masked[i] = tokenizer.mask_token_id
+            for i in ranked[count:]:
+                only[i] = tokenizer.mask_token_id
+            after = ask(masked)
+            row.append(float(before[label] - after[label]))
+            keep.append(float(before[label] - ask(only)[label]))
+            hits.append(int(after.argmax()) == example.label)
+        drops.append(row)
+        kept.append(keep)
+        right.append(hits)
+    return np.mean(drops, 0), np.mean(kept), np.mean(right)
+
+
+@pytest.mark.parametrize("protocol", ["default", "published"])
+@pytest.mark.parametrize("method", ["normxlogit", "random"])
+def test_equals_a_plain_loop(method, protocol):
+    model, tokenizer = tiny.model("roberta"), tiny.tokenizer_for("roberta")
+    explainer = Explainer(model, tokenizer)
+    curve, sufficiency, accuracy = by_hand(model, tokenizer, explainer, method, protocol)
+    (result,) = faithfulness.evaluate(explainer, EXAMPLES, [method], protocol=protocol)
+    np.testing.assert_allclose(result.curves["aopc"], curve, atol=1e-5)
+    assert result.aopc == pytest.approx(curve.mean(), abs=1e-5)
+    assert result.comprehensiveness == result.aopc
+    assert result.sufficiency == pytest.approx(sufficiency, abs=1e-5)
+    assert result.quality == pytest.approx(accuracy, abs=1e-9)
+    assert result.quality_name == "accuracy"
+    said = [int(model(**tokenizer(e.text, return_tensors="pt")).logits.argmax()) for e in EXAMPLES]
+    assert result.whole_quality == np.mean([a == e.label for a, e in zip(said, EXAMPLES, strict=True)])
+    low, high = result.aopc_interval
+    assert low < result.aopc < high
+    assert np.ptp(curve) > 0.01, "the model must react, or this test sees nothing"
+
+
+def test_regression_gives_pearson_with_gold():
+    model, tokenizer = tiny.model("bert", num_labels=1), tiny.tokenizer_for("bert")
+    examples = [Example(tiny.PAIR, 4.5), Example(("bad film", "good film"), 1.0), Example(("a cat", "the keys"), 0.5)]
+    explainer = Explainer(model, tokenizer)
+    (result,) = faithfulness.evaluate(explainer, examples, ["input-norm"])
+
+    def ask(inputs, gone):
+        ids = [tokenizer.mask_token_id if i in gone else t for i, t in enumerate(inputs["input_ids"])]
+        with torch.no_grad():
+            types = torch.tensor([inputs["token_type_ids"]])
+            return model(input_ids=torch.tensor([ids]), token_type_ids=types).logits.item()
+
+    expected, changes, kept = [], [], []
+    for tenths in range(1, 10):
+        outputs = []
+        for example in examples:
+            inputs = tokenizer(*example.text, return_special_tokens_mask=True)
+            scores = explainer(example.text, method="input-norm").scores
+            places = [i for i, special in enumerate(inputs["special_tokens_mask"]) if not special]
+            ranked = sorted(places, key=lambda i: (-scores[i], i))
+            count = round(tenths / 10 * len(places))
+            outputs.append(ask(inputs, ranked[:count]))
+            changes.append(ask(inputs, ()) - outputs[-1])
+            kept.append(ask(inputs, ()) - ask(inputs, ranked[count:]))
+        expected.append(np.corrcoef(outputs, [4.5, 1.0, 0.5])[0, 1])
+    np.testing.assert_allclose(result.curves["quality"], expected, atol=1e-4)
+    assert result.aopc == pytest.approx(np.abs(changes).mean(), abs=1e-5)
+    assert result.sufficiency == pytest.approx(np.abs(kept).mean(), abs=1e-5)
+    assert min(changes) < -1e-3 < 1e-3 < max(changes), "the size of a change counts, whatever its sign"
+    assert min(kept) < -1e-3
+    assert result.quality_name == "pearson"
+    whole = [ask(tokenizer(*example.text), ()) for example in examples]
+    assert result.whole_quality == pytest.approx(np.corrcoef(whole, [4.5, 1.0, 0.5])[0, 1], abs=1e-4)
+
+
+def test_ties_go_to_the_earlier_position():
+    explainer = tiny.explainer("bert")
+    (encoding,) = explainer.encode(["the movie is not good"])
+    top, rest = faithfulness.split(encoding, np.zeros(7), 0.4, "default")
+    assert (top, rest) == ([1, 2], [3, 4, 5])
+    top, _ = faithfulness.split(encoding, np.zeros(7), 0.9, "published")
+    assert top == [1, 2, 3, 4, 5, 6], "int(7 x 0.9), the closing token among them"
+
+
+def test_scores_of_another_library():
+    explainer = tiny.explainer("bert")
+    ours = explainer([e.text for e in EXAMPLES], method="normxlogit")
+    labels = [e.label for e in EXAMPLES]
+    measured = faithfulness.measure_attributions(explainer, ours, labels)
+    (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit")
+    assert faithfulness.summarise("theirs", measured).aopc == pytest.approx(direct.aopc)
+    pairs = [Example(tiny.PAIR, 0), Example(("bad film", "good film"), 1)]
+    measured = faithfulness.measure_attributions(
+        explainer, explainer([e.text for e in pairs], method="normxlogit"), [0, 1]
+    )
+    (direct,) = faithfulness.evaluate(explainer, pairs, "normxlogit")
+    assert faithfulness.summarise("theirs", measured).aopc == pytest.approx(direct.aopc)
+    by_protocol = faithfulness.measure_attributions(explainer, ours, labels, protocol="published")
+    (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit", protocol="published")
+    assert faithfulness.summarise("theirs", by_protocol).aopc == pytest.approx(direct.aopc)
+
+
+def test_each_distinct_text_is_asked_once():
+    explainer = tiny.explainer("bert")
+    keys = [(0, ()), (0, (1,)), (1, ()), (0, (1,))]
+    rows = []
+    handle = explainer.task_model.module.register_forward_pre_hook(
+        lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    answers = faithfulness.PredictionsWithout(explainer, explainer.encode(["bad movie", "good movie"]))
+    first, second = answers(keys), answers(keys)
+    handle.remove()
+    assert sum(rows) == 3
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first[1], first[3])
+    assert not np.array_equal(first[0], first[1])
+
+
+def test_a_paired_test_tells_methods_apart():
+    rng = np.random.default_rng(0)
+    drop = rng.random((40, 9))
+    measured = faithfulness.Measurement(drop, drop, np.zeros((40, 9)), np.zeros(40), False)
+    better = faithfulness.Measurement(drop + 0.1, drop, np.zeros((40, 9)), np.zeros(40), False)
+    a, b = faithfulness.summarise("a", measured), faithfulness.summarise("b", better)
+    assert faithfulness.paired_p_value(a, b) < 1e-6
+    assert faithfulness.paired_p_value(b, a) == faithfulness.paired_p_value(a, b), "it has two sides"
+    assert faithfulness.paired_p_value(a, a) == 1.0
+    for one, other in ((a, replace(b, texts=39)), (replace(a, texts=39), b)):
+        with pytest.raises(DataError, match=f"a was measured on {one.texts} texts, b on {other.texts}"):
+            faithfulness.paired_p_value(one, other)
+
+
+def test_outputs_that_are_all_the_same_do_not_correlate():
+    outputs = np.stack([np.ones(4), np.arange(4)], 1)
+    measured = faithfulness.Measurement(outputs, outputs, outputs, np.arange(4.0), True)
+    np.testing.assert_allclose(measured.quality(), [0, 1])
+
+
+def test_the_published_protocol_reads_ninety_tokens():
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = 120
+    explainer = Explainer(tiny.model("bert", max_position_embeddings=120), tokenizer)
+    examples = [Example("the cat " * count, 0) for count in (60, 44, 45)]
+    texts = [example.text for example in examples]
+    assert [len(e) for e in faithfulness.encode(explainer, texts, "published")] == [90, 90, 90]
+    assert [len(e) for e in faithfulness.encode(explainer, texts, "default")] == [120, 90, 92]
+    assert faithfulness.count_texts(explainer, examples, "published") == {"texts": 3, "of which cut": 2}
+    assert faithfulness.count_texts(explainer, examples) == {"texts": 3, "of which cut": 1}
+    assert faithfulness.count_texts(explainer, examples[1:2]) == {"texts": 1}
+
+
+def test_labels_and_models_that_do_not_fit():
+    explainer = tiny.explainer("bert")
+    with pytest.raises(DataError, match="example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"):
+        faithfulness.evaluate(explainer, [Example("fine", 0), Example("fine", 2)])
+    with pytest.raises(DataError, match="no examples"):
+        faithfulness.evaluate(explainer, [])
+    for label in (-1, 0.5, 1.5):
+        with pytest.raises(DataError, match=f"example 0 has label {label};"):
+            faithfulness.evaluate(explainer, [Example("fine", label), Example("fine", 1)])
+    for kind, name in (("MaskedLM", "masked-lm"), ("TokenClassification", "token-classification")):
+        other = tiny.explainer("bert", kind)
+        with pytest.raises(UnsupportedModelError, match=f"regression models, not on {name}"):
+            faithfulness.evaluate(other, EXAMPLES)
+        with pytest.raises(UnsupportedModelError, match=f"sst2 needs a model that classifies texts, .* for {name}"):
+            faithfulness.check_head(other.task_model, task_named("sst2"))
+    with pytest.raises(DataError, match=r"example 0 has labels \[0, 1\]; the model answers with one label"):
+        faithfulness.evaluate(explainer, [Example("fine", [0, 1]), Example("fine", [1])])
+    with pytest.raises(InputError, match="must be 'default' or 'published', not 'paper'"):
+        faithfulness.evaluate(explainer, EXAMPLES, protocol="paper")
+
+
+@pytest.mark.parametrize(("task", "outputs"), [("sst2", 2), ("qnli", 2), ("mnli", 3), ("stsb", 1)])
+def test_a_task_needs_a_head_of_as_many_labels(task, outputs):
+    for given in (1, 2, 3):
+        model = tiny.explainer("bert", num_labels=given).task_model
+        if given == outputs:
+            faithfulness.check_head(model, task_named(task))
+            continue
+        has, needs = ("one value" if n == 1 else f"{n} labels" for n in (given, outputs))
+        with pytest.raises(UnsupportedModelError, match=f"answers with {has}, and {task} needs {needs}"):
+            faithfulness.check_head(model, task_named(task))

@@ -1,0 +1,119 @@
+"""Every kind of pipeline of pictures and sounds: its own answer is explained, or it is refused in a line."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+from transformers.pipelines import SUPPORTED_TASKS
+
+from normxlogit import Explainer
+from tests.contract import test_pipelines as texts
+from tests.contract.test_pipelines import SMALL, WORDS, pipeline_of, refused, same_label, untrained
+from tests.media import vlm
+from tests.media.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
+from tests.media.test_speech import frame_model, whisper
+from tests.media.test_two_towers import model_and_processor
+
+
+def image_classification() -> None:
+    for settings in ({}, {"function_to_apply": "sigmoid"}, {"function_to_apply": "none"}):
+        same_label(pipeline_of("image-classification", vit(), image_processor=PROCESSOR, **settings), picture())
+
+
+def audio_classification() -> None:
+    extractor = transformers.Wav2Vec2FeatureExtractor()
+    for settings in ({}, {"function_to_apply": "sigmoid"}):
+        same_label(pipeline_of("audio-classification", wav2vec2(), feature_extractor=extractor, **settings), sound())
+
+
+def zero_shot_image_classification() -> None:
+    model, processor = model_and_processor()
+    parts = {"tokenizer": processor.tokenizer, "image_processor": processor.image_processor}
+    pipeline = pipeline_of("zero-shot-image-classification", model, **parts)
+    names = ["a cat", "the movie"]
+    answers = pipeline(picture(), candidate_labels=names, hypothesis_template="{}")
+    cosines = [s.prediction.value for s in Explainer(pipeline).similarity(picture(), names)]
+    logits = np.array(cosines) * float(model.logit_scale.detach().exp())
+    chances = dict(zip(names, np.exp(logits) / np.exp(logits).sum(), strict=True))
+    for answer in answers:
+        assert chances[answer["label"]] == pytest.approx(answer["score"], abs=1e-4)
+
+
+def speech(folder: Any) -> None:
+    model, processor = frame_model(folder)
+    parts = {"tokenizer": processor.tokenizer, "feature_extractor": processor.feature_extractor}
+    pipeline = pipeline_of("automatic-speech-recognition", model, **parts)
+    heard = {"raw": sound(), "sampling_rate": RATE}
+    ids = [t.id for t in Explainer(pipeline).generate(dict(heard)).targets]
+    assert processor.tokenizer.decode(ids, group_tokens=False) == pipeline(dict(heard))["text"]
+    model, processor = whisper()
+    parts = {"tokenizer": processor.tokenizer, "feature_extractor": processor.feature_extractor}
+    pipeline = pipeline_of("automatic-speech-recognition", model, **parts, generate_kwargs={"max_new_tokens": 3})
+    assert len(Explainer(pipeline).generate(dict(heard)).targets) <= 3
+
+
+def image_text_to_text(task: str = "image-text-to-text") -> None:
+    model, processor = vlm.llava()
+    pipeline = pipeline_of(task, model, processor=processor, generate_kwargs={"max_new_tokens": 2})
+    messages = vlm.question(vlm.picture())
+    kept = Explainer(pipeline).generate(messages)
+    assert len(kept.targets) <= 2
+    assert kept.completion == Explainer(model, processor).generate(messages, max_new_tokens=2).completion
+
+
+def any_to_any() -> None:
+    pytest.importorskip("torchvision", reason="the pipeline needs it")
+    image_text_to_text("any-to-any")
+
+
+EXPLAINED: Mapping[str, Callable[..., None]] = {
+    "image-classification": image_classification,
+    "audio-classification": audio_classification,
+    "zero-shot-image-classification": zero_shot_image_classification,
+    "automatic-speech-recognition": speech,
+    "image-text-to-text": image_text_to_text,
+    "any-to-any": any_to_any,
+}
+
+
+VISION = SMALL | {"image_size": 32, "patch_size": 8}
+NARROW = {"hidden_sizes": [8, 8, 16, 16], "depths": [1] * 4, "num_attention_heads": [1] * 4}
+PLACES = SMALL | {"image_size": [32, 32], "patch_size": 8, "num_detection_tokens": 5}
+SIDES = {"text_config": WORDS, "vision_config": VISION, "projection_dim": 16}
+NO_HEAD = "no head of a supported kind"
+REFUSED: Mapping[str, tuple[Callable[[], Any], str]] = {
+    "image-feature-extraction": (untrained("ViTModel", "ViTConfig", **VISION), "no head"),
+    "image-segmentation": (
+        untrained("SegformerForSemanticSegmentation", "SegformerConfig", **NARROW, decoder_hidden_size=16),
+        NO_HEAD,
+    ),
+    "object-detection": (untrained("YolosForObjectDetection", "YolosConfig", **PLACES), NO_HEAD),
+    "zero-shot-object-detection": (untrained("OwlViTForObjectDetection", "OwlViTConfig", **SIDES), NO_HEAD),
+    "depth-estimation": (untrained("GLPNForDepthEstimation", "GLPNConfig", **NARROW, decoder_hidden_size=8), NO_HEAD),
+}
+
+
+ELSEWHERE = {"text-to-audio", "zero-shot-audio-classification", "video-classification", "mask-generation",
+             "keypoint-matching"}  # fmt: skip
+"""Of classes without a head of a known kind too; their models are large, or need packages that are not installed."""
+
+
+def test_every_kind_of_pipeline_is_tried() -> None:
+    assert set(SUPPORTED_TASKS) <= {*EXPLAINED, *REFUSED, *texts.EXPLAINED, *texts.REFUSED, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("task", EXPLAINED)
+def test_what_a_pipeline_answers_is_explained(task, tmp_path) -> None:
+    if task not in SUPPORTED_TASKS:
+        pytest.skip(f"this version of transformers has no pipeline for {task}")
+    EXPLAINED[task](*([tmp_path] if task == "automatic-speech-recognition" else []))
+
+
+@pytest.mark.parametrize("task", REFUSED)
+def test_pipelines_of_other_kinds_are_refused_in_a_line(task) -> None:
+    if task not in SUPPORTED_TASKS:
+        pytest.skip(f"this version of transformers has no pipeline for {task}")
+    build, reason = REFUSED[task]
+    refused(pipeline_of(task, build(), image_processor=transformers.ViTImageProcessor()), reason)

@@ -1,0 +1,42 @@
+"""The cosine of two texts: what it rests on."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer, InputError
+from tests import tiny
+from tests.contract.test_attention_sinks import CLOSE, PLAIN, TEXT, with_sink
+
+
+def test_a_cosine_is_computed_again_without_the_words_of_either_text() -> None:
+    model, tokenizer = tiny.model("bert").bert, tiny.tokenizer_for("bert")
+    explainer = Explainer(model, tokenizer, task="embedding", pooling="mean")
+    s = explainer.similarity("the movie is good", "a cat sat on the mat", verify=4)
+
+    def vector(ids: list[int]) -> torch.Tensor:
+        with torch.no_grad():
+            return torch.nn.functional.normalize(model(torch.tensor([ids])).last_hidden_state[0].mean(0), dim=0)
+
+    for removal in (s.verified.original, *s.verified.single, s.verified.together):
+        kept = [place for place in range(len(s.units)) if place not in removal.tokens]
+        first, second = ([s.token_ids[place] for place in kept if s.units.sequence[place] == text] for text in (0, 1))
+        assert removal.value == pytest.approx(float(vector(first) @ vector(second)), abs=1e-5)
+    assert type(s).from_dict(s.to_dict()) == s
+    assert "with all" in str(s)
+
+
+def test_a_similarity_says_what_is_in_its_bias():
+    base = with_sink()[1].model
+    explainer = Explainer(base, tiny.tokenizer_for("llama"), task="embedding", pooling="mean")
+    s = explainer.similarity(PLAIN, TEXT, matrix=True)
+    assert s.notes == ("attention sink: 'once'; what a sink contributes is in the bias",)
+    of_second = np.array(s.units.sequence) == 1
+    np.testing.assert_allclose(s.scores[of_second].sum() + s.bias[1], s.prediction.value, **CLOSE)
+    np.testing.assert_allclose(s.pairs.sum(), s.prediction.value, **CLOSE)
+    assert explainer.similarity(PLAIN, "bad").notes == ()
+
+
+def test_vectors_have_no_labels():
+    with pytest.raises(InputError, match="leave it out"):
+        Explainer(tiny.model("bert").bert, tiny.tokenizer(), labels=["no", "yes"], task="embedding", pooling="mean")

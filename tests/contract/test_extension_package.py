@@ -1,0 +1,113 @@
+"""A package adds a task with an input of its own, a method and a command: that of `examples/extension`, installed."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import tiny
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "extension"
+
+USE = """
+import sys
+import numpy as np
+import torch
+from torch import nn
+from normxlogit import Explainer, InputError, load
+from tests import tiny
+
+class Module(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = tiny.model("bert").bert
+        self.head = nn.Linear(self.encoder.config.hidden_size, 2)
+
+    def forward(self, input_ids, attention_mask):
+        return self.head(self.encoder(input_ids, attention_mask=attention_mask).last_hidden_state[:, 0])
+
+torch.manual_seed(0)
+explainer = Explainer(Module().eval(), tiny.tokenizer_for("bert"), task="form-classification", labels=["no", "yes"])
+form = {"the cat": "sat on the mat", "a film": "is not good"}
+a = explainer(form, method="distance-to-mean:p=1")
+assert a.text == "the cat: sat on the mat\\na film: is not good"
+inputs = tiny.tokenizer_for("bert")(a.text, return_tensors="pt")
+hidden = explainer.model.encoder(**inputs).last_hidden_state[0].detach()  # (T, H)
+np.testing.assert_allclose(a.scores, (hidden - hidden.mean(0)).abs().sum(-1), rtol=1e-4)
+answer = explainer.model(inputs["input_ids"], inputs["attention_mask"]).softmax(-1)[0]
+np.testing.assert_allclose(a.prediction.probability, float(answer.max().detach()), rtol=1e-4)
+both = explainer([form, {"a": "b"}])
+assert len(both) == 2
+both.save(sys.argv[1])
+assert load(sys.argv[1])[1].text == "a: b"
+try:
+    explainer("a text")
+except InputError as error:
+    assert "expected a form" in str(error)
+else:
+    raise AssertionError("a text is not a form")
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Lay the package out as an installer would, and return the environment of a program that finds it."""
+    folder = tmp_path_factory.mktemp("site-packages")
+    (folder / "normxlogit_example").symlink_to(EXAMPLE / "normxlogit_example", target_is_directory=True)
+    metadata = folder / "normxlogit_example-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: normxlogit-example\nVersion: 1.0\n")
+    project = (EXAMPLE / "pyproject.toml").read_text(encoding="utf-8")
+    group, entries = re.search(r'^\[project\.entry-points\."(.+)"\]\n((?:.+\n)+)', project, re.M).groups()
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n" + entries.replace('"', ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+
+
+def run(environment, *arguments):
+    program = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", *map(str, arguments)], capture_output=True, env=environment
+    )
+    return program.returncode, program.stdout.decode(), program.stderr.decode()
+
+
+def test_its_task_reads_its_input_and_its_method_scores_it(installed, tmp_path):
+    code, _, error = run(installed, "-c", USE, tmp_path / "both.json")
+    assert code == 0, error
+
+
+def test_its_command_is_a_command(installed):
+    code, out, error = run(installed, "-m", "normxlogit", "strongest", "A dull film.", "--method", "distance-to-mean")
+    assert (code, out.partition("\t")[0]) == (0, "negative"), error
+
+
+def test_a_broken_package_costs_its_own_abilities_only(installed, tmp_path):
+    package = tmp_path / "normxlogit_broken-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: normxlogit-broken\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[normxlogit.extensions]\nbroken = no_such_package:EXTENSION\n")
+    environment = installed | {"PYTHONPATH": os.pathsep.join([str(tmp_path), installed["PYTHONPATH"]])}
+    program = subprocess.run([sys.executable, "-m", "normxlogit", "methods"], capture_output=True, env=environment)
+    assert (program.returncode, b"distance-to-mean" in program.stdout) == (0, True)
+    assert b"no_such_package" in program.stderr
+
+
+def test_its_converter_writes_messages_that_are_read(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLE)
+    from normxlogit_example.messages import from_log
+
+    log = [
+        {"who": "customer", "says": "the cat ?"},
+        {"who": "lookup", "tool": "cats", "says": "the cat sat ."},
+        {"who": "agent", "says": "a film"},
+        {"who": "customer", "says": "is not good"},
+    ]
+    g = tiny.writer(template=tiny.CHAT_TEMPLATE).generate(from_log(log), max_new_tokens=2, method="normxlogit")
+    assert [(m.role, g.text[m.start : m.end]) for m in g.messages] == [
+        ("user", "the cat ?"),
+        ("tool", "the cat sat ."),
+        ("assistant", "a film"),
+        ("user", "is not good"),
+    ]

@@ -1,0 +1,351 @@
+"""A corpus of answers or conversations: cited and tested as one by one, in columns, and summed up."""
+
+import functools
+import json
+from collections import Counter
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import normxlogit
+from normxlogit import Answers, Conversations, Explainer, attribute, summarize
+from normxlogit.errors import DataError, InputError, MethodError
+from tests import tiny
+from tests.commands import run
+
+from .corpora import errors, jsonl, results
+
+DOCUMENTS = {
+    "refunds.txt": "Refunds are possible within 30 days. Shipping takes 5 days.",
+    "pool.txt": "The pool was built in 1974.",
+}
+CAT = {"text": "the cat sat.", "metadata": {"source": "x.txt"}}
+ANSWERS = [
+    {"question": "When?", "documents": DOCUMENTS, "answer": "Refunds are possible within 5 days. Built in 1974."},
+    {"question": "How long?", "documents": DOCUMENTS, "answer": "It takes 30 days. Have a nice day!"},
+    {"question": "When?", "documents": ["Opens at 9.", "Closes at 17."], "answer": "Opens at 17."},
+    {"question": "Why?", "documents": ["No value here."], "answer": "Nobody knows."},
+    {"question": "Why?", "documents": [CAT], "answer": "the cat."},
+    {"question": None, "documents": ["the cat"], "answer": "the cat."},
+    {"question": "Why?", "documents": [], "answer": "the cat."},
+    {"question": "Why?", "documents": ["the cat"], "answer": " "},
+    {"question": "Why?", "documents": ["the cat"], "answer": None},
+]
+WITHOUT_ANSWER = {
+    5: "no text: column 'question' is null",
+    6: "column 'documents': there is no document with a text",
+    7: "the answer is empty",
+    8: "no text: column 'answer' is null",
+}
+
+
+def chat(question, answer, result='{"ships": "9 May", "order": 538}', tool="look_up"):
+    call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": '{"order": 538}'}}
+    return [
+        {"role": "system", "content": "Memory: it ships on 2 May."},
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": result},
+        {"role": "assistant", "content": answer},
+    ]
+
+
+ANTHROPIC = [
+    {"role": "user", "content": "Is it bad?"},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "plot", "input": {"a": "the cat"}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "a bad plot."}]},
+    {"role": "assistant", "content": [{"type": "text", "text": "a bad plot."}]},
+]
+TWICE = [*chat("When does it ship?", "It ships."), *chat("Why?", "On 9 May.", tool="why")[1:]]
+CHATS = [
+    {"messages": chat("When does it ship?", "It ships on 9 May.")},
+    {"messages": chat("When does it ship?", "It ships on 2 May. Yes!")},
+    {"messages": chat("When?", "On 4 May.", "It ships on 4 May or on 7 May.")},
+    {"messages": ANTHROPIC},
+    {"messages": TWICE},
+    {"messages": json.dumps(chat("Why?", "It ships."))},
+    {"messages": json.dumps({"messages": chat("Why?", "On 9 May."), "tools": []})},
+    {"messages": None},
+    {"messages": [{"role": "user", "content": "When?"}]},
+    {"messages": "no JSON"},
+    {"messages": [{"role": "assistant", "content": "On 9 May."}]},
+    {"messages": [1, 2]},
+    {"messages": chat("the cat " * 400, "On 9 May.")},
+]
+WITHOUT_CITATION = {
+    7: "no conversation: column 'messages' is null",
+    8: "the assistant says nothing",
+    9: "expected a list of messages",
+    10: "the answer is the first message",
+    11: "expected",
+    12: "700",
+}
+
+
+@functools.cache
+def reader_of(template):
+    model = tiny.model("llama", "CausalLM", seed=5, vocab_size=100, max_position_embeddings=700)
+    tokenizer = tiny.letters()
+    tokenizer.model_max_length, tokenizer.chat_template = 700, template
+    return Explainer(model, tokenizer, name="reader")
+
+
+@pytest.fixture
+def reader():
+    return reader_of(None)
+
+
+def cited_row(reader, row, verify):
+    if "messages" in row:
+        messages = json.loads(row["messages"]) if isinstance(row["messages"], str) else row["messages"]
+        return reader.cite(messages=messages, verify=verify)
+    return reader.cite(row["question"], row["documents"], answer=row["answer"], verify=verify)
+
+
+def same_citations(result, cited, row):
+    """Compare what was loaded and the columns of its row with what is cited of the row alone."""
+    assert type(result) is type(cited)
+    np.testing.assert_allclose(result.attribution.scores, cited.attribution.scores, atol=1e-5)
+    assert (result.question, result.messages, result.notes) == (cited.question, cited.messages, cited.notes)
+    assert [s.verdict for s in result.support] == [s.verdict for s in cited.support]
+    assert result.cited == cited.cited
+    assert row["sentence_verdicts"] == [s.judgement for s in cited.support]
+    assert row["sentence_shares"] == pytest.approx([s.share for s in cited.support], abs=1e-5)
+    names = {c.number: c.name for c in cited.citations()}
+    assert row["sentence_sources"] == [[names[n] for n in s.citations] for s in cited.support]
+    assert tuple(row["unit_names"][i] for i in cited.sources) == cited.names
+    if cited.messages:
+        assert row["message_names"] == [m.name for m in cited.messages]
+        assert row["message_kinds"] == [m.role for m in cited.messages]
+        assert sum(row["message_shares"]) == pytest.approx(float(cited.shares.sum()), abs=1e-5)
+        assert row["sentence_messages"] == [list(dict.fromkeys(s.messages)) for s in cited.support]
+
+
+def same_test(result, cited, row):
+    tested, expected = result.verified, cited.verified
+    np.testing.assert_allclose(result.source_losses, cited.source_losses, atol=1e-4)  # where one is NaN the other is
+    np.testing.assert_allclose(result.sentence_losses, cited.sentence_losses, atol=1e-4)
+    np.testing.assert_allclose(tested.original.values, expected.original.values, atol=1e-4)
+    for reading, other in zip(result.readings, cited.readings, strict=True):
+        assert [edit[:4] for edit in reading.edits] == [edit[:4] for edit in other.edits]
+        assert reading.features == pytest.approx(other.features, abs=1e-3)
+    assert row["sentence_losses"] == pytest.approx([s.loss for s in cited.support], abs=1e-4)
+    for contradiction, sentence in zip(row["sentence_contradictions"], cited.support, strict=True):
+        assert (contradiction is None) == (sentence.judgement != "contradicts")
+        if contradiction is not None:
+            assert contradiction["rather"] == sentence.rather
+            assert contradiction["source"] == (cited.names[sentence.sources[0]] if sentence.sources else "")
+    units = np.array(row["source_losses"], float).reshape(row["shape"])
+    np.testing.assert_allclose(units[:, cited.sources], cited.source_losses, atol=1e-4)
+    assert np.isnan(np.delete(units, cited.sources, axis=1)).all()
+
+
+@pytest.fixture(autouse=True)
+def thresholds_of_a_random_reader(monkeypatch):
+    """A reader with random weights says little with the documents: here only a likelier word decides the verdict."""
+    fitted = {
+        "covered": {"intercept": 2.0, "weights": {"coefficient": 0.0}},
+        "agreed": {"intercept": 1.0, "weights": {"best word": -10.0}},
+        "thresholds": {"not in the sources": 0.1, "contradicts": 0.5, "rests": {"covered": 0.2, "agreed": 0.5}},
+    }
+    monkeypatch.setattr("normxlogit.grounding.verdicts._fitted", lambda: fitted)
+
+
+OPTIONS = {"answers": ["--answer-column", "answer"], "conversations": ["--messages-column", "messages", "--turn", "-1"]}
+CASES = {"answers": (ANSWERS, Answers, WITHOUT_ANSWER), "conversations": (CHATS, Conversations, WITHOUT_CITATION)}
+
+
+@pytest.mark.parametrize(
+    ("verify", "template"), [(None, None), (None, tiny.CHAT_TEMPLATE), ("auto", None), (99, tiny.CHAT_TEMPLATE)]
+)
+@pytest.mark.parametrize("case", CASES)
+def test_rows_are_cited_as_one_by_one_and_summed_up(tmp_path, case, verify, template):
+    reader, (rows, job, wrong) = reader_of(template), CASES[case]
+    path, out = jsonl(tmp_path / "in.jsonl", [{"key": f"k{i}", **row} for i, row in enumerate(rows)]), tmp_path / "out"
+    done = attribute(reader, path, out, job(verify=verify), id_column="key", keep_text=True, shard_rows=2)
+    assert (done.rows, done.errors) == (len(rows), len(wrong))
+    reasons = errors(out)
+    if case == "answers":
+        assert reasons == wrong
+    else:
+        assert sorted(reasons) == sorted(wrong)
+        assert all(reason in reasons[row] for row, reason in wrong.items())
+    files = [file for file in sorted((out / "shards").iterdir()) if len(pq.read_table(file))]
+    loaded = [result for file in files for result in normxlogit.load(file)]
+    written, good = results(out).to_pylist(), [row for i, row in enumerate(rows) if i not in wrong]
+    assert [row["id"] for row in written] == [f"k{i}" for i in range(len(rows)) if i not in wrong]
+    expected = [cited_row(reader, row, verify or 0) for row in good]
+    for result, cited, row in zip(loaded, expected, written, strict=True):
+        same_citations(result, cited, row)
+        assert (result.verified is None) == (verify is None)
+        if verify is not None:
+            same_test(result, cited, row)
+    summary = summarize(out)
+    assert (summary.rows, summary.errors, summary.complete, summary.model) == (len(good), len(wrong), True, "reader")
+    support = [sentence for cited in expected for sentence in cited.support]
+    verdicts = Counter(sentence.judgement for sentence in support)
+    assert (summary.verify, summary.sentences) == (verify, len(support))
+    assert summary.unsupported == sum(answer.unsupported for answer in summary.worst)
+    assert summary.unsupported == verdicts["not in the sources"]
+    assert summary.undecided == verdicts["cannot tell"] + verdicts["not tested"]
+    uses = expected_uses(expected)
+    found = {use.name if case == "answers" else (use.name, use.tool): use for use in summary.uses}
+    assert summary.of_conversations == (case == "conversations")
+    assert found.keys() == uses.keys()
+    for name, use in uses.items():
+        assert (found[name].answers, found[name].cited) == (use["answers"], use["cited"])
+        assert found[name].share == pytest.approx(np.mean(use["shares"]), abs=1e-5)
+        measured = found[name].measured
+        if verify is None:
+            assert measured is None
+            continue
+        assert measured[:3] == (len(use["losses"]), use["used"], use["contradicted"])
+        assert measured.loss == (pytest.approx(np.mean(use["losses"]), abs=1e-4) if use["losses"] else None)
+    unused = {name for name, use in uses.items() if not (use["cited"] or use["used"])}
+    order = [use.cited for use in summary.uses]
+    assert order == sorted(order, reverse=case == "conversations")
+    if case == "answers":
+        assert {use.name for use in summary.unused} == unused
+    else:
+        assert ("assistant", "") in uses
+        assert {(use.name, use.tool) for use in summary.unused} == {key for key in unused if key[0] == "tool result"}
+    if verify is None:
+        assert (summary.contradicting, summary.contradictions) == (None, [])
+    else:
+        assert (summary.resting, summary.contradicting) == (verdicts["rests"], verdicts["contradicts"])
+        contradicting = [s for s in support if s.judgement == "contradicts"]
+        assert {(c.rather, c.text) for c in summary.contradictions} == {(s.rather, s.text) for s in contradicting}
+    json.dumps(summary.to_dict())
+    with pytest.raises(InputError, match="labels"):
+        summarize(out, gold="key")
+
+
+def expected_uses(results_of_rows):
+    """What becomes of each document, or kind of message with its tool, from results."""
+    uses = {}
+    for cited in results_of_rows:
+        losses = np.fmax.reduce(cited.source_losses) if cited.verified else np.full(len(cited.names), np.nan)
+        kinds = {m.name: (m.role, m.tool) for m in cited.messages}
+        last = max((i for i, m in enumerate(cited.messages) if m.role == "user"), default=None)
+        if last is not None:
+            kinds[cited.messages[last].name] = ("question", "")
+        named = [kinds.get(name, name) for name in cited.documents]
+        names = {citation.number: citation.name.rpartition(":")[0] for citation in cited.citations()}
+        citing = {name for s in cited.support for name in (s.messages or [names[n] for n in s.citations])}
+        contradicting = [s for s in cited.support if s.judgement == "contradicts" and s.sources]
+        against = {cited.documents[s.sources[0]] for s in contradicting}
+        for key in {*named, *kinds.values()}:
+            use = uses.setdefault(
+                key, {"answers": 0, "cited": 0, "used": 0, "contradicted": 0, "losses": [], "shares": []}
+            )
+            of_key = [loss for name, loss in zip(named, losses, strict=True) if name == key and not np.isnan(loss)]
+            use["answers"] += 1
+            use["cited"] += key in {kinds.get(name, name) for name in citing}
+            use["contradicted"] += key in {kinds.get(name, name) for name in against}
+            use["used"] += bool(of_key) and max(of_key) > 1
+            use["losses"] += [max(of_key)] if of_key else []
+            use["shares"].append(sum(share for name, share in zip(named, cited.shares, strict=True) if name == key))
+    return uses
+
+
+def test_the_rows_hold_contradictions(reader):
+    rows, _, wrong = CASES["answers"]
+    cited = [cited_row(reader, row, "auto") for i, row in enumerate(rows) if i not in wrong]
+    assert {s.judgement for one in cited for s in one.support} >= {"contradicts"}
+
+
+def test_a_stopped_run_goes_on_and_another_count_is_another_run(reader, tmp_path):
+    path, out = jsonl(tmp_path / "in.jsonl", ANSWERS[:3]), tmp_path / "out"
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attribute(reader, path, out, Answers(verify=1), shard_rows=1, watch=interrupt)
+    assert 0 < len(results(out)) < 3
+    for other in (None, 0, 2, "auto"):
+        with pytest.raises(DataError, match="made with verify 1, not"):
+            attribute(reader, path, out, Answers(verify=other), shard_rows=1)
+    attribute(reader, path, out, Answers(verify=1), shard_rows=1)
+    attribute(reader, path, tmp_path / "whole", Answers(verify=1), shard_rows=1)
+    assert results(out).equals(results(tmp_path / "whole"))
+    assert attribute(reader, path, out, Answers(verify=1), shard_rows=1).fresh == 0
+    attribute(reader, path, tmp_path / "plain", Answers(), shard_rows=1)
+    with pytest.raises(DataError, match="made with verify null, not 1"):
+        attribute(reader, path, tmp_path / "plain", Answers(verify=1), shard_rows=1)
+    assert attribute(reader, path, tmp_path / "plain", Answers(verify=0), shard_rows=1).fresh == 0
+    columns = {"sentence_losses", "sentence_contradictions", "source_losses", "readings"}
+    assert columns <= set(results(out).column_names)
+    assert not columns & set(results(tmp_path / "plain").column_names)
+
+
+def test_an_earlier_turn_is_explained(reader, tmp_path):
+    attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=1), shard_rows=2)
+    assert errors(tmp_path / "out") == {0: "no turn 1: the assistant has 1 texts in this conversation, from 0 on"}
+    (row,) = results(tmp_path / "out").to_pylist()
+    assert row["completion"].strip() == "On 9 May."
+    with pytest.raises(DataError, match="turn"):
+        attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=0), shard_rows=2)
+
+
+def test_without_texts_examples_are_answers(reader, tmp_path):
+    job = Answers(answer_column="answer", verify="auto")
+    attribute(reader, ANSWERS, tmp_path / "out", job, keep_text=False)
+    summary = summarize(tmp_path / "out", top=1)
+    assert [c.text.strip() for c in summary.contradictions] == [ANSWERS[int(summary.contradictions[0].id)]["answer"]]
+
+
+@pytest.mark.parametrize("verify", [-1, 1.5, True, "all", [1]])
+def test_what_is_no_number_is_refused(reader, tmp_path, verify):
+    with pytest.raises(InputError, match="verify"):
+        attribute(reader, ANSWERS, tmp_path / "out", Answers(answer_column="answer", verify=verify))
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_was_not_tested_is_not_tested_later(reader, tmp_path):
+    attribute(reader, ANSWERS, tmp_path / "run", Answers())
+    with pytest.raises(InputError, match="when they are attributed"):
+        summarize(tmp_path / "run", verify=3, explainer=reader)
+
+
+def test_scores_that_do_not_add_up_have_the_same_verdicts(reader, tmp_path):
+    attribute(reader, ANSWERS, tmp_path / "out", Answers(answer_column="answer", verify=1), method="occlusion")
+    rows = results(tmp_path / "out").to_pylist()
+    for row, given in zip(rows, ANSWERS, strict=False):
+        cited = reader.cite(given["question"], given["documents"], answer=given["answer"], method="occlusion", verify=1)
+        assert row["sentence_losses"] == pytest.approx(cited.sentence_losses.tolist(), abs=1e-4)
+        assert row["sentence_verdicts"] == [s.judgement for s in cited.support]
+    with pytest.raises(MethodError):
+        attribute(reader, ANSWERS, tmp_path / "no", Answers(answer_column="answer", verify=1), method="no-method")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_commands_test_citations_and_sum_them_up(tmp_path, capsys, reader, case):
+    rows, _, _ = CASES[case]
+    reader.model.save_pretrained(tmp_path / "model")
+    reader.tokenizer.save_pretrained(tmp_path / "model")
+    data, out = jsonl(tmp_path / "in.jsonl", rows), tmp_path / "out"
+    options = ["--model", tmp_path / "model", *OPTIONS[case], "--output", out]
+    code, _, err = run(capsys, "attribute", data, *options, "--verify", "auto", "--keep-text")
+    assert code == 0, err
+    code, text, err = run(capsys, "summarize", out)
+    assert code == 0, err
+    text = " ".join(text.split())
+    of_case = ["refunds.txt"] if case == "answers" else ["tool result look_up", "last message of the user"]
+    for part in (
+        "that contradict a source",
+        '" than "',
+        "left out",
+        "used",
+        "mean loss",
+        *of_case,
+    ):
+        assert part in text
+    code, _, err = run(capsys, "summarize", out, "--output", tmp_path / "page.html")
+    assert code == 0, err
+    assert "Sentences that contradict a source" in (tmp_path / "page.html").read_text()
+    code, _, err = run(capsys, "attribute", data, *options, "--verify", "many")
+    assert (code, "verify" in err) == (2, True)
+    (file, *_) = sorted((out / "shards").iterdir())
+    assert "readings" in pq.read_table(file).column_names

@@ -1,0 +1,290 @@
+"""Pictures and sounds as a corpus: the same as one by one, whatever holds them, and every row once."""
+
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import soundfile
+import torch
+import transformers
+from PIL import Image
+from scipy.signal import resample_poly
+
+import normxlogit
+from normxlogit import Completions, DataError, Explainer, InputError, Predictions, attribute, summarize
+from normxlogit.corpora.jobs import predictions
+from tests.commands import run as command
+from tests.media import audio_lm, vlm
+from tests.pipeline import test_signals as signals
+
+from .corpora import errors, results
+
+NAMES = ["cat", "dog", "bird"]
+OPTIONS = {"num_hidden_layers": 2, "id2label": dict(enumerate(NAMES)), "label2id": {n: i for i, n in enumerate(NAMES)}}
+RATE = 1000
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Folders of an image classifier and an audio classifier."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("models")
+    signals.vit(image_size=16, **OPTIONS).save_pretrained(folder / "vit")
+    transformers.ViTImageProcessorPil(size={"height": 16, "width": 16}).save_pretrained(folder / "vit")
+    convolutions = {"conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 4), "num_feat_extract_layers": 2}
+    signals.wav2vec2(**convolutions, **OPTIONS).save_pretrained(folder / "wav2vec2")
+    transformers.Wav2Vec2FeatureExtractor(sampling_rate=RATE).save_pretrained(folder / "wav2vec2")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vit(models):
+    return Explainer.from_pretrained(models / "vit")
+
+
+@pytest.fixture(scope="module")
+def wav2vec2(models):
+    return Explainer.from_pretrained(models / "wav2vec2")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder with files of pictures of three sizes and two formats."""
+    folder, chance = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    for i in range(11):
+        levels = chance.integers(0, 256, [(20, 24, 3), (16, 16, 3), (9, 31, 3)][i % 3], dtype=np.uint8)
+        Image.fromarray(levels).save(folder / f"{i:02}.{'png' if i % 2 else 'jpg'}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def talks(tmp_path_factory):
+    """A folder with sounds of three lengths."""
+    folder, chance = tmp_path_factory.mktemp("talks"), np.random.default_rng(1)
+    for i in range(7):
+        soundfile.write(folder / f"{i}.wav", chance.normal(size=300 + 90 * (i % 3)).astype(np.float32) * 0.1, RATE)
+    return folder
+
+
+def files(folder):
+    return sorted(folder.iterdir())
+
+
+def same(row, result):
+    assert row["scores"] == pytest.approx(result.scores.ravel().tolist(), rel=1e-4, abs=1e-4)
+    assert row["shape"] == list(result.scores.shape)
+    assert (row["prediction"], row["target"]) == (result.prediction.label, [target.name for target in result.targets])
+    assert row["probability"] == pytest.approx(result.prediction.probability, abs=1e-5)
+
+
+def test_rows_are_what_the_explainer_gives_alone_in_their_order(tmp_path, vit, wav2vec2, photos, talks):
+    for explainer, folder, column in ((vit, photos, "path"), (wav2vec2, talks, "where")):
+        out, paths = tmp_path / column, files(folder)
+        done = attribute(explainer, [{column: str(p)} for p in paths], out, Predictions(column), shard_rows=4)
+        rows = results(out).to_pylist()
+        assert done.rows == len(paths) == len(rows)
+        assert [row["row"] for row in rows] == list(range(len(paths)))
+        assert [row["id"] for row in rows] == [str(p) for p in paths], "a path is its row's name"
+        for row, path in zip(rows, paths, strict=True):
+            same(row, explainer(path))
+
+
+def test_whatever_holds_a_picture_it_is_the_same(tmp_path, vit, photos):
+    import datasets
+
+    paths = files(photos)[:4]
+    alone = vit(paths)
+    dataset = datasets.Dataset.from_dict({"image": list(map(str, paths))})
+    dataset = dataset.cast_column("image", datasets.Image())
+    inside = datasets.Dataset.from_list([{"image": {"bytes": p.read_bytes(), "path": None}} for p in paths])
+    pq.write_table(pa.table({"image": [p.read_bytes() for p in paths]}), tmp_path / "bytes.parquet")
+    (tmp_path / "list.txt").write_text("\n".join(map(str, paths)) + "\n")
+    forms = {
+        "a data set of paths": dataset,
+        "a data set of bytes": inside.cast_column("image", datasets.Image()),
+        "a stream": inside.cast_column("image", datasets.Image()).to_iterable_dataset(),
+        "parquet of bytes": tmp_path / "bytes.parquet",
+        "a text file": tmp_path / "list.txt",
+        "pillow": [{"image": Image.open(p)} for p in paths],
+        "arrays": [{"image": np.asarray(Image.open(p))} for p in paths],
+        "files": list(map(str, paths)),
+        "a pattern": str(photos / "0[0-3].*"),
+    }
+    for number, (name, form) in enumerate(forms.items()):
+        attribute(vit, form, tmp_path / str(number))
+        for row, result in zip(results(tmp_path / str(number)).to_pylist(), alone, strict=True):
+            assert row["scores"] == pytest.approx(result.scores.tolist(), rel=1e-4, abs=1e-4), name
+
+
+def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, photos, monkeypatch):
+    good = files(photos)[1]
+    content = good.read_bytes()
+    broken, text, pipe = tmp_path / "broken.png", tmp_path / "text.png", tmp_path / "pipe"
+    broken.write_bytes(content[: len(content) // 2])
+    text.write_text("no picture")
+    os.mkfifo(pipe)
+    monkeypatch.chdir(tmp_path)
+    expected = {
+        str(good): None,
+        "none.png": "no such file; relative paths start at the working directory",
+        str(photos / "none.png"): "no such file",
+        str(broken): "cannot be read as a picture",
+        "text.png": "cannot be read as a picture",
+        str(photos): "a folder, not a file",
+        str(pipe): "not a regular file",
+        "/dev/zero": "not a regular file",
+        "a\0b.png": "not a path",
+        "x" * 5000: "File name too long",
+        "https://example.org/a.png": "a URL, which is not fetched",
+        None: "no file: column 'path' is null",
+        3: "not a picture or a sound",
+        b"": "cannot be read as a picture",
+        "\ud800.png": "not a path",
+    }
+    rows = [*({"path": value} for value in expected), {"path": str(good)}]
+    attribute(vit, rows, "out")
+    assert results("out")["row"].to_pylist() == [0, len(expected)]
+    reasons = errors("out")
+    assert sorted(reasons) == list(range(1, len(expected)))
+    for row, reason in enumerate(expected.values()):
+        if reason is not None:
+            assert reason in reasons[row]
+            assert "\n" not in reasons[row]
+
+
+def test_rows_that_are_explained_in_halves_keep_their_targets(tmp_path, vit, photos, monkeypatch):
+    paths, names = files(photos)[:4], ["cat", "dog", "bird", "cat"]
+    explain = predictions.explain_encodings
+
+    def few(model, encodings, options):
+        if len(encodings) > 1:
+            raise InputError("too many at once")
+        return explain(model, encodings, options)
+
+    monkeypatch.setattr(predictions, "explain_encodings", few)
+    rows = [{"path": p, "gold": name} for p, name in zip(paths, names, strict=True)]
+    attribute(vit, rows, tmp_path, Predictions(target_column="gold"))
+    monkeypatch.undo()
+    for row, path, name in zip(results(tmp_path).to_pylist(), paths, names, strict=True):
+        same(row, vit(path, target=name))
+
+
+def test_a_stopped_run_goes_on_with_the_same_processor_alone(tmp_path, models, photos):
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    out, explainer = tmp_path / "out", Explainer.from_pretrained(models / "vit")
+    with pytest.raises(KeyboardInterrupt):
+        attribute(explainer, photos, out, shard_rows=2, watch=stop)
+    done = attribute(explainer, photos, out, shard_rows=2)
+    assert done.fresh < done.rows == 11
+    assert results(out)["row"].to_pylist() == list(range(11))
+    assert attribute(explainer, photos, out, shard_rows=2).fresh == 0
+    explainer.tokenizer.image_mean = [0.1, 0.2, 0.3]
+    with pytest.raises(DataError, match="another tokenizer"):
+        attribute(explainer, photos, out, shard_rows=2)
+    explainer.tokenizer.size = {"height": 24, "width": 24}  # which the model cannot read
+    with pytest.raises(DataError, match=r"none of 11 rows has a result.*cannot read it"):
+        attribute(explainer, photos, tmp_path / "none")
+
+
+def test_recordings_of_another_rate_are_resampled_in_a_run_that_goes_on(tmp_path, wav2vec2):
+    samples = np.random.default_rng(0).normal(size=3000).astype(np.float32)
+    soundfile.write(tmp_path / "cd.wav", samples, 3 * RATE, subtype="FLOAT")
+    rows = [{"audio": {"array": samples, "sampling_rate": 3.0 * RATE}}, {"audio": str(tmp_path / "cd.wav")}] * 2
+
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attribute(wav2vec2, rows, tmp_path / "out", shard_rows=1, watch=stop)
+    attribute(wav2vec2, rows, tmp_path / "out", shard_rows=1)
+    alone = wav2vec2(resample_poly(samples, 1, 3).astype(np.float32))
+    rows = results(tmp_path / "out").to_pylist()
+    assert [row["row"] for row in rows] == [0, 1, 2, 3]
+    for row in rows:
+        assert row["scores"] == pytest.approx(alone.scores.tolist(), rel=1e-4, abs=1e-5)
+        assert row["times"][-1] == pytest.approx(alone.audio[0].times[-1])
+        assert any("resampled from 3000 samples a second to 1000" in note for note in row["notes"])
+
+
+def test_a_file_that_was_replaced_is_noticed(tmp_path, vit, photos):
+    path = tmp_path / "a.png"
+    path.write_bytes(files(photos)[1].read_bytes())
+    rows = [{"path": path}]
+    attribute(vit, rows, tmp_path / "out")
+    assert attribute(vit, rows, tmp_path / "out").fresh == 0
+    path.write_bytes(files(photos)[3].read_bytes())
+    with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
+        attribute(vit, rows, tmp_path / "out")
+
+
+def test_questions_about_pictures(tmp_path, photos):
+    model = vlm.llava()
+    explainer, path = Explainer(model.model, model.processor), files(photos)[1]
+    beside = [
+        {"q": "what is on the left ?", "image": path, "a": "a cat"},
+        {"q": "what is on the left ?", "image": path.read_bytes(), "a": "a cat"},
+        {"q": "what is on the left ?", "image": photos / "none.png", "a": "a cat"},
+        {"q": vlm.question(str(path)), "image": path, "a": "a cat"},
+    ]
+    attribute(explainer, beside, tmp_path / "beside", Completions("q", "a", image_column="image"), keep_text=True)
+    inside = [{"q": vlm.question(str(path)), "a": "a cat"}, {"q": "what is it ?", "a": "a cat"}]
+    attribute(explainer, inside, tmp_path / "inside", Completions("q", "a"), keep_text=True)
+    about = explainer.explain_completion(vlm.question(str(path)), "a cat", sources="sentence")
+    plain = explainer.explain_completion("what is it ?", "a cat", sources="sentence")
+    assert about.settings != plain.settings
+    for folder, expected in (("beside", [about, about]), ("inside", [about, plain])):
+        read = normxlogit.load(tmp_path / folder / "shards" / "00000000.parquet")
+        assert len(read) == len(expected)
+        for one, alone in zip(read, expected, strict=True):
+            np.testing.assert_allclose(one.scores, alone.scores, rtol=1e-4, atol=1e-5)
+            assert one.settings == alone.settings
+    assert (read[0].units.text[0], read[0].units.name[1]) == ("what is on the left ?", path.name)
+    assert "no such file" in errors(tmp_path / "beside")[2]
+    assert "hold their pictures and sounds themselves" in errors(tmp_path / "beside")[3]
+    written = Completions("q", image_column="image", max_new_tokens=3, sources="word")
+    attribute(explainer, beside[:2], tmp_path / "w", written)
+    one, other = results(tmp_path / "w")["completion"].to_pylist()
+    assert one == other == explainer.generate(vlm.question(str(path)), max_new_tokens=3).completion
+
+
+def test_questions_about_sounds(tmp_path):
+    path, samples = tmp_path / "dog.wav", audio_lm.sound()
+    soundfile.write(path, samples, audio_lm.RATE, subtype="FLOAT")
+    explainer = Explainer(*audio_lm.qwen2_audio())
+    rows = [
+        {"q": "what is on the left ?", "audio": str(path), "a": "a cat"},
+        {"q": "what is on the left ?", "audio": {"array": samples, "sampling_rate": audio_lm.RATE}, "a": "a cat"},
+    ]
+    attribute(explainer, rows, tmp_path / "out", Completions("q", "a", audio_column="audio"), keep_text=True)
+    alone = explainer.explain_completion(audio_lm.question(samples), "a cat", sources="sentence")
+    for row in normxlogit.load(tmp_path / "out" / "shards" / "00000000.parquet"):
+        np.testing.assert_allclose(row.scores, alone.scores, rtol=1e-4, atol=1e-5)
+
+
+def test_commands(tmp_path, models, photos, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").symlink_to(photos)
+    names = [f"photos/{path.name}" for path in files(photos)]
+    golds = ["cat", "dog"] * 6
+    lines = [f"{name},{gold}" for name, gold in zip(names, golds, strict=False)]
+    (tmp_path / "photos.csv").write_text("\n".join(["path,gold", *lines, "photos/none.png,cat"]) + "\n")
+    arguments = ["photos.csv", "--text-column", "path", "--model", models / "vit", "--keep", "gold", "--output", "out"]
+    code, text, err = command(capsys, "attribute", *arguments)
+    assert (code, text) == (0, "out: 12 rows, 1 of them without a result, see out/errors\n"), err
+    assert results("out")["id"].to_pylist() == names
+    code, text, err = command(capsys, "summarize", "out", "--gold", "gold", "--min-count", 1)
+    assert code == 0, err
+    for shown in ("pictures  11", "patch", "1,1", "photos/", "no such file", "Wrong answers"):
+        assert shown in text
+    summary = summarize("out", gold="gold", min_count=1)
+    rows = results("out").to_pylist()
+    for unit in summary.highest:
+        row, column = map(int, unit.text.split(","))
+        scores = [r["scores"][1 + 2 * row + column] for r in rows if r["target"] == [unit.label]]
+        assert unit.mean == pytest.approx(np.mean(scores), rel=1e-4, abs=1e-4)
+    assert summary.accuracy == np.mean([r["prediction"] == r["gold"] for r in rows])
+    assert {mass.kind for mass in summary.mass} == {"patch", "special"}

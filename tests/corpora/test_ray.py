@@ -1,0 +1,110 @@
+"""The Ray engine gives what the local engine gives, also when a worker is killed."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from normxlogit import Completions, Predictions, attribute
+from normxlogit.corpora.ray_engine import Cluster
+from normxlogit.errors import DataError
+
+from .corpora import errors, explainer, jsonl, results, texts
+
+pytest.importorskip("ray")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
+COUNT = 400
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    """A cluster of this machine whose workers find the tests."""
+    import ray
+
+    root = str(Path(__file__).parents[2])
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": f"{root}/src:{root}"}},
+    )
+    yield
+    ray.shutdown()
+
+
+def workers():
+    """Our own actors: descendants of this process that Ray calls so."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError):  # it has ended meanwhile
+            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+            found[int(stat.parent.name)] = (parent, (stat.parent / "cmdline").read_bytes())
+
+    def ours(process):
+        while process in found:
+            process = found[process][0]
+            if process == os.getpid():
+                return True
+        return False
+
+    return [process for process, (_, name) in found.items() if b"Actor" in name and ours(process)]
+
+
+def test_a_killed_worker_loses_nothing(tmp_path):
+    path = jsonl(tmp_path / "in.jsonl", [{"text": None if i == 9 else t} for i, t in enumerate(texts(COUNT))])
+    model, killed = explainer(), []
+
+    def kill(progress):
+        if not killed:
+            killed.extend(workers()[:1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    attribute(model, path, tmp_path / "ray", shard_rows=8, engine="ray", cluster=Cluster(2), watch=kill)
+    assert killed
+    attribute(model, path, tmp_path / "local", shard_rows=8)
+    one, two = results(tmp_path / "ray"), results(tmp_path / "local")
+    floats = ["scores", "value", "probability"]
+    assert one.drop_columns(floats).equals(two.drop_columns(floats))
+    assert errors(tmp_path / "ray") == errors(tmp_path / "local") == {9: "no text: column 'text' is null"}
+    (tmp_path / "ray/shards/00000003.parquet").unlink()
+    again = attribute(model, path, tmp_path / "ray", shard_rows=8, engine="ray", cluster=Cluster(2))
+    assert (again.fresh, results(tmp_path / "ray").num_rows) == (8, COUNT - 1)
+
+
+def test_prompts_and_their_sources_are_those_of_the_local_engine(tmp_path):
+    model = explainer("llama", "CausalLM")
+    path = jsonl(
+        tmp_path / "in.jsonl", [{"prompt": t, "completion": " bad film" if i else ""} for i, t in enumerate(texts(6))]
+    )
+    job = Completions(sources="word", parts="token")
+    for engine in ("ray", "local"):  # by default the states in the middle are read
+        attribute(model, path, tmp_path / engine, job, shard_rows=2, keep_text=True, engine=engine)
+    one, two = (results(tmp_path / engine) for engine in ("ray", "local"))
+    assert one["units"].to_pylist() == two["units"].to_pylist()
+    for row, other in zip(one["scores"].to_pylist(), two["scores"].to_pylist(), strict=True):
+        np.testing.assert_allclose(row, other, atol=1e-4)
+    assert errors(tmp_path / "ray") == {0: "the completion is empty"}
+
+
+def test_errors_are_ours(tmp_path):
+    path = jsonl(tmp_path / "in.jsonl", [{"text": "the movie is good"}] * 100)
+    with pytest.raises(DataError, match="more than --max-errors 1"):
+        attribute(
+            explainer(),
+            path,
+            tmp_path / "a",
+            Predictions(long_text="error", target_column="text"),
+            shard_rows=8,
+            max_errors=1,
+            engine="ray",
+            cluster=Cluster(1),
+        )
+
+
+def test_a_stream_is_read_by_the_process_that_starts_the_run(tmp_path):
+    rows = ({"text": text} for text in texts(20))
+    assert attribute(explainer(), rows, tmp_path, shard_rows=8, engine="ray", cluster=Cluster(2)).rows == 20
+    assert results(tmp_path)["row"].to_pylist() == list(range(20))

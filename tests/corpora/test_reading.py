@@ -1,0 +1,232 @@
+"""Every format gives the same rows; a row that is broken is one row's problem."""
+
+import csv
+import gzip
+import io
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from normxlogit import Predictions
+from normxlogit.corpora.rows.reading import open_source
+from normxlogit.corpora.rows.shards import KEPT, read_shards
+from normxlogit.errors import DataError
+
+ROWS = [{"name": f"r{i}", "text": f'text {i}\nof, "two" lines é', "stars": i} for i in range(10)]
+
+
+def write(folder, kind):
+    table = pa.Table.from_pylist(ROWS)
+    path = folder / f"in.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=3)
+    elif kind in ("csv", "csv.gz"):
+        sink = io.BytesIO()
+        pyarrow.csv.write_csv(table, sink)
+        path.write_bytes(gzip.compress(sink.getvalue()) if kind == "csv.gz" else sink.getvalue())
+    elif kind == "arrow":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    elif kind == "feather":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def read(source, size=4, **columns):
+    job = Predictions().with_columns(source.names(), list, media=False)
+    return list(read_shards(source, replace(job.columns(media=False), **columns), size))
+
+
+def rows(shards):
+    return [row for shard in shards for row in shard.table.to_pylist()]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "arrow", "feather", "jsonl"])
+def test_every_format_gives_the_same_rows(tmp_path, kind):
+    shards = read(open_source(write(tmp_path, kind)), id="name", keep=("stars",))
+    assert [len(shard.table) for shard in shards] == [4, 4, 2]
+    assert [shard.first for shard in shards] == [0, 4, 8]
+    found = rows(shards)
+    assert [row["row"] for row in found] == list(range(10))
+    assert [row["id"] for row in found] == [row["name"] for row in ROWS]
+    assert [row["text"] for row in found] == [row["text"] for row in ROWS]
+    assert [int(row[KEPT + "stars"]) for row in found] == list(range(10))
+    assert not any(row["problem"] for row in found)
+    whole = 0.0 if kind == "csv.gz" else 1.0  # how much of a packed file is read is not known
+    assert shards[-1].fraction == pytest.approx(whole, abs=0.02)  # an Arrow stream ends with a mark
+
+
+def test_a_data_set_of_hugging_face(tmp_path):
+    import datasets
+
+    made = datasets.Dataset.from_list(ROWS)
+    made.save_to_disk(tmp_path / "saved")
+    for source in (open_source(made), open_source(tmp_path / "saved"), open_source(made.to_iterable_dataset())):
+        assert [row["text"] for row in rows(read(source))] == [row["text"] for row in ROWS]
+
+
+def test_a_pattern_and_a_folder_are_read_in_order(tmp_path):
+    for name in ("b", "a", "c"):
+        (tmp_path / f"{name}.txt").write_text(f"{name} one\r\n{name} two")
+    wanted = [f"{name} {n}" for name in "abc" for n in ("one", "two")]
+    for given in (str(tmp_path / "*.txt"), tmp_path, [tmp_path / f"{n}.txt" for n in "abc"]):
+        assert [row["text"] for row in rows(read(open_source(given)))] == wanted
+    import fsspec
+
+    with fsspec.open("memory://in/some.txt", "w") as file:
+        file.write("far away")
+    assert rows(read(open_source("memory://in/some.txt")))[0]["text"] == "far away"
+
+
+def test_broken_rows_of_csv_keep_their_place(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_bytes(b'a,text\n1,one\n1,2,3\n3,\xff\n4,"fo\nur"\n5\n')
+    found = rows(read(open_source(path)))
+    assert [row["text"] for row in found] == ["one", None, None, "fo\nur", None]
+    assert [bool(row["problem"]) for row in found] == [False, True, True, False, True]
+    assert "3 columns" in found[1]["problem"]
+    assert "UTF-8" in found[2]["problem"]
+
+
+def test_a_kept_value_of_another_type_is_a_problem_of_its_row(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n' * 3000 + '{"text": "c", "n": "x"}\n')
+    last = rows(read(open_source(path), size=10000, keep=("n",)))[-1]
+    assert "holds 'x', where it held int64 before" in last["problem"]
+
+
+def test_digests_tell_rows_not_formats(tmp_path):
+    one = read(open_source(write(tmp_path, "parquet")), id="name")
+    two = read(open_source(write(tmp_path, "jsonl")), id="name")
+    assert [shard.digest for shard in one] == [shard.digest for shard in two]
+    assert len({shard.digest for shard in one}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("cut.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 50)[:30], "cut.jsonl.gz: Compressed file ended"),
+        ("cut.txt.gz", gzip.compress(b"a text\n" * 50)[:30], "cut.txt.gz: Compressed file ended"),
+        ("wrong.jsonl.xz", b"hello", "cannot read .*wrong.jsonl.xz: Input format not supported"),
+        ("wide.jsonl", '{"text": "a"}\n'.encode("utf-16-be"), "wide.jsonl: not jsonl: UTF-16"),
+        ("wide.csv", "text\na\n".encode("utf-16-le"), "wide.csv: not csv: UTF-16"),
+        ("cut.csv", "text\na\n".encode("utf-16")[:-1], "cut.csv: not csv: .*utf-16"),
+        ("cut.txt", "a\nb\n".encode("utf-16")[:-1], "cut.txt: not text: .*utf-16"),
+        ("wide.txt", "a\nb\n".encode("utf-16-le"), "wide.txt: not text: UTF-16"),
+        ("twice.csv", b"text,text\na,b\n", "2 columns are called 'text'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_broken_packing_and_other_encodings_are_refused(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=says):
+        read(open_source(tmp_path / name))
+
+
+@pytest.mark.parametrize("inputs", ["photos", "photos/*.png", "photos/one.png", ["in.txt", "photos"]])
+def test_pictures_are_not_read_for_a_model_of_texts(tmp_path, monkeypatch, inputs):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one.png").write_bytes(b"")
+    (tmp_path / "in.txt").write_text("a text")
+    with pytest.raises(
+        DataError, match=r"photos.*: (no such file, or no table|cannot tell the format .*pictures and sounds)"
+    ):
+        open_source(inputs)
+    with pytest.raises(DataError, match="nothing: no such file"):
+        open_source("nothing")
+    (tmp_path / "photos" / "in.txt").write_text("a text")
+    assert rows(read(open_source("photos")))[0]["text"] == "a text"
+
+
+@pytest.mark.parametrize("rest", ['"open\nthree\nfour\n', '"open,x\nthree,y\n', 'two,"open\n'])
+def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path, rest):
+    (tmp_path / "in.csv").write_text(f"text,more\none,x\n{rest}")
+    with pytest.raises(DataError, match=r"in\.csv: a quote is not closed"):
+        read(open_source(tmp_path / "in.csv"))
+
+
+@pytest.mark.parametrize("content", ['text\tid\na\t1\n"b\t2\nc\t3\n"d\t4\n', 'text\tid\na\t"1\nb\t2\nc\t"3\n'])
+def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(tmp_path, content):
+    (tmp_path / "in.tsv").write_text(content)
+    with pytest.raises(DataError, match=r"in\.tsv: a cell of the column '(text|id)' reaches over several rows, from '"):
+        rows(read(open_source(tmp_path / "in.tsv")))
+    (tmp_path / "in.tsv").write_text('text\tid\n"two\nlines"\t1\n"a ""tab""\tinside"\t2\n')
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.tsv")))] == ["two\nlines", 'a "tab"\tinside']
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_csv_file_of_any_spreadsheet_is_read_by_what_stands_between_its_values(tmp_path, encoding, delimiter):
+    """Values hold every delimiter, quotes and line ends; Python's own writer quotes them."""
+    texts = ["Grüße; 'a, b' | c\t", 'two\nlines; "x", |', ""]
+    table = [["id", "text", "price"], *([str(i), text, "3,50"] for i, text in enumerate(texts))]
+    with (tmp_path / "in.csv").open("w", encoding=encoding, newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows(table)
+    packed = gzip.compress((tmp_path / "in.csv").read_bytes())
+    (tmp_path / "packed.csv.gz").write_bytes(packed)
+    for name in ("in.csv", "packed.csv.gz"):
+        found = rows(read(open_source(tmp_path / name), id="id", keep=("price",)))
+        assert [[row["id"], row["text"], row[KEPT + "price"]] for row in found] == table[1:]
+        assert not any(row["problem"] for row in found)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "text\ngood; really\nbad; really\n",
+        "text,label\na; b,1\nc; d,0\n",
+        "text;more\nno semicolon here\nnor here\none; here\n",
+        '"text;more"\none\ntwo\n',
+        "text\n" + "one; two, three\n" * 3,
+        "text\n" + "a;b\n" * 40_000,
+    ],
+)
+def test_semicolons_in_texts_do_not_cut_them(tmp_path, content):
+    (tmp_path / "in.csv").write_text(content)
+    names, *expected = csv.reader(content.splitlines())
+    found = [
+        text
+        for block in open_source(tmp_path / "in.csv").blocks(names[:1])
+        for text in block.columns[names[0]].to_pylist()
+    ]
+    assert found == [row[0] if len(row) == len(names) else None for row in expected]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "txt"])
+def test_lines_of_utf_16_are_lines(tmp_path, kind):
+    texts = ["Grüße \u2028 あ", "ਊ", "two"]  # of which a byte is that of a line feed
+    lines = [json.dumps({"text": text}, ensure_ascii=False) if kind == "jsonl" else text for text in texts]
+    (tmp_path / f"in.{kind}").write_bytes("\r\n".join(lines).encode("utf-16"))
+    shards = read(open_source(tmp_path / f"in.{kind}"))
+    assert [row["text"] for row in rows(shards)] == texts
+    assert shards[-1].fraction == 1.0
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
+    (tmp_path / "in.csv").write_text(f'text,more\r\n5" pipe,x\r\n"two ""quoted""",y{end}', newline="")
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == ['5" pipe', 'two "quoted"']
+
+
+def test_a_csv_file_may_hold_long_texts_empty_lines_and_any_line_ends(tmp_path):
+    long = "word " * 100_000  # beyond the limit that csv.reader has, which stays
+    limit = csv.field_size_limit()
+    (tmp_path / "in.csv").write_text(f'text,more\r{long},x\n\n"a\r\nb",y\r\n', newline="")
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == [long, "", "a\r\nb"]
+    assert csv.field_size_limit() == limit
+
+
+def test_what_is_no_object_in_a_json_array_is_one_rows_problem(tmp_path):
+    path = tmp_path / "in.json"
+    path.write_text(json.dumps([{"text": "good"}, "a text", None, 5, {"text": "bad"}]))
+    found = rows(read(open_source(path)))
+    assert [row["text"] for row in found] == ["good", None, None, None, "bad"]
+    assert [row["problem"] for row in found] == [None, *["not a JSON object"] * 3, None]

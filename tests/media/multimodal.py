@@ -1,0 +1,23 @@
+"""The tiny models that read pictures or sounds beside words, each made once, with an explainer of it."""
+
+from functools import cache
+
+from normxlogit import Explainer
+from tests.media import audio_lm, vlm
+
+PICTURES = {name: getattr(vlm, name) for name in ("llava", "paligemma", "qwen2_vl", "idefics3", "gemma3")}
+SOUNDS = {name: getattr(audio_lm, name) for name in ("qwen2_audio", "glmasr", "fixed_length")}
+MODELS = PICTURES | SOUNDS
+QUESTION = "what is on the left ?"
+
+
+@cache
+def made(name: str) -> vlm.Vlm:
+    """A model with its processor."""
+    return MODELS[name]()
+
+
+@cache
+def explainer(name: str) -> Explainer:
+    """The explainer of a model."""
+    return Explainer(*made(name))

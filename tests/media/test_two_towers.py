@@ -1,0 +1,176 @@
+"""CLIP and SigLIP: the cosine of a text and a picture, from either side."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import transformers
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+from normxlogit import Explainer, InputError, UnsupportedModelError
+from normxlogit.similarity.drawing import pairs_grid
+from tests import tiny
+from tests.media.test_signals import picture, shaken
+
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
+LENGTH = 24
+PICTURES = CLIPImageProcessorPil(size={"height": 32, "width": 32}, do_center_crop=False)
+TEXT = "the movie is bad"
+
+
+def towers(kind):
+    torch.manual_seed(0)
+    tokenizer = tiny.tokenizer()
+    special = {"eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    text = SMALL | special | {"vocab_size": len(tokenizer), "max_position_embeddings": LENGTH}
+    settings = {"text_config": text, "vision_config": SMALL | {"image_size": 32, "patch_size": 8}}
+    if kind == "clip":
+        model = transformers.CLIPModel(transformers.CLIPConfig(**settings, projection_dim=16))
+    else:
+        model = transformers.SiglipModel(transformers.SiglipConfig(**settings))
+    return shaken(model), tokenizer
+
+
+def model_and_processor(kind="clip"):
+    model, tokenizer = towers(kind)
+    return model, transformers.CLIPProcessor(PICTURES, tokenizer)
+
+
+def explained(kind):
+    model, processor = model_and_processor(kind)
+    return model, processor.tokenizer, Explainer(model, processor)
+
+
+def own_cosine(model, tokenizer, text, image):
+    ids = torch.tensor([tokenizer(text)["input_ids"]])
+    if isinstance(model, transformers.SiglipModel):
+        ids = torch.nn.functional.pad(ids, (0, LENGTH - ids.shape[1]), value=tokenizer.pad_token_id)
+    with torch.inference_mode():
+        outputs = model(input_ids=ids, pixel_values=PICTURES(image, return_tensors="pt")["pixel_values"])
+    return float(torch.nn.functional.cosine_similarity(outputs.text_embeds, outputs.image_embeds))
+
+
+def side(result, sequence):
+    """Return the scores of one of the two inputs."""
+    return result.scores[np.array(result.units.sequence) == sequence]
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip"])
+def test_words_and_patches_add_up_to_the_cosine_from_either_side(kind):
+    model, tokenizer, explainer = explained(kind)
+    texts, images = [TEXT, "a great film"], [picture(0), picture(1)]
+    result = explainer.similarity(TEXT, images[0])
+    words, patches = side(result, 0), side(result, 1)
+    (image,) = result.images
+    cosine = own_cosine(model, tokenizer, TEXT, images[0])
+    assert result.prediction.value == pytest.approx(cosine, abs=1e-5)
+    assert words.sum() + result.bias[0] == pytest.approx(cosine, abs=1e-5)
+    assert patches.sum() + result.bias[1] == pytest.approx(cosine, abs=1e-5)
+    np.testing.assert_array_equal(patches[-16:], image.scores.ravel())
+    assert image.scores.shape == (4, 4)
+    np.testing.assert_allclose(image.boxes[0, 1], [15, 0, 30, 12.5], atol=0.6)
+    assert [word.text for word in result.words(sequence=0)] == TEXT.split()
+    for image, each in zip(images, explainer.similarity(TEXT, images), strict=True):
+        assert each.prediction.value == pytest.approx(own_cosine(model, tokenizer, TEXT, image), abs=1e-5)
+        alone = explainer.similarity(TEXT, image)
+        np.testing.assert_allclose(each.scores, alone.scores, rtol=1e-3, atol=1e-6)
+    for text, each in zip(texts, explainer.similarity(images[0], texts), strict=True):
+        assert each.prediction.value == pytest.approx(own_cosine(model, tokenizer, text, images[0]), abs=1e-5)
+        alone = explainer.similarity(text, images[0])
+        np.testing.assert_allclose(each.images[0].scores, alone.images[0].scores, rtol=1e-3, atol=1e-6)
+        total = side(each, 0).sum() + each.bias[0]
+        np.testing.assert_allclose(total, each.prediction.value, atol=1e-5)
+
+
+def test_pairs_of_words_and_patches_add_up_to_the_cosine():
+    _, _, explainer = explained("clip")
+    result = explainer.similarity(TEXT, picture(), matrix=True)
+    assert result.pairs.sum() == pytest.approx(result.prediction.value, abs=1e-5)
+    np.testing.assert_allclose(result.pairs.sum(1)[:-1], side(result, 0), atol=1e-5)
+    np.testing.assert_allclose(result.pairs.sum(0)[:-1], side(result, 1), atol=1e-5)
+
+
+def test_pairs_of_words_and_patches_are_drawn_from_either_side():
+    _, _, explainer = explained("clip")
+    words, patches = TEXT.split(), ["0,0", "0,1", "0,2", "0,3"]
+    for first, second in ((TEXT, picture()), (picture(), TEXT)):
+        result = explainer.similarity(first, second, matrix=True)
+        grid = pairs_grid(result)
+        named = (grid.rows, grid.columns) if first is TEXT else (grid.columns, grid.rows)
+        assert named[0] == words
+        assert [name for name in named[1] if name in patches] == patches
+        by_word = [(result.pairs[:-1] if first is TEXT else result.pairs[:, :-1].T)[[token]].sum() for token in (1, 2)]
+        scores = grid.scores if first is TEXT else grid.scores.T
+        biases = (result.pairs[:, -1] if first is TEXT else result.pairs[-1])[[1, 2]]
+        np.testing.assert_allclose(scores.sum(1)[:2], by_word - biases, atol=1e-5)
+        assert "The strongest pairs" in str(result)
+        assert "Every pair" in result.to_html()
+
+
+def test_regions_of_two_pictures_are_replaced_to_test_their_cosine():
+    _, _, explainer = explained("clip")
+    first, second = picture(0), picture(1)
+    result = explainer.similarity(first, second, verify="auto")
+    verified = result.verified
+    assert (verified.unit, verified.removed_by) == ("region", "replaced")
+    assert verified.original.value == pytest.approx(result.prediction.value, abs=1e-6)
+    (_, *patches), (_, *second_patches) = ([i for i, s in enumerate(result.units.sequence) if s == k] for k in (0, 1))
+    for removal in verified.single:
+        (unit,), (name,) = removal.tokens, removal.units
+        assert name == f"{result.tokens[unit]} of picture {1 if unit in patches else 2}"
+        assert unit in patches + second_patches
+        assert removal.value != pytest.approx(verified.original.value, abs=1e-6)
+
+
+def test_words_and_regions_are_left_out_to_test_a_cosine_by_the_own_model():
+    model, tokenizer, explainer = explained("clip")
+    image = picture(0)
+    result = explainer.similarity(TEXT, image, verify=8)
+    assert (result.verified.unit, result.verified.removed_by) == ("part", "removed")
+    pixels = PICTURES(image, return_tensors="pt")["pixel_values"]  # (1, 3, 32, 32), in patches of 8
+    words = regions = 0
+    for removal in result.verified.single:
+        (unit,) = removal.units
+        kept, without = TEXT.split(), pixels.clone()
+        if unit.startswith("region "):
+            regions += 1
+            row, column = map(int, unit.removeprefix("region ").split(","))
+            inside = torch.zeros(32, 32, dtype=torch.bool)
+            inside[8 * row : 8 * row + 8, 8 * column : 8 * column + 8] = True
+            near = torch.zeros_like(inside)
+            near[max(0, 8 * row - 8) : 8 * row + 16, max(0, 8 * column - 8) : 8 * column + 16] = True
+            without[0][:, inside] = pixels[0][:, near & ~inside].mean(1, keepdim=True)
+        else:
+            words += 1
+            kept.remove(unit)
+        ids = torch.tensor([tokenizer(" ".join(kept))["input_ids"]])
+        with torch.inference_mode():
+            outputs = model(input_ids=ids, pixel_values=without)
+        cosine = torch.nn.functional.cosine_similarity(outputs.text_embeds, outputs.image_embeds)
+        assert removal.value == pytest.approx(float(cosine), abs=1e-5)
+    assert words
+    assert regions
+
+
+def test_what_cannot_be_compared_is_refused():
+    _, _, explainer = explained("clip")
+    with pytest.raises(InputError, match="one kind at a time"):
+        explainer.similarity(TEXT, [picture(), "a film"])
+    with pytest.raises(InputError, match="texts and pictures, not int"):
+        explainer.similarity(TEXT, [7])
+    with pytest.raises(InputError, match="no text or picture"):
+        explainer.similarity(TEXT, [])
+    with pytest.raises(UnsupportedModelError, match="similarity"):
+        explainer(picture())
+
+
+def test_tables_are_compared_by_their_column_and_not_by_its_name():
+    model, processor = model_and_processor()
+    explainer, texts, images = Explainer(model, processor), ["a great film", "the cat"], [picture(0), picture(1)]
+    for given, items, other in (
+        (pd.DataFrame({"text": texts}), texts, picture(0)),
+        ({"text": texts, "label": [0, 1]}, texts, picture(0)),
+        (pd.DataFrame({"image": images, "caption": texts}), images, "a cat"),
+    ):
+        expected = [result.prediction.value for result in explainer.similarity(other, items)]
+        assert [result.prediction.value for result in explainer.similarity(other, given)] == pytest.approx(expected)
