@@ -15,7 +15,7 @@ from ..cli import options
 from ..cli.console import layers_of, quiet, write
 from ..errors import InputError
 from ..inputs.table_files import Format
-from ..results.units.spans import PartKind, SourceKind
+from ..results.units.kinds import PartKind, SourceKind
 
 if TYPE_CHECKING:
     from .jobs import Job
@@ -124,7 +124,7 @@ def attribute(
     max_errors: Annotated[int | None, _option(RUN, "Stop when more rows have no result.", min=0)] = None,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    engine: Annotated[Literal["local", "ray"], _option(RUN, "On this machine, or by Ray Data.")] = "local",
+    engine: Annotated[Literal["local", "ray"], _option(RUN, "On this machine, or on a Ray cluster.")] = "local",
     num_workers: Annotated[int, _option(RUN, "Ray: workers, each with a model of its own.", min=1)] = 1,
     num_gpus_per_worker: Annotated[float, _option(RUN, "Ray: GPUs of each worker.", min=0)] = 0,
     ray_address: Annotated[str | None, _option(RUN, "Ray: the cluster; started here if there is none.")] = None,

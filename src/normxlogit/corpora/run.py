@@ -83,7 +83,7 @@ def attribute(
         input_format: The format of files whose names do not tell it.
         shard_rows: Rows of a shard; 4096 by default, 64 of pictures, sounds, and all that is not a prediction.
         max_errors: Stop when more rows than this have no result.
-        engine: "local", or "ray" for Ray Data.
+        engine: "local", or "ray" for a Ray cluster.
         cluster: The resources of the Ray engine.
         watch: Called with the progress after each shard.
         progress: Whether to show that on standard error; by default on a terminal, after a second.

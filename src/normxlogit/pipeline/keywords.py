@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypedDict
 from ..inputs.encoder import LongText
 from ..leave_out.units import Verify
 from ..methods import Method
-from ..results.units.spans import PartSpec, SourceKind
-from ..results.units.words import Merge
+from ..results.units.kinds import Merge, SourceKind
+from ..results.units.spans import PartSpec
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, Layers, TargetSpec
 

@@ -1,6 +1,7 @@
 """Reading labelled texts, and saying what is wrong with a file."""
 
 import csv
+import json
 import sys
 
 import pytest
@@ -8,9 +9,13 @@ import pytest
 from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
 from normxlogit.evaluation.faithfulness import checked_labels, evaluate
-from tests.corpora.corpora import jsonl
 
 datasets = pytest.importorskip("datasets")
+
+
+def jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
 
 
 @pytest.mark.parametrize(("package", "source"), [("pyarrow", "mine.jsonl"), ("datasets", "sst2")])

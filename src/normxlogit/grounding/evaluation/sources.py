@@ -24,8 +24,8 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.ablations import Ablations, leave_one_out, score_sources, verified
 from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
 from ...pipeline.options import Options
+from ...results.units.kinds import Merge
 from ...results.units.spans import PartSpec, Sequenced, SourceSpec
-from ...results.units.words import Merge
 from ..citations.cite import ask
 from .questions import Asked
 

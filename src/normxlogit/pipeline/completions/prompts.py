@@ -12,8 +12,8 @@ from ...inputs.texts import arrow_value, rows_of_texts, whole_number
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...results.units.kinds import Merge
 from ...results.units.spans import PartSpec, SourceSpec
-from ...results.units.words import Merge
 from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, generate_each, read_completion
@@ -104,6 +104,7 @@ def explain_written(
     Raises:
         InputError: If the lists differ in length, `merge` is given without sources, or `parts` with another answer.
     """
+    model.task.check_prompts(model)
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     if parts is not None and other_answers is not None:

@@ -20,8 +20,8 @@ from ...model.forward_pass import to_host
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Target
+from ...results.units.kinds import Merge
 from ...results.units.spans import SourceSpec
-from ...results.units.words import Merge
 from ...tasks.base import message_spans
 from ...tasks.language import LanguageTask
 from ...tasks.targets import All, Choice, index_of, is_choice

@@ -16,8 +16,9 @@ from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.units.grouping import part_targets, units_of
+from ...results.units.kinds import Merge
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, is_box, media_places, prompt_sources
-from ...results.units.words import Merge, check_merge
+from ...results.units.words import check_merge
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance

@@ -133,7 +133,7 @@ def _arrow_type(type_: Any) -> Any:
     """Return the Arrow type of a type of the schema."""
     import pyarrow
 
-    scalars = {str: "string", int: "int64", np.int8: "int8", Index: "int32", Number: "float64"}
+    scalars = {str: "string", bool: "bool", int: "int64", np.int8: "int8", Index: "int32", Number: "float64"}
     if type_ in scalars:
         return pyarrow.type_for_alias(scalars[type_])
     if type_ == FloatArray:

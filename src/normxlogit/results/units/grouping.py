@@ -11,9 +11,10 @@ from ...errors import DataError, InputError
 from ..attribution import Attribution
 from ..storage.schema import FloatArray
 from ..targets import Target
+from .kinds import Merge
 from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, media_places, prompt_sources, share_inside
 from .units import APART, Units
-from .words import Merge, check_merge, merge_scores
+from .words import check_merge, merge_scores
 
 Floats = npt.NDArray[np.float64]
 
