@@ -1,9 +1,8 @@
 """Cards of one or several results, and the table of several."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...leave_out.deletion import DeletionCurve
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.layers import representative_layer
@@ -16,6 +15,9 @@ from .curves import curves_card
 from .generation import generation_blocks
 from .sources import source_blocks
 from .text import attribution_blocks, comparison_blocks
+
+if TYPE_CHECKING:
+    from ...leave_out.deletion import DeletionCurve
 
 WORDS, OPEN = 4, 3
 """Most words in a row; most cards on a page that are opened at first."""
@@ -70,7 +72,7 @@ def results_page(
     *,
     words: bool | None = None,
     costs: Sequence[str] = (),
-    curves: Sequence[DeletionCurve] = (),
+    curves: "Sequence[DeletionCurve]" = (),
     title: str | None = None,
 ) -> str:
     """Draw a page of results: `cards`, and deletion curves below them, if given.
