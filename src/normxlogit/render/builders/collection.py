@@ -1,10 +1,11 @@
 """Cards of one or several results, and the table of several."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...results.deletion_curve import DeletionCurve
 from ...results.layers import representative_layer
 from ...results.targets import prediction_of
 from ..blocks import Block, Card, Cell, Column, Table, cell
@@ -15,9 +16,6 @@ from .curves import curves_card
 from .generation import generation_blocks
 from .sources import source_blocks
 from .text import attribution_blocks, comparison_blocks
-
-if TYPE_CHECKING:
-    from ...leave_out.deletion import DeletionCurve
 
 WORDS, OPEN = 4, 3
 """Most words in a row; most cards on a page that are opened at first."""
@@ -72,7 +70,7 @@ def results_page(
     *,
     words: bool | None = None,
     costs: Sequence[str] = (),
-    curves: "Sequence[DeletionCurve]" = (),
+    curves: Sequence[DeletionCurve] = (),
     title: str | None = None,
 ) -> str:
     """Draw a page of results: `cards`, and deletion curves below them, if given.

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from ...results.deletion_curve import DeletionCurve
 from ..blocks import Block, Card, Column, Paragraph, Table, cell
-
-if TYPE_CHECKING:
-    from ...leave_out.deletion import DeletionCurve
 
 WIDTH, HEIGHT = 300.0, 150.0
 """The area of the lines, in the units of the drawing."""
@@ -19,7 +17,7 @@ class Curves(Block):
 
     kind: ClassVar = "curves"
 
-    curves: "Sequence[DeletionCurve]"
+    curves: Sequence[DeletionCurve]
 
     @property
     def scale(self) -> tuple[float, float, str, str]:
@@ -36,18 +34,18 @@ class Curves(Block):
         low, high, _, form = self.scale
         return [(f"{HEIGHT * (1 - k / 2):.1f}", format(low + (high - low) * k / 2, form)) for k in range(3)]
 
-    def points(self, curve: "DeletionCurve", values: Sequence[float]) -> str:
+    def points(self, curve: DeletionCurve, values: Sequence[float]) -> str:
         """Return a line as points of an SVG polyline."""
         low, high, *_ = self.scale
         points = zip(curve.shares, values, strict=True)
         return " ".join(f"{WIDTH * x:.1f},{HEIGHT * (high - y) / (high - low):.1f}" for x, y in points)
 
-    def table(self, curve: "DeletionCurve") -> Table:
+    def table(self, curve: DeletionCurve) -> Table:
         """Return the numbers of a curve."""
         columns = [Column("removed"), Column("highest first", numbers=True), Column("lowest first", numbers=True)]
         return Table(columns, [list(map(cell, row)) for row in self._rows(curve)])
 
-    def summary(self, curve: "DeletionCurve") -> str:
+    def summary(self, curve: DeletionCurve) -> str:
         """Return a summary of a curve as text."""
         rows = self._rows(curve)
         share, first, last = rows[min(range(len(rows)), key=lambda i: abs(curve.shares[i] - 0.5))]
@@ -56,17 +54,17 @@ class Curves(Block):
             f"{first} without the highest scored ones and {last} without the lowest scored ones"
         )
 
-    def _rows(self, curve: "DeletionCurve") -> list[tuple[str, str, str]]:
+    def _rows(self, curve: DeletionCurve) -> list[tuple[str, str, str]]:
         form, values = self.scale[2], zip(curve.shares, curve.highest_first, curve.lowest_first, strict=True)
         return [(f"{share:.0%}", format(first, form), format(last, form)) for share, first, last in values]
 
 
-def way(curve: "DeletionCurve") -> str:
+def way(curve: DeletionCurve) -> str:
     """Return how words are taken out of the text."""
     return "masked" if curve.masked else "deleted"
 
 
-def curves_card(curves: "Sequence[DeletionCurve]") -> list[Card]:
+def curves_card(curves: Sequence[DeletionCurve]) -> list[Card]:
     """Return a card of deletion curves; none without curves."""
     if not curves:
         return []
