@@ -68,8 +68,9 @@ def _of_frame(table: Any) -> RowSource:
 
 def source_of_table(table: Any, name: str) -> RowSource:
     """Return the source of an Arrow table."""
-    names, fingerprint = partial(list, table.column_names), partial(list, [{"name": name}])
-    return RowSource(names, partial(_table_blocks, table), fingerprint)
+    return RowSource(
+        partial(list, table.column_names), partial(_table_blocks, table), partial(list, [{"name": name}])
+    )
 
 
 def _table_blocks(table: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
