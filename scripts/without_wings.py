@@ -13,7 +13,15 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE, PROMISES = ROOT / "src" / "normxlogit", ROOT / "tests" / "contract"
 
-NEEDS: dict[str, tuple[str, ...]] = {"corpora": (), "decompositions": (), "grounding": ()}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "app": (),
+    "corpora": (),
+    "decompositions": (),
+    "evaluation": (),
+    "grounding": (),
+    "media": (),
+    "similarity": (),
+}
 """The folders of the package that can be deleted, each with the wings that it stands on. The promises of each lie in a
 folder of its name in tests/contract."""
 

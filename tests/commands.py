@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import paper.cli
 from normxlogit import cli
 
 
@@ -31,6 +30,8 @@ def commands_of(group, names=()):
 
 def run_paper(capsys, *arguments):
     """Run a command of the paper's experiments; returns exit code, output and errors."""
+    import paper.cli  # which measures by the wing `evaluation`
+
     return run(capsys, *arguments, program=paper.cli)
 
 

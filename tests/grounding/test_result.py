@@ -201,10 +201,14 @@ def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradic
     c = citations()
     first, second = (target.span for target in c.attribution.targets)
     place = c.text.index("sat", second[0])
-    said = Reading((WordReading(*first, -1.0, -20.0),), ())
+    said = Reading((WordReading(*first, "The cat.", False, -1.0, -20.0),), ())
     rather = WordEdit("replaced", place, place + 3, "ran", 20.0, 0.0)
-    words = WordReading(second[0], place, -1.0, -20.0), WordReading(place, place + 3, -19.0, -20.0)
-    c = replace(c, readings=(said, Reading((*words, WordReading(place + 3, second[1], -0.1, -40.0)), (rather,))))
+    it, sat = (
+        WordReading(second[0], place, "It", False, -1, -20),
+        WordReading(place, place + 3, "sat", False, -19, -20),
+    )
+    end = WordReading(place + 3, second[1], ".", False, -0.1, -40.0)
+    c = replace(c, readings=(said, Reading((it, sat, end), (rather,))))
     assert [s.judgement for s in c.support] == ["rests", "contradicts"]
     assert c.support[1].verdict == 'contradicts [1][2]: the documents rather say "ran" than "sat"'
     assert c.marked().strip() == "The cat.[1] It sat."
@@ -217,7 +221,7 @@ def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradic
 def test_a_sentence_that_gains_nothing_from_the_documents_is_not_in_them():
     c = citations()
     spans = [target.span for target in c.attribution.targets]
-    c = replace(c, readings=tuple(Reading((WordReading(*span, -20.0, -20.0),), ()) for span in spans))
+    c = replace(c, readings=tuple(Reading((WordReading(*span, "a", False, -20.0, -20.0),), ()) for span in spans))
     assert [s.verdict for s in c.support] == ["not in the documents"] * 2
     assert c.cited == ((), ())
     assert all(word.unsaid for word in c.words)

@@ -15,7 +15,7 @@ from normxlogit.similarity.tasks.sentence_embedding import (
     steps_from_files,
 )
 from tests import tiny
-from tests.sentence_steps import steps_beside
+from tests.similarity.sentence_steps import steps_beside
 
 STATES = torch.tensor([[[1.0, 10], [2, 20], [4, 40], [8, 80]], [[3.0, 30], [5, 50], [7, 70], [9, 90]]])
 MASK = torch.tensor([[0, 1, 1, 1], [1, 1, 0, 0]])

@@ -9,7 +9,7 @@ from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.results.collection import Attributions
 from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
-from tests.sentence_steps import steps_beside
+from tests.similarity.sentence_steps import steps_beside
 
 A, B, C = "the movie is not good", "a great film with charm and wit !", "bad"
 POOLED = [("bert", "mean"), ("bert", "first"), ("bert", "last"), ("modernbert", "mean"), ("deberta-v2", "first")]

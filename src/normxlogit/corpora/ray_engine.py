@@ -48,14 +48,14 @@ def run_ray(
     started_here = not ray.is_initialized()
     if started_here:
         alone = cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ
-        resources = {"num_cpus": max(cluster.workers, os.cpu_count() or 1)} if alone else {}
-        options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **resources}
+        cores = {"num_cpus": max(cluster.workers, os.cpu_count() or 1)} if alone else {}
+        options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR", **cores}
         try:
             ray.init(address=cluster.address, **options)
         except Exception as error:  # a node that takes too long to start raises nothing more special
             reason = reason_of(error)
             raise DataError(f"Ray did not start: {reason}; try again, or take the local engine") from None
-    resources = {"num_cpus": 0 if cluster.gpus else 1, "num_gpus": cluster.gpus or None}
+    resources: dict[str, float | None] = {"num_cpus": 0 if cluster.gpus else 1, "num_gpus": cluster.gpus or None}
     shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
     actor = ray.remote(max_restarts=-1, max_task_retries=-1, **resources)(Actor)
     arguments = (shared_explainer, settings, folder.location, run, bool(cluster.gpus))

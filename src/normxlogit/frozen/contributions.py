@@ -116,13 +116,8 @@ def backpropagated(
     """Return each token's contributions to K quantities of a frozen pass, from a backward pass for each.
 
     Attention sinks are detached where they leave a layer. One that is the only token from which a quantity is read is
-    not: all of the answer passes through it.
-
-    Args:
-        answer: The quantities with their graph, (B, K).
-        run: The pass.
-        places: Where contributions are read.
-        read_positions: The token that each quantity is read from, (B, K), negative for several; None if not known.
+    not: all of the answer passes through it. That token is in `read_positions`, (B, K), negative for several; None if
+    it is not known.
     """
     sums, keep = answer.sum(0), run.outputs is not None  # (K,)
     with_sinks = {place: readout for place, readout in run.readouts.items() if readout.sinks is not None}
@@ -179,12 +174,9 @@ def _gradients(sums: Tensor, readouts: Sequence[Readout], *, retain: bool) -> li
 
 
 def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield groups of quantities that are backpropagated together, with the sinks not to detach for them, (B, T).
+    """Yield groups of K = `count` quantities to backpropagate together, with the sinks not to detach for them, (B, T).
 
-    Args:
-        count: K, the number of quantities.
-        read_positions: The token that each is read from, (B, K), negative for several; None if it is not known.
-        sinks: Which tokens are attention sinks, (B, T).
+    A quantity that is read from a sink alone, by its `read_positions`, (B, K), is a group of its own.
     """
     reading_sinks, none = list[int](), torch.zeros_like(sinks)
     if read_positions is not None:
@@ -219,12 +211,7 @@ def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
 
 
 def _single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
-    """Return the token that each weighted sum is read from, (B, K), negative for several tokens.
-
-    Args:
-        read_positions: The token that each of G quantities is read from, (B, G), negative for none.
-        weights: The weights of the K sums, (B, K, G).
-    """
+    """Return the token, (B, K), that sums with weights (B, K, G) are read from, of (B, G); negative for several."""
     is_counted = (weights.to(read_positions.device) != 0) & (read_positions >= 0)[:, None]  # (B, K, G)
     positions = read_positions[:, None].expand_as(is_counted)  # (B, K, G)
     last = positions.masked_fill(~is_counted, -1).amax(-1)  # (B, K)
@@ -242,17 +229,11 @@ def head_answers(head: Callable[[Tensor], Tensor], states: Tensor, *, gradients:
 
 
 def contrasted_logits(answers: Iterable[HeadAnswer], states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
-    """Return the logits of K entries for each state, minus the contrast's or the mean over the vocabulary, (N, K).
+    """Return the logits of entries (N, K) for states (N, H), minus the contrast's, (N,), or the mean over all, (N, K).
 
     Each depends on its own state alone, so the head's gradients are taken here, for few states at a time. Where the
     answers are computed as they are asked for, no logits are kept for the backward pass: the head of the frozen network
     is affine, value + <g, state>.
-
-    Args:
-        answers: The head's, for the states in their order.
-        states: The head's inputs, (N, H), with or without a graph.
-        ids: The vocabulary entries, (N, K).
-        contrast: The entries whose logits are subtracted, (N,).
     """
     values, gradients, start = [], [], 0
     for leaf, logits in answers:
@@ -270,14 +251,9 @@ def contrasted_logits(answers: Iterable[HeadAnswer], states: Tensor, ids: Tensor
 
 
 def quantities(head: Any, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None) -> Tensor:
-    """Return the explained quantities of a language model, (B, K).
+    """Return a language model's quantities, (B, K), from its head and the head's input, (B, T, H).
 
-    Args:
-        head: Its head.
-        states: The head's input, (B, T, H).
-        target: What is explained, G targets for each text.
-        positions: Where each is read, (B, G), negative where a text has fewer.
-        weights: Sums of them, (B, K, G); None for each.
+    They are read at positions, (B, G), negative where a text has fewer; with weights, (B, K, G), they are sums.
     """
     on_host = positions.cpu()  # on a GPU, each question for the places would wait for it
     found = (on_host >= 0).nonzero()  # (N, 2), the N places of all texts
@@ -323,12 +299,7 @@ class Balance:
 
 
 def balance(answer: Tensor, readouts: Mapping[Place, Readout], constants: Constants) -> Balance:
-    """Return the contributions of the inputs and of all constants to an output, from one backward pass.
-
-    Args:
-        answer: The explained quantity, a scalar with the graph of a recorded pass; it is kept.
-        readouts: Those of the pass; at the lowest of each side the input enters the graph.
-        constants: The constants of the pass.
+    """Return the contributions of the inputs and all constants of a recorded pass to a scalar, whose graph is kept.
 
     Raises:
         UnsupportedModelError: If no gradient arrives at an input.
@@ -364,14 +335,7 @@ def balance(answer: Tensor, readouts: Mapping[Place, Readout], constants: Consta
 def prove_conservation(
     name: str, answer: Tensor, readouts: Mapping[Place, Readout], constants: Constants, dtype: torch.dtype
 ) -> Balance:
-    """Prove that the contributions of a frozen backward pass add up to the output.
-
-    Args:
-        name: The model's class.
-        answer: Logits with the graph of a recorded pass; a random sum of them is compared.
-        readouts: As for `balance`.
-        constants: As for `balance`.
-        dtype: The precision of the model.
+    """Prove that the contributions of a recorded pass of a model add up to a random sum of its logits.
 
     Raises:
         UnsupportedModelError: If contributions do not add up to the answer, or an operation has no rule.

@@ -146,13 +146,7 @@ class FrozenModel:
     def run_given(
         self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
     ) -> FrozenPass | None:
-        """Return the caller's pass with gradients as a frozen pass, after proving the model.
-
-        Args:
-            run: The caller's pass, as it was read from `outputs`.
-            outputs: The outputs of the model, with a graph and hidden states.
-            places: Where contributions are read.
-            sink_threshold: As for `run`.
+        """Return the caller's pass, with outputs that have a graph, as a frozen pass, after proving the model.
 
         Returns:
             None if a place is none of the hidden states, or the answer was not computed from these tensors.
@@ -233,12 +227,7 @@ class FrozenModel:
     # --- the proof ---------------------------------------------------------------------------------------------------
 
     def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
-        """Return the contributions of the input and of each constant to the output for a text.
-
-        Args:
-            run: A pass of the frozen network over one text, which proved it.
-            target: The target, one for the text.
-        """
+        """Return the contributions of the input and of each constant to the target of a text, whose pass proved it."""
         with input_errors(self.module, run.batch.inputs), without_autocast(run.batch.inputs):
             run_copy = partial(self._run_copy, places=self.places.read(run.batch, 0))
             graph, constants, answer = self._run_with_constants(run.batch, run_copy, run.positions)
@@ -247,13 +236,9 @@ class FrozenModel:
     def _run_with_constants(
         self, batch: Batch, run_copy: RunCopy, positions: Tensor | None, rows: Tensor | None = None
     ) -> tuple[PassGraph, Constants, Tensor]:
-        """Run a pass over one text whose constants are leaves; return its logits, (1, C), at positions or of all.
+        """Run a pass over one text whose constants are leaves; return its logits too, at positions (1,), of rows (R,).
 
-        Args:
-            batch: The text.
-            run_copy: Runs a copy.
-            positions: Where it is read, (1,) or (1, 2); None for heads that answer for the whole text.
-            rows: The vocabulary entries that are read there, (R,); None for all.
+        Without positions they are those of the whole text, (1, C), or of all tokens, (1, T, C).
         """
         with self._copy(batch) as copy:
             constants = Constants(copy)

@@ -107,12 +107,9 @@ class Readout:
     detached: Tensor | None = None
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
-        """Read a state, and return an equal one to go on with, which a model may write on.
+        """Read a state, by default as the vector, and return an equal one to go on with, which a model may write on.
 
-        Args:
-            state: The state.
-            vector: As in `vectors`; the state if not given.
-            enters: Whether the input enters the graph here, so that nothing flows further back.
+        If the input enters the graph here, nothing flows further back.
         """
         leaf = enters or not state.requires_grad
         flowing = state.detach().requires_grad_() if leaf else state.clone()
@@ -157,12 +154,9 @@ class Readout:
 
 
 def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
-    """Hold the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
+    """Hold the tokens whose state is `threshold` times larger than the median of their text (Sun et al., 2024).
 
-    Args:
-        readouts: The readouts by place.
-        masks: The real tokens of each side, (B, T).
-        threshold: How many times the median.
+    Their texts' real tokens are in the masks of each side, (B, T).
     """
     for side, mask in masks.items():
         # Not among embeddings, where a bright patch among dark ones would be a sink.
@@ -170,9 +164,7 @@ def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], 
         measured = [each for each in of_side if each.positions == 1 and each.tokens.shape[:2] == mask.shape]
         if measured:
             states = [readout.tokens.float().flatten(2) for readout in measured]  # (B, T, H) each
-            norms = torch.stack(
-                [torch.linalg.vector_norm(each, dim=-1).to(mask.device) for each in states]
-            )  # (L, B, T)
+            norms = torch.stack([state.norm(dim=-1).to(mask.device) for state in states])  # (L, B, T)
             medians = norms.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
             sinks = (norms > threshold * medians) & mask  # (L, B, T)
             for readout, there, any_there in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
@@ -265,18 +257,13 @@ class ModelPlaces:
 
             return read_layer
 
-        def read_entry(place: Place, embeddings: Tensor) -> Tensor:
-            """Read what enters at a place, (B, T, H); several tables of one place share a readout."""
+        def read_entry(place: Place, embeddings: Tensor, start: Tensor | None = None, at: float = 1.0) -> Tensor:
+            """Read what enters, (B, T, H), at a point of the path from a start, 0, to it, 1; tables share a readout."""
             with torch._C.DisableTorchFunction():
-                return readouts.setdefault(place, Readout()).read(embeddings.detach(), enters=True)
-
-        def read_words(embeddings: Tensor) -> Tensor:
-            """Read the word embeddings, (B, T, H), at a point of the path from the baseline, 0, to them, 1."""
-            with torch._C.DisableTorchFunction():
-                words = embeddings.detach()
-                direction = words if baseline is None else words - baseline.to(words)
-                at_point = words if point == 1.0 else words - (1 - point) * direction
-                return readouts.setdefault(WORDS, Readout()).read(at_point, direction, enters=True)
+                states = embeddings.detach()
+                direction = states if start is None else states - start.to(states)
+                at_point = states if at == 1.0 else states - (1 - at) * direction
+                return readouts.setdefault(place, Readout()).read(at_point, direction, enters=True)
 
         layers = {path: layer_reader(outputs_by_call) for path, outputs_by_call in by_path.items()}
         lookups, module = list[Lookup](), self.model.module
@@ -286,7 +273,7 @@ class ModelPlaces:
         if WORDS in places:
             ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
             path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
-            lookups.append(Lookup(path, ids, read_words, mask))
+            lookups.append(Lookup(path, ids, partial(read_entry, WORDS, start=baseline, at=point), mask))
             # What further tables hold for the ids of the tokens is the tokens' contribution.
             further = partial(read_entry, WORDS)
             lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
@@ -321,8 +308,8 @@ class ModelPlaces:
         count = len(self._source_outputs(batch))
         if not count and isinstance(read_at, int):
             raise UnsupportedModelError(
-                f"no module of the encoder of {self.name} returns its layers' outputs, so the "
-                "source can be read at its word embeddings alone: read_at=0"
+                f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read at "
+                "its word embeddings alone: read_at=0"
             )
         # A sound has no word embeddings among its layers.
         return layers_read(read_at, count, int(batch.source_is_signal)) if count else (0,)

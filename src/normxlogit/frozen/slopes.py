@@ -137,9 +137,10 @@ def rms_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant)
 def group_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation of each group of channels."""
     scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
-    rows = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
+    rows: Tensor = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
     rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
-    return (rows - rows.mean(-1, keepdim=True)).reshape(gradient.shape)
+    centred: Tensor = rows - rows.mean(-1, keepdim=True)
+    return centred.reshape(gradient.shape)
 
 
 def batch_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Gradients:

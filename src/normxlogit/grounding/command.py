@@ -11,10 +11,8 @@ from ..cli import options
 from ..cli.console import check_output, deliver_result, format_for, quiet, status, write
 from ..errors import DataError, InputError
 from ..inputs.text_files import decoded, is_existing_path
-from ..media.inputs.items import PICTURE_SUFFIXES
 from ..results.units.characters import one_line
-from .documents.conversations import read_conversation
-from .documents.documents import READERS, files_in, names_of_files, read_file
+from .documents.documents import READERS, files_in, is_picture_file, names_of_files, read_file
 
 
 def cite(
@@ -90,6 +88,8 @@ def cite(
     else:
         texts, notes = None, []
         check_output(output, messages)
+        from .documents.conversations import read_conversation
+
         read_conversation(messages)  # its mistakes are found before the model is loaded
     with quiet():
         from ..results.collection import Attributions
@@ -169,7 +169,7 @@ def read_documents(names: list[str], output: Path | None = None) -> tuple[dict[s
     check_output(output, *files.values())
     all_files = list(files.values())
     for name, file in zip(names_of_files(all_files), all_files, strict=True):
-        if file.suffix.casefold() in PICTURE_SUFFIXES:
+        if is_picture_file(file):
             texts[name] = file
             continue
         try:

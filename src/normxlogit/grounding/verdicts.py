@@ -26,21 +26,11 @@ Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell",
 COVERED = ("coefficient", "new words")
 """The features for whether the sources say the sentence at all."""
 
-AGREED = (
-    "best edit",
-    "best edit due to the sources",
-    "best swap",
-    "best without a new word",
-    "new numbers",
-    "own words",
-)
+AGREED = ("best edit", "best edit due to the sources", "best swap", "best omission", "new numbers", "own words")
 """The features for whether the sources rather say something else."""
 
 NO_GAIN = -8.0
 """The gain where there is no edit, in nats."""
-
-LARGEST_GAIN = 25.0
-"""Gains are clipped to this magnitude, in nats."""
 
 CLEAR = 1.0
 """A word is marked if an edit of it gains this many nats, also beyond what it gains without the sources."""
@@ -150,19 +140,24 @@ class Reading(NamedTuple):
 
     @property
     def features(self) -> dict[str, float]:
-        """The features of the verdict, by name; gains of any edit are in parts of the sentence's own surprise."""
-        swaps, without_new = [], []
+        """The features of the verdict, by name.
+
+        The gain of the best edit is a part of what there is to gain: 1 - D. A swap puts one number for another, or one
+        name; an omission leaves out a word that is new to the sources. Own words stand outside the longest run of words
+        that the sources have, too.
+        """
+        swaps, omissions = [], []
         for edit in self.edits:
             words = self.edited(edit)
             if edit.kind == "replaced" and len(words) == 1 and _kind(words[0].text) == _kind(edit.text) != "":
                 swaps.append(edit)
             elif edit.kind == "left out" and any(word.new for word in words):
-                without_new.append(edit)
+                omissions.append(edit)
 
         def best(edits: Sequence[WordEdit]) -> float:
-            return min(max((edit.due_to_sources for edit in edits), default=NO_GAIN), LARGEST_GAIN)
+            return max((edit.due_to_sources for edit in edits), default=NO_GAIN)
 
-        gain = min(max((edit.gain for edit in self.edits), default=NO_GAIN), LARGEST_GAIN)
+        gain = max((edit.gain for edit in self.edits), default=NO_GAIN)
         new = [_kind(word.text) for word in self.words if word.new]
         return {
             "coefficient": _coefficient(self.nats, self.nats_without),
@@ -170,7 +165,7 @@ class Reading(NamedTuple):
             "best edit": gain / (1 - self.nats),
             "best edit due to the sources": best(self.edits) / (1 - self.nats),
             "best swap": best(swaps),
-            "best without a new word": best(without_new),
+            "best omission": best(omissions),
             "new numbers": float("number" in new),
             "own words": self.own_words,
         }

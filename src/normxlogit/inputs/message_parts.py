@@ -52,6 +52,11 @@ def part_readers() -> tuple[PartReader, ...]:
     return tuple(registered("part_readers").values())
 
 
+def part_type(part: Any) -> str | None:
+    """Return the type of a part that an extension reads, such as "image"; None for texts and unknown parts."""
+    return next((found for reader in part_readers() if (found := reader.type_of(part)) is not None), None)
+
+
 def hint_for(keys: Any = None) -> str:
     """Return how parts stand in messages, as the end of an error; with keys only where one of them is a part's."""
     hints = [reader.hint for reader in part_readers() if keys is None or any(key in keys for key in reader.keys)]

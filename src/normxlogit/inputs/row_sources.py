@@ -68,9 +68,7 @@ def _of_frame(table: Any) -> RowSource:
 
 def source_of_table(table: Any, name: str) -> RowSource:
     """Return the source of an Arrow table."""
-    return RowSource(
-        partial(list, table.column_names), partial(_table_blocks, table), partial(list, [{"name": name}])
-    )
+    return RowSource(lambda: list(table.column_names), partial(_table_blocks, table), lambda: [{"name": name}])
 
 
 def _table_blocks(table: Any, columns: Sequence[str]) -> Iterator[RowBlock]:

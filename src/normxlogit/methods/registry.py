@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MethodError, nearest
-from ..extending import extensions, named_or_none
+from ..extending import registered
 from ..results.storage.schema import plain
 from .settings import Setting, parse, settings_of, split_settings
 
@@ -237,6 +237,4 @@ def _load() -> None:
         if _loaded:
             return
         _loaded = True  # before the loop: a module may look methods up while it is imported
-        for extension in extensions():
-            for module in extension.methods:
-                named_or_none(module)
+        registered("methods")

@@ -62,24 +62,19 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     media, scores = _media_of(context, scores)
     if not media:
         return scores, []
-    if scores.parts is None:
-        media_scores = [scores.values[..., list(medium.tokens)] for medium in media]  # (G, L, tokens) each
-        total = torch.cat(media_scores, -1).double().sum(-1)  # (G, L)
-        placed_media = [
-            _placed(medium, medium.by_token, token_scores, "; read_at=0 reads its patches")
-            for medium, token_scores in zip(media, media_scores, strict=True)
-        ]
-    else:
-        total = scores.parts.double().sum(-1)  # (G, L)
-        placed_media = [
-            _placed(
-                medium, medium.by_part, scores.parts, "" if medium.by_token is None else "; read_at=1 reads its tokens"
-            )
-            for medium in media
-        ]
-    values = scores.values.clone()
+    values, all_parts = scores.values.clone(), scores.parts
+    if all_parts is None:
+        all_parts = values[..., [token for medium in media for token in medium.tokens]]  # (G, L, tokens of all)
+    placed_media = []
     for medium in media:
+        if scores.parts is not None:
+            hint = "" if medium.by_token is None else "; read_at=1 reads its tokens"
+            placed_media.append(_placed(medium, medium.by_part, scores.parts, hint))
+        else:
+            of_tokens = scores.values[..., list(medium.tokens)]  # (G, L, tokens)
+            placed_media.append(_placed(medium, medium.by_token, of_tokens, "; read_at=0 reads its patches"))
         values[..., list(medium.tokens)] = 0
+    total = all_parts.double().sum(-1)  # (G, L)
     bias = scores.bias
     if bias is not None:
         with_place = sum(placed.scores.sum(-1, dtype=np.float64) for placed in placed_media)  # (G, L)
@@ -100,7 +95,7 @@ def _media_of(context: Encoding, scores: Scores) -> tuple[Sequence[EncodedMedium
     return () if medium is None else (medium,), _frames_as_parts(scores, len(context)) if parts else scores
 
 
-def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str = "") -> Placed:
+def _placed(medium: EncodedMedium, spread: ScoreSpread | None, scores: Tensor, hint: str) -> Placed:
     """Map scores, (G, L, N), to the places of a picture or sound.
 
     Args:

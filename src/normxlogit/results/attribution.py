@@ -17,10 +17,11 @@ from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import named_scores
 from .targets import Prediction, Quantity, Target, prediction_of
+from .units.kinds import Merge
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
-from .units.words import Merge, UnitScore, merge_words
+from .units.words import UnitScore, merge_words
 from .verification import Verification
 
 if TYPE_CHECKING:
@@ -456,11 +457,7 @@ class Attribution(Record):
         return grouped_targets(self, parts)
 
     def sources(
-        self,
-        sources: SourceSpec = "sentence",
-        parts: PartSpec = None,
-        *,
-        merge: "Merging" = "sum",
+        self, sources: SourceSpec = "sentence", parts: PartSpec = None, *, merge: "Merging" = "sum"
     ) -> "Attribution":
         """Return which sentences, messages or documents of the prompt each part of the answer rests on.
 
@@ -553,6 +550,10 @@ class Attribution(Record):
             medium.validate(count)
         if self.verified is not None:
             self.verified.validate(count)
+
+    @classmethod
+    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
+        return {**attribution, "kind": cls.kind}
 
     def _bias_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of `bias` and `sink` for the axes of targets and layers."""

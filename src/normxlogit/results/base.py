@@ -10,7 +10,7 @@ from ..errors import DataError, InputError
 from ..extending import registered
 from .storage.files import write_json, write_text, written
 from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
-from .storage.tables import Columns, shap_text, to_csv, to_pandas, to_shap, unit_columns
+from .storage.tables import Columns, to_csv, to_pandas, to_shap, unit_columns
 from .units.characters import escaped
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Exports(ABC):
             DataError: If shap is missing, there is no result, one is not of one text, or there is a layer axis; choose
                 with `layer(...)`.
         """
-        return to_shap([shap_text(result) for result in self._results()], single=isinstance(self, Record))
+        return to_shap(self._results(), single=isinstance(self, Record))
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.

@@ -155,11 +155,9 @@ class Task:
             has_encoder: Whether the model has an encoder beside its decoder; None if that is not known.
             by_ending: Which of the two is asked.
         """
-        if not cls.mapping:
-            return False
         if by_ending:
             return bool(cls.ending) and class_name.endswith(cls.ending)
-        return class_name in getattr(auto, cls.mapping).values()
+        return bool(cls.mapping) and class_name in getattr(auto, cls.mapping).values()
 
     @classmethod
     def claims(cls, module: nn.Module) -> bool:
@@ -400,6 +398,13 @@ class Task:
             raise UnsupportedModelError(
                 f"{type(model.module).__name__} is a model for {self.name}; only language models write text"
             )
+
+    def check_prompts(self, model: ModelInterface) -> None:
+        """Refuse models whose input is no prompt, which a completion could follow.
+
+        Raises:
+            InputError: If this is one.
+        """
 
     def check_embeds(self, model: ModelInterface) -> None:
         """Refuse models that do not embed texts.

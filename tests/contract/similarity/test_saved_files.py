@@ -7,7 +7,7 @@ from normxlogit import Attribution, Attributions
 from tests import tiny
 from tests.commands import run
 from tests.contract.test_saved_files import strict
-from tests.similarity.test_sentence_embedding import steps_beside
+from tests.similarity.sentence_steps import steps_beside
 
 
 @pytest.fixture(scope="module")

@@ -225,7 +225,6 @@ def _uses(run: RunTables, *, of_conversations: bool, tested: bool) -> list[tuple
         """  # noqa: S608  # constants
     )
     return [
-        (SourceUse(*use, measured=Losses(*losses) if tested else None), used)
-        for *use, left_out, using, contradicting, loss, used in rows
-        for losses in [(left_out, using, contradicting, loss)]
+        (SourceUse(name, tool, count, citing, share, Losses(*losses) if tested else None), used)
+        for name, tool, count, citing, share, *losses, used in rows
     ]

@@ -31,7 +31,7 @@ from ..documents.documents import documents_by_name, separate_pictures
 from ..result import Citations
 from ..verdicts import Reading
 from .conversations import Spans, conversation_prompt
-from .reading import SentencesAfterPrompt, read_answer
+from .reading import SentencesAfterPrompt, sentences_in
 from .windows import read_in_windows
 
 UNTESTED_MEDIA = (
@@ -131,7 +131,7 @@ def cite_answered(
 
     def explain(completed: Completed) -> tuple[Citations, SentencesAfterPrompt]:
         sentences = answer_parts(completed.sequenced(), parts)
-        read = read_answer(model, completed, sentences)
+        read = SentencesAfterPrompt(model, completed, sentences_in(completed, sentences))
         gains = read.gains(len(completed.encoding) - completed.prompt_tokens)  # (K, G)
         explained = explain_sources(model, completed, options, completed.named_sources, parts, token_weights=gains)
         return answered.cited(*_weighted_scores(explained, len(sentences))), read

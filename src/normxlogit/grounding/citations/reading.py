@@ -81,24 +81,16 @@ class SentencesAfterPrompt:
 
     Args:
         model: A language model.
-        prompt: All before the answer; of an encoder-decoder model what its decoder reads, with the source.
-        prompt_without: The same without the documents; None if nothing is left.
-        sentences: The sentences.
-        source_words: The documents' words.
+        completed: The prompt with an answer.
+        sentences: The sentences, of that answer or of others.
     """
 
-    def __init__(
-        self,
-        model: TaskModel,
-        prompt: Encoding,
-        prompt_without: Encoding | None,
-        sentences: Sequence[Sentence],
-        source_words: Sequence[str],
-    ) -> None:
-        self.model, self.prompt, self.prompt_without, self.sentences = model, prompt, prompt_without, sentences
-        self.source_words = source_words
-        self._predicted = _predictions(model, prompt, sentences)
-        without = None if prompt_without is None else _predictions(model, prompt_without, sentences)
+    def __init__(self, model: TaskModel, completed: Completed, sentences: Sequence[Sentence]) -> None:
+        self.model, self.sentences, self.source_words = model, sentences, source_words(completed)
+        self.prompt = completed.encoding.take(range(completed.prompt_tokens))
+        self.prompt_without = prompt_without_sources(model, completed)
+        self._predicted = _predictions(model, self.prompt, sentences)
+        without = None if self.prompt_without is None else _predictions(model, self.prompt_without, sentences)
         self.nats = [nats for nats, _ in self._predicted]
         """Log-probabilities of each sentence's tokens with the documents, (n,) each."""
         self.nats_without = [np.full(len(nats), np.nan) for nats in self.nats]
@@ -352,18 +344,6 @@ def _piece(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], token: int
     """Return the text of a token after others, with the white space before it."""
     earlier = str(tokenizer.decode(list(before)))
     return str(tokenizer.decode([*before, token]))[len(earlier) :]
-
-
-def read_answer(model: TaskModel, completed: Completed, parts: Sequence[NamedSpan]) -> SentencesAfterPrompt:
-    """Read the parts of an answer after its prompt, and after the prompt without its sources.
-
-    Args:
-        model: A language model.
-        completed: The prompt and the answer.
-        parts: The parts, such as sentences.
-    """
-    prompt, without = completed.encoding.take(range(completed.prompt_tokens)), prompt_without_sources(model, completed)
-    return SentencesAfterPrompt(model, prompt, without, sentences_in(completed, parts), source_words(completed))
 
 
 def prompt_without_sources(model: TaskModel, completed: Completed) -> Encoding | None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...inputs.message_parts import texts_of
-from .conversations import Message, MessageKind, parsed_arguments
+from .conversations import Message, parsed_arguments
 
-AS_TEXT: dict[MessageKind, str] = {
+AS_TEXT: dict[str, str] = {
     "tool call": "tool calls",
     "tool result": "results of tools",
     "system": "system messages",

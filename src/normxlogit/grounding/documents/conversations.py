@@ -13,15 +13,13 @@ from typing import Any, Literal
 
 from ...errors import DataError, InputError
 from ...inputs.chat import messages_of
-from ...inputs.message_parts import UNREADABLE_TYPES, text_of_part
+from ...inputs.message_parts import UNREADABLE_TYPES, part_type, text_of_part
 from ...inputs.messages import is_message
 from ...inputs.text_files import decoded
 from ...inputs.texts import whole_number
-from ...media.inputs.items import json_value, medium_type
-from ...media.inputs.pictures import holds_picture
 
-MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound"]
-"""The kind of a message."""
+MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
+"""The kind of a message that says something."""
 
 KINDS: Mapping[str, MessageKind] = {
     "system": "system",
@@ -31,6 +29,9 @@ KINDS: Mapping[str, MessageKind] = {
     "tool": "tool result",
 }
 """Kinds of messages by their roles."""
+
+KINDS_OF_PARTS = {"image": "picture", "audio": "sound"}
+"""Kinds of messages by the types of parts of messages that say nothing; others are called by their type."""
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 """Keys of a message for reasoning outside its content."""
@@ -51,7 +52,7 @@ class Message:
     """One step of a conversation; an original message with text and tool calls becomes several of them.
 
     Attributes:
-        kind: What it is.
+        kind: What it is: a `MessageKind`, or what a part is that says nothing, such as "picture".
         text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
         name: Name of the tool; of other messages empty.
         number: Which message of the conversation it is in, counted from 0.
@@ -60,7 +61,7 @@ class Message:
         author: The role of who showed that.
     """
 
-    kind: MessageKind
+    kind: str
     text: str
     name: str = ""
     number: int = 0
@@ -210,7 +211,7 @@ class _Reader:
                 self._add("reasoning", match[1])
                 text = match[2]
             self._add(kind, text)
-        elif medium_type(part):
+        elif part_type(part):
             self._read_medium(part, kind)
         elif isinstance(part, Mapping) and (reasoning := _text_under(part, "thinking")):
             self._add("reasoning", reasoning)
@@ -235,19 +236,19 @@ class _Reader:
         text = "\n".join(texts) if parts else _as_text(content)
         self._add("tool result", text, self._tools.get(call_id, "") or name, call_id)
         for part in parts:
-            if medium_type(part):
+            if part_type(part):
                 self._read_medium(part, "user")
             elif text_of_part(part) is None:
                 self.notes.append(UNREAD.format(self._number, part["type"]))
 
     def _read_medium(self, part: Any, author: str) -> None:
         """Read a picture or a sound; what a tool returned is shown by the user, as few templates have it in results."""
-        medium = medium_type(part)
-        part = part if isinstance(part, Mapping) else {medium: part}
-        if medium == "image" and self.images and not holds_picture(part):
+        type_ = str(part_type(part))
+        part = part if isinstance(part, Mapping) else {type_: part}
+        if type_ == "image" and self.images and all(part[key] is None for key in part if key not in ("type", "index")):
             part = {"image": self.images.pop(0)}
-        kind: MessageKind = "picture" if medium == "image" else "sound"
-        self.messages.append(Message(kind, "", number=self._number, part={**part, "type": medium}, author=author))
+        kind = KINDS_OF_PARTS.get(type_, type_)
+        self.messages.append(Message(kind, "", number=self._number, part={**part, "type": type_}, author=author))
 
     def _add(self, kind: MessageKind, text: str, name: str = "", call: str = "") -> None:
         """Append a text unless it is empty; texts of one kind in a row in one message are joined."""
@@ -262,14 +263,14 @@ def _parts(content: Any) -> Sequence[Any]:
     """Return the parts of a content."""
     if content is None or isinstance(content, list | tuple):
         return content or ()
-    return [content if isinstance(content, str) or medium_type(content) else _as_text(content)]
+    return [content if isinstance(content, str) or part_type(content) else _as_text(content)]
 
 
 def _is_part_of_result(part: Any) -> bool:
     """Return whether a value is a text or a typed part, rather than data that a tool returned."""
     if not isinstance(part, Mapping):
-        return isinstance(part, str) or medium_type(part) is not None
-    is_read = text_of_part(part) is not None or medium_type(part) is not None or part.get("type") in UNREADABLE_TYPES
+        return isinstance(part, str) or part_type(part) is not None
+    is_read = text_of_part(part) is not None or part_type(part) is not None or part.get("type") in UNREADABLE_TYPES
     return isinstance(part.get("type"), str) and is_read
 
 
@@ -314,7 +315,7 @@ def _as_text(value: Any) -> str:
     """Return a text unchanged, and data as JSON."""
     if isinstance(value, str):
         return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False, default=json_value)
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _described(value: Any) -> str:

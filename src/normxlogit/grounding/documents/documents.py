@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, InputError
+from ...inputs.message_parts import part_readers, part_type
 from ...inputs.text_files import decoded, encoding_of, is_file_name
 from ...inputs.texts import collected, is_missing, named_columns, plain_cell
-from ...media.inputs.items import PICTURE_SUFFIXES, is_opened_picture, medium_type
-from ...media.inputs.pictures import Picture, read_picture
 
 TEXT_KEYS = ("page_content", "text", "content")
 """Names of a document's text, as a key of a mapping or an attribute of an object."""
@@ -62,7 +61,16 @@ def documents_by_name(documents: Any) -> dict[str, str]:
     return filled
 
 
-def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
+def is_picture_file(document: Any) -> bool:
+    """Return whether a value is the path of a picture, which the wing of pictures reads, if it is there."""
+    if not isinstance(document, PathLike) or Path(document).suffix.lower() in READERS or not part_readers():
+        return False
+    from ...media.inputs.items import PICTURE_SUFFIXES
+
+    return Path(document).suffix.casefold() in PICTURE_SUFFIXES
+
+
+def separate_pictures(documents: Any) -> tuple[dict[str, Any], Any]:
     """Return the pictures among documents by name, and the other documents; None if there are no others.
 
     Args:
@@ -71,35 +79,31 @@ def separate_pictures(documents: Any) -> tuple[dict[str, Picture], Any]:
     Raises:
         InputError: If a picture cannot be read.
     """
-    if _is_picture(documents):
-        documents = [documents]
-    if isinstance(documents, Iterator):
-        documents = list(documents)
+    documents = [documents] if _is_picture(documents) else documents
+    documents = list(documents) if isinstance(documents, Iterator) else documents
     if isinstance(documents, Mapping) and not _is_document(documents):
-        pictures = {name: document for name, document in documents.items() if _is_picture(document)}
-        others: Any = {name: document for name, document in documents.items() if name not in pictures}
-        named = {str(name): replace(read_picture(picture), name=str(name)) for name, picture in pictures.items()}
+        pictures = {str(name): document for name, document in documents.items() if _is_picture(document)}
+        others: Any = {name: document for name, document in documents.items() if not _is_picture(document)}
     elif isinstance(documents, list | tuple):
-        picture_items = [item for item in documents if _is_picture(item)]
+        items = [document for document in documents if _is_picture(document)]
         others = [document for document in documents if not _is_picture(document)]
-        names = iter(names_of_files([Path(item) for item in picture_items if isinstance(item, PathLike)]))
-        named = {}
-        for number, item in enumerate(picture_items, start=1):
+        names, pictures = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)])), {}
+        for number, item in enumerate(items, start=1):
             name = next(names) if isinstance(item, PathLike) else f"picture {number}"
-            named[_unique_name(name, named)] = replace(read_picture(item), name=name)
+            pictures[_unique_name(name, pictures)] = item
     else:
         return {}, documents
-    return (named, others or None) if named else ({}, documents)
+    if not pictures:
+        return {}, documents
+    from ...media.inputs.pictures import read_picture
+
+    return {name: replace(read_picture(item), name=name) for name, item in pictures.items()}, others or None
 
 
 def _is_picture(document: Any) -> bool:
-    if isinstance(document, Mapping):  # a row, or a part of a message
-        return medium_type(document) == "image" and not any(isinstance(document.get(key), str) for key in TEXT_KEYS)
-    return isinstance(document, Picture) or is_opened_picture(document) or _is_picture_file(document)
-
-
-def _is_picture_file(document: Any) -> bool:
-    return isinstance(document, PathLike) and Path(document).suffix.casefold() in PICTURE_SUFFIXES
+    has_text = isinstance(document, Mapping) and any(isinstance(document.get(key), str) for key in TEXT_KEYS)
+    is_read = getattr(document, "kind", "") == "picture"  # a `ReadPart`
+    return is_read or is_picture_file(document) or (part_type(document) == "image" and not has_text)
 
 
 def _by_name_or_in_rows(documents: Any) -> Any:
@@ -153,10 +157,13 @@ def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple
     if isinstance(document, PathLike):
         return list(read_file(document, next(names)).items())
     text = _text_of(document, f"{number}")
-    suffixes = *READERS, *PICTURE_SUFFIXES
-    if isinstance(document, str) and document.lower().endswith(suffixes) and is_file_name(document):
+    if isinstance(document, str) and _has_known_suffix(document) and is_file_name(document):
         raise InputError(f"document {number} is the name of a file; pathlib.Path({document!r}) is read")
     return [(_name_of(document) or f"document {number}", text)]
+
+
+def _has_known_suffix(name: str) -> bool:
+    return Path(name[-80:]).suffix.lower() in READERS or is_picture_file(Path(name[-80:]))
 
 
 def _text_of(document: Any, name: str) -> str:

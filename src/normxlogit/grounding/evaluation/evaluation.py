@@ -17,7 +17,7 @@ from ...explainer import Explainer
 from ...results.storage.schema import Number
 from ...results.units.spans import answer_parts
 from ..citations.cite import ask
-from ..citations.reading import SentencesAfterPrompt, prompt_without_sources, sentences_in, source_words
+from ..citations.reading import SentencesAfterPrompt, sentences_in
 from ..verdicts import Judgement, Reading, Verdict
 from .questions import read_lines
 
@@ -146,10 +146,7 @@ def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
         for statement in prompt.statements
     ]
     sentences = [sentences_in(answer, answer_parts(answer.sequenced(), None))[0] for answer in answers]
-    first = answers[0]
-    context = first.encoding.take(range(first.prompt_tokens))
-    without, words = prompt_without_sources(model, first), source_words(first)
-    return SentencesAfterPrompt(model, context, without, sentences, words).readings()
+    return SentencesAfterPrompt(model, answers[0], sentences).readings()
 
 
 def verdict_table(measured: Sequence[MeasuredSentence]) -> str:

@@ -12,7 +12,6 @@ from transformers import AutoProcessor
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch
-from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Encoding
 from ...tasks.base import Task, TaskName
 from ...tasks.interfaces import ModelInterface
@@ -59,8 +58,8 @@ class SpeechTask(Task):
             raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, inputs, options, settings)
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
-        """Refuse a text."""
+    def check_prompts(self, model: ModelInterface) -> None:
+        """Refuse prompts."""
         raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
 
     def check_explains_inputs(self, model: ModelInterface) -> None:

@@ -40,11 +40,7 @@ class Ablations:
     """
 
     def __init__(
-        self,
-        model: TaskModel,
-        completed: Completed,
-        sources: Sequence[NamedSpan],
-        progress: Progress = no_progress,
+        self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan], progress: Progress = no_progress
     ) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens

@@ -11,7 +11,6 @@ from transformers import GenerationConfig
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.alignment import append_tokens
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
@@ -141,13 +140,17 @@ class Completed:
             form = "(start, end)" if contents is None else "(message, start, end)"
             raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
         message, start, end = span
-        if not any(c.message == message for c in contents):
-            raise InputError(f"source {name!r}: the prompt holds no message {message}")
         content = next((c for c in contents if c.holds(message, start, end)), None)
         if content is None:
             raise InputError(f"source {name!r}: {span[1:]} is not a span of message {message} as the prompt holds it")
         return content.place_of(start), content.place_of(end)
 
+
+PROMPT_INPUTS = {
+    "attention_mask", "decoder_input_ids", "encoder_outputs", "input_features", "input_ids", "inputs", "inputs_embeds",
+    "past_key_values", "pixel_values",
+}  # fmt: skip
+"""Arguments of `generate` that hold an encoded prompt."""
 
 MOST = 40
 """The default of `max_new_tokens`."""
@@ -211,32 +214,18 @@ def generate_each(
                 note = (
                     (f"the model reads {limit} tokens, so it could write only {room}",) if room < new_tokens[i] else ()
                 )
-                completions[i] = [_completed(model, prompted[i], ids, note, options) for ids in sequences]
+                completions[i] = [_completed(model, prompted[i], ids, note) for ids in sequences]
     return [completed for i in range(len(prompted)) for completed in completions[i]]
 
 
-def _completed(
-    model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...], options: Mapping[str, Any]
-) -> Completed:
+def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...]) -> Completed:
     """Return a prompt with the tokens that `generate` returned."""
     encoding = prompt.encoding
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
         encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
-        given_count = _given_to_decoder(options, ids)
-        encoding, ids = append_tokens(model.tokenizer, encoding, ids[:given_count]), ids[given_count:]
         prompt = replace(prompt, prompt_tokens=len(encoding), prompt_characters=len(encoding.text or ""))
     sequence = model.task.appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
-
-
-def _given_to_decoder(options: Mapping[str, Any], ids: list[int]) -> int:
-    """Return how many decoder tokens after the first one are the caller's `decoder_input_ids`.
-
-    The caller may have given the first token too; `generate` puts it there if not.
-    """
-    rows = options.get("decoder_input_ids")
-    given_ids = [] if rows is None else torch.as_tensor(rows).reshape(-1).tolist()
-    return len(given_ids) if ids[: len(given_ids)] == given_ids else len(given_ids) - 1
 
 
 def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
@@ -323,6 +312,8 @@ def generation_config(
     model: TaskModel, options: Mapping[str, Any], room: int
 ) -> tuple[GenerationConfig, dict[str, Any]]:
     """Return the generation settings, greedy unless sampling is requested, and the remaining options."""
+    if inputs := sorted(name for name in PROMPT_INPUTS if options.get(name) is not None):
+        raise InputError(f"generate: {inputs[0]}= is made of the prompt; leave it out")
     settings = dict(options)
     config = copy.deepcopy(settings.pop("generation_config", None) or model.module.generation_config)
     config = config or GenerationConfig()

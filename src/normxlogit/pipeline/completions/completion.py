@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -218,17 +218,26 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
     results = []
     for completion, scores, predictions in zip(batch, all_scores, text_predictions, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
+        units = scores.values.shape[-1]  # those of a source or a sound, and then the T - 1 tokens of the context
+        places = torch.arange(units) - units + len(completion.context)  # (units,)
+        is_read = places < completion.start + torch.arange(len(completion.ids))[:, None]  # (G, units)
+        scores = replace(scores, values=scores.values * is_read[:, None])
         if isinstance(completion.options.method, FrozenGradient):  # the units are the tokens of source and decoder
             completion = completion._replace(completed=completion.completed.joined())
-        result = _result(model, completion, layers, scores, predictions)
-        same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
-        notes = (
-            *result.notes,
-            *autocast_note(run.batch.inputs, run.dtype),
-            *model.notes,
-            *same_contrast,
+        result = scored_tokens(
+            model,
+            completion.completed,
+            completion.options,
+            scores,
+            targets=_explained_targets(model, completion),
+            layers=layers or None,
+            predictions=tuple(predictions[0]),
+            generated=tuple(predictions[1]),
+            diagnostics={name: tuple(values.tolist()) for name, values in scores.diagnostics.items()},
         )
-        results.append(replace(result, notes=notes))
+        same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
+        of_run = (*autocast_note(run.batch.inputs, run.dtype), *model.notes, *same_contrast)
+        results.append(replace(result, notes=(*result.notes, *of_run)))
     return results
 
 
@@ -291,57 +300,47 @@ def _text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) -
     return replace(row_scores, values=row_scores.values[..., tokens], sinks=sinks)
 
 
-def _result(
-    model: TaskModel,
-    completion: CompletionRequest,
-    layers: tuple[int, ...],
-    row_scores: Scores,
-    predictions: tuple[list[Prediction], list[Prediction]],
+def scored_tokens(
+    model: TaskModel, completed: Completed, options: Options, scores: Scores, **fields: Any
 ) -> Attribution:
-    """Return the scores of a completion as a result.
+    """Return the scores of the tokens of a prompt and its completion as a result.
 
     Args:
         model: The model.
-        completion: The completion.
-        layers: The layers of the scores; empty without an axis of layers.
-        row_scores: Scores of all tokens but the last for each generated token, (G, L, T - 1).
-        predictions: The top prediction at each generated token, and each token as a prediction.
+        completed: The completion; of an encoder-decoder model whose source has scores too, `joined`.
+        options: The caller's options for it.
+        scores: Scores of all tokens but the last for each target, (K, L, T - 1).
+        fields: Further fields of the result: its targets, its layers if there is an axis of them, and what else is
+            known.
     """
-    completed, options, start = completion.completed, completion.options, completion.start
-    sequence, text = completed.encoding, completed.encoding.text
-    row_scores, placed = split_media_scores(completion.context, row_scores)
-    places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
-    is_read = places < start + torch.arange(len(completion.ids))[:, None]  # (G, T - 1)
-    token_scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
-    unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
+    sequence, text, start = completed.encoding, completed.encoding.text, completed.prompt_tokens
+    scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)
+    layers = bool(fields.get("layers"))
     axes = (slice(None), slice(None) if layers else 0)
-    sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
+    values = torch.nn.functional.pad(scores.values, (0, 1))[axes].contiguous().numpy()  # (K, L, T) or (K, T)
+    bias, sink = (None if v is None else v[axes].contiguous().numpy() for v in (scores.bias, scores.sink))
+    sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
     units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
-    units, scores, media = appended(units, token_scores[axes].contiguous().numpy(), placed, layers=bool(layers))
+    units, values, media = appended(units, values, placed, layers=layers)
+    unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
+    notes = [NO_SOURCE] if unscored_source else []
+    if all(sequence.special[start:]):
+        notes.append(NO_TEXT.format(sequence.tokens[start]))
     return Attribution(
-        scores=scores,
+        scores=values,
         units=units,
         media=media,
         text=text,
         completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
         prompt_tokens=start,
-        predictions=tuple(predictions[0]),
-        generated=tuple(predictions[1]),
-        targets=_explained_targets(model, completion),
-        layers=layers or None,
-        **provenance(model, options.method, contrasted=options.contrast is not None),
-        notes=(
-            *sequence.notes,
-            *((NO_SOURCE,) if unscored_source else ()),
-            *((NO_TEXT.format(sequence.tokens[start]),) if all(sequence.special[start:]) else ()),
-            *sink_note(sequence.tokens, sequence.special, sinks),
-        ),
-        diagnostics={name: tuple(values.tolist()) for name, values in row_scores.diagnostics.items()},
-        bias=None if row_scores.bias is None else row_scores.bias[axes].contiguous().numpy(),
-        sink=row_scores.sink[axes].contiguous().numpy() if row_scores.sink is not None and sinks else None,
+        notes=(*sequence.notes, *notes, *sink_note(sequence.tokens, sequence.special, sinks)),
+        bias=bias,
+        sink=sink if sinks else None,
         sinks=sinks,
         merge=options.method.word_merge,
         messages=None if unscored_source else completed.messages,
+        **provenance(model, options.method, contrasted=options.contrast is not None),
+        **fields,
     )
 
 

@@ -1,6 +1,6 @@
 """Explain prompts with generated or given completions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,17 +16,11 @@ from ...results.units.grouping import Merging
 from ...results.units.spans import PartSpec, SourceSpec
 from ..options import Options
 from ..progress import progress_bar
-from .completed_prompts import generate_each, read_completion
+from .completed_prompts import Completed, generate_each, read_completion
 from .completion import explain_completions
 from .sequences import explain_answer
 from .sources import explain_sources
-from .verification import with_completion_verifications
-
-PROMPT_INPUTS = {
-    "attention_mask", "encoder_outputs", "input_features", "input_ids", "inputs", "inputs_embeds", "past_key_values",
-    "pixel_values",
-}  # fmt: skip
-"""Arguments of `generate` that hold an encoded prompt."""
+from .verification import with_completion_verification
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
 """Settings of sampling, with the values that have no effect."""
@@ -49,29 +43,25 @@ def explain_generated(
     Returns:
         One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
     """
-    _check_settings(settings, {**model.pipeline.generation, **settings})
+    given = {name for name, value in settings.items() if value is not None}
     settings = {**model.pipeline.generation, **settings}
+    _check_sampling(given, settings)
     if max_new_tokens is not None:
         settings["max_new_tokens"] = max_new_tokens
     written: Results | None = model.task.explain_written(model, prompts, options, settings, other_answer)
     if written is not None:
         return written
+    if options.parts is not None and other_answer is not None:
+        raise InputError(WHOLE_ANSWERS)
     prompt_list, single = _prompt_list(model, prompts)
     completed = generate_each(model, prompt_list, settings)
     if other_answer is not None:
-        if options.parts is not None:
-            raise InputError(WHOLE_ANSWERS)
         others = [read_completion(model, prompt, other_answer) for prompt in prompt_list]
         each = len(completed) // len(others)  # of several sequences
         completed = [replace(prompt, other=others[i // each]) for i, prompt in enumerate(completed)]
-        results = [explain_answer(model, prompt, options) for prompt in completed]
-    else:
-        if options.parts is None:
-            results = explain_completions(model, completed, [options] * len(completed))
-        else:
-            results = [explain_sources(model, prompt, options, None, options.parts) for prompt in completed]
-        results = with_completion_verifications(model, completed, results, options.verify)
-    return results[0] if single and len(results) == 1 else Attributions(results)
+    count = len(completed)
+    results = _explained(model, completed, [options] * count, [None] * count, options.parts)
+    return results[0] if single and count == 1 else Attributions(results)
 
 
 def without_other_answer(options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -86,19 +76,10 @@ def without_other_answer(options: Mapping[str, Any]) -> tuple[dict[str, Any], An
     return kept, kept.pop("contrast")
 
 
-def _check_settings(settings: Mapping[str, Any], all_settings: Mapping[str, Any]) -> None:
-    """Refuse settings of `generate` that would be ignored, or that replace the prompt.
-
-    Args:
-        settings: The settings of the call.
-        all_settings: With those of the pipeline.
-    """
-    passed = {name for name, value in settings.items() if value is not None}
-    if inputs := sorted(passed & PROMPT_INPUTS):
-        raise InputError(f"generate: {inputs[0]}= is made of the prompt; leave it out")
-    config = all_settings.get("generation_config")
-    samples = all_settings.get("do_sample", getattr(config, "do_sample", False))
-    unused = [name for name in sorted(passed & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
+def _check_sampling(given: Set[str], settings: Mapping[str, Any]) -> None:
+    """Refuse settings of sampling, among those that a call gives, that greedy generation would ignore."""
+    samples = settings.get("do_sample", getattr(settings.get("generation_config"), "do_sample", False))
+    unused = [name for name in sorted(given & set(NEUTRAL_SAMPLING)) if settings[name] not in NEUTRAL_SAMPLING[name]]
     if unused and not samples:
         raise InputError(
             f"generate: {unused[0]}= is for sampling, and greedy is the default; pass do_sample=True with it"
@@ -123,6 +104,7 @@ def explain_written(
     Raises:
         InputError: If the lists differ in length, `merge` is given without sources, or `parts` with another answer.
     """
+    model.task.check_prompts(model)
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     if parts is not None and other_answers is not None:
@@ -137,27 +119,38 @@ def explain_written(
         read_completion(model, before, after) for before, after in zip(prompt_list, rows["completion"], strict=True)
     ]
     pairs = zip(completed, rows["sources"], strict=True)
-    divisions: list[SourceSpec | None] = [
-        None if division is None else prompt.division(division) for prompt, division in pairs
-    ]
+    divisions = [None if division is None else prompt.division(division) for prompt, division in pairs]
     if other_answers is not None:
         others = map(partial(read_completion, model), prompt_list, rows["contrast"])
-        answers = [replace(prompt, other=other) for prompt, other in zip(completed, others, strict=True)]
-        results = [
-            explain_answer(model, answer, options, division, merge or "sum")
-            for answer, division in zip(answers, divisions, strict=True)
-        ]
-        return results[0] if single else Attributions(results)
-    if sources is None and parts is None:
-        results = explain_completions(model, completed, each_options)
+        completed = [replace(prompt, other=other) for prompt, other in zip(completed, others, strict=True)]
+    results = _explained(model, completed, each_options, divisions, parts, merge or "sum")
+    return results[0] if single else Attributions(results)
+
+
+def _explained(
+    model: TaskModel,
+    completed: Sequence[Completed],
+    options: Sequence[Options],
+    divisions: Sequence[SourceSpec | None],
+    parts: PartSpec,
+    merge: Merging = "sum",
+) -> list[Attribution]:
+    """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
+    each = list(zip(completed, options, divisions, strict=True))
+    if completed and completed[0].other is not None:
+        return [explain_answer(model, prompt, own, by, merge) for prompt, own, by in each]
+    if parts is None and not any(by is not None for by in divisions):
+        results = explain_completions(model, completed, options)
     else:
         results = []
         with progress_bar(len(completed), None) as advance:
-            for prompt, prompt_options, division in zip(completed, each_options, divisions, strict=True):
-                results.append(explain_sources(model, prompt, prompt_options, division, parts, merge or "sum"))
+            for prompt, own, by in each:
+                results.append(explain_sources(model, prompt, own, by, parts, merge))
                 advance(1)
-    results = with_completion_verifications(model, completed, results, options.verify, divisions)
-    return results[0] if single else Attributions(results)
+    return [
+        with_completion_verification(model, prompt, result, own.verify, by)
+        for result, (prompt, own, by) in zip(results, each, strict=True)
+    ]
 
 
 def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:

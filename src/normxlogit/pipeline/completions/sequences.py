@@ -29,18 +29,14 @@ from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, TooLongError
 from .sources import explain_sources
-from .verification import with_completion_verifications
+from .verification import with_completion_verification
 
 OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
 """A note for answers of several tokens, whose tokens have no scores."""
 
 
 def explain_answer(
-    model: TaskModel,
-    completed: Completed,
-    options: Options,
-    sources: SourceSpec | None = None,
-    merge: Merging = "sum",
+    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None = None, merge: Merging = "sum"
 ) -> Attribution:
     """Explain a whole answer, less the other answer to the same prompt if there is one, by the prompt.
 
@@ -57,7 +53,7 @@ def explain_answer(
         InputError: If the end of the prompt is read as other tokens before the other answer.
     """
     result = _difference(model, completed, options, sources, merge)
-    (result,) = with_completion_verifications(model, [completed], [result], options.verify, [sources])
+    result = with_completion_verification(model, completed, result, options.verify, sources)
     encoding, start = completed.encoding, completed.prompt_tokens
     with torch.inference_mode():
         run = model.run(model.batch([encoding.take(range(start))], [0]))

@@ -10,31 +10,19 @@ import torch
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError
 from ...methods import FrozenGradient, Method, Request
-from ...methods.base import sink_note
 from ...methods.perturbation import Perturbation
 from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.storage.schema import FloatArray
 from ...results.units.grouping import Merging, check_merging, part_targets, units_of
-from ...results.units.spans import (
-    NamedSpan,
-    PartSpec,
-    SourceSpec,
-    answer_parts,
-    boxes_outside,
-    is_box,
-    prompt_sources,
-    regions_of,
-)
-from ...results.units.units import UnitKind, Units
+from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, is_box, media_places, prompt_sources
 from ...tasks.targets import BatchTargets
-from ..media_scores import appended, check_reads_media, split_media_scores
+from ..media_scores import check_reads_media
 from ..options import Options, provenance
 from .ablations import Ablations, Array, score_sources
 from .completed_prompts import Completed
-from .completion import explain_completion
+from .completion import explain_completion, scored_tokens
 
 
 @enough_memory("find the sources of this answer")
@@ -93,11 +81,23 @@ def explain_sources(
                 "contrast or layers; without sources= it leaves out tokens"
             )
         scored = score_sources(method, Ablations(model, completed, source_pieces), weights, prior)
-        units = units_of(source_pieces, [completed.sequenced().text])
-        result = _of_parts(model, completed, method, part_pieces, scored.table.astype(np.float32), units)
+        sequence = completed.sequenced()
         measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
-        settings = {**result.settings, **({"merge": merge} if merge != "sum" else {})}
-        return replace(result, quantity=scored.quantity, diagnostics=dict(scored.passes) | measured, settings=settings)
+        origin = provenance(model, method) | {"quantity": scored.quantity}
+        if merge != "sum":
+            origin["settings"] = {**method.settings, "merge": merge}
+        return Attribution(
+            scores=scored.table.astype(np.float32),
+            units=units_of(source_pieces, [sequence.text]),
+            targets=part_targets(part_pieces),
+            text=sequence.text,
+            completion=sequence.text[sequence.prompt_characters :],
+            messages=completed.messages,
+            notes=completed.encoding.notes,
+            diagnostics=dict(scored.passes) | measured,
+            merge=method.word_merge,
+            **origin,
+        )
     by_token = None
     for attempt in batch_attempts(model, [completed.encoding]):  # once more if memory runs out
         with attempt:
@@ -116,24 +116,6 @@ def explain_sources(
         if not method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     return replace(result, diagnostics=passes)
-
-
-def _of_parts(
-    model: TaskModel, completed: Completed, method: Method, parts: list[NamedSpan], scores: FloatArray, units: Units
-) -> Attribution:
-    """Return a result with the scores of the parts of an answer, (K, U)."""
-    sequence, encoding = completed.sequenced(), completed.joined().encoding
-    return Attribution(
-        scores=scores,
-        units=units,
-        targets=part_targets(parts),
-        text=sequence.text,
-        completion=sequence.text[sequence.prompt_characters :],
-        messages=completed.messages,
-        **provenance(model, method),
-        notes=encoding.notes,
-        merge=method.word_merge,
-    )
 
 
 def sources_and_parts(
@@ -162,23 +144,13 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
         completed: The prompt.
         sources: How it is divided, with boxes of pictures among named sources.
     """
-    media = completed.encoding.media
-    with_boxes = [medium for medium in media if len(medium.extent) == 2]
-    regions = regions_of(sources, [medium.extent for medium in with_boxes])
     pieces: list[NamedSpan] = []
-    for index, medium in enumerate(media):
-        boxes = {name: box for name, (number, box) in regions.items() if with_boxes[number] is medium}
-        named_places: list[tuple[str, UnitKind, Sequence[Sequence[float]]]] = [
-            (name, "region", [box]) for name, box in boxes.items()
-        ]
-        if not boxes:
-            named_places.append((medium.name, "medium", [(*(0.0 for _ in medium.extent), *medium.extent)]))
-        elif rest := boxes_outside(boxes.values(), medium.extent):
-            named_places.append((f"the rest of {medium.name}", "medium", rest))
+    for index, name, kind, boxes in media_places(completed.encoding.media, sources):
+        medium = completed.encoding.media[index]
         start, end = completed.encoding.characters_of(medium)
-        for name, kind, where in named_places:
-            places = tuple((index, tuple(place)) for place in where)
-            pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
+        whole = (*(0.0 for _ in medium.extent), *medium.extent)
+        places = tuple((index, tuple(place)) for place in boxes or [whole])
+        pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
     return pieces
 
 
@@ -236,23 +208,5 @@ def _token_scores(
     scores = scores.on_host()
     sink_tokens = None if scores.sinks is None else scores.sinks[0]  # (T - 1,)
     row_scores = replace(scores.map(lambda values: values[0]), sinks=sink_tokens)
-    row_scores, placed = split_media_scores(context, row_scores)
-    bias, sink_share = (
-        None if values is None else values[:, 0].contiguous().numpy() for values in (row_scores.bias, row_scores.sink)
-    )  # (K,) each
-    sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
-    joined = completed.joined()  # of an encoder-decoder model with the source in front, as the scores are
-    encoding = joined.encoding
-    table: FloatArray = torch.nn.functional.pad(row_scores.values[:, 0], (0, 1)).numpy()  # (K, T), the last unread
-    units = Units.of_tokens(encoding.tokens, special=encoding.special, spans=encoding.offsets, ids=encoding.ids)
-    units, table, media = appended(units, table, placed, layers=False)
-    result = _of_parts(model, completed, method, parts, table, units)
-    return replace(
-        result,
-        prompt_tokens=joined.prompt_tokens,
-        media=media,
-        bias=bias,
-        sink=sink_share if sinks else None,
-        sinks=sinks,
-        notes=(*result.notes, *sink_note(encoding.tokens, encoding.special, sinks)),
-    )
+    # Of an encoder-decoder model with the source in front, as the scores are.
+    return scored_tokens(model, completed.joined(), options, row_scores, targets=part_targets(parts))

@@ -1,6 +1,6 @@
 """Verify completions: the loss without the words, sources or parts of media of the highest scores."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -10,15 +10,9 @@ import numpy as np
 from ...leave_out.answers import Answer
 from ...leave_out.removal import TextRemoval
 from ...leave_out.search import run_searches
-from ...leave_out.units import (
-    Removable,
-    Verify,
-    picked,
-    removable,
-)
+from ...leave_out.units import Removable, Verify, picked, removable
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.media import Medium
 from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
 from ..progress import progress_bar
@@ -29,29 +23,19 @@ from .sources import media_sources
 Answers = Callable[[list[TextRemoval]], list[Answer]]
 
 
-def with_completion_verifications(
-    model: TaskModel,
-    completed: Sequence[Completed],
-    results: Sequence[Attribution],
-    verify: Verify,
-    divisions: Sequence[SourceSpec | None] | None = None,
-) -> list[Attribution]:
-    """Return results with the log-probability of each completion without parts or sources of its prompt.
+def with_completion_verification(
+    model: TaskModel, completed: Completed, result: Attribution, verify: Verify, division: SourceSpec | None = None
+) -> Attribution:
+    """Return a result with the log-probability of its completion without parts or sources of its prompt.
 
     Args:
         model: The language model.
-        completed: The prompts with their completions.
-        results: Their explanations.
+        completed: The prompt with its completion.
+        result: Its explanation.
         verify: Which of them are removed; None for no verification.
-        divisions: How the prompts are divided into sources; None if they are not.
+        division: How the prompt is divided into sources; None if it is not.
     """
-    if verify is None:
-        return list(results)
-    divided_by = [None] * len(results) if divisions is None else divisions
-    return [
-        with_losses(result, *_losses(model, prompt, result, verify, division))
-        for prompt, result, division in zip(completed, results, divided_by, strict=True)
-    ]
+    return result if verify is None else with_losses(result, *_losses(model, completed, result, verify, division))
 
 
 def _losses(
@@ -105,17 +89,10 @@ def _in_characters(completed: Completed, named: Any) -> Any:
 
 def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
     """Return where in the prompt a word, or a part of a picture or a sound, is."""
-    place = _place_of(whole.media, part.tokens)
-    tokens = part.tokens if place is None else ()
-    return NamedSpan(part.text, 0, 0, tokens, places=() if place is None else (place,))
-
-
-def _place_of(media: Sequence[Medium], units: Sequence[int]) -> tuple[int, tuple[float, ...]] | None:
-    """Return where some units of a result are: in which medium, and the place around them; None of words."""
-    for index, medium in enumerate(media):
-        if medium.units.start <= units[0] < medium.units.stop:
-            return index, medium.place_of(units)
-    return None
+    for index, medium in enumerate(whole.media):
+        if medium.units.start <= part.position < medium.units.stop:
+            return NamedSpan(part.text, 0, 0, (), places=((index, medium.place_of(part.tokens)),))
+    return NamedSpan(part.text, 0, 0, part.tokens)
 
 
 def _sources(

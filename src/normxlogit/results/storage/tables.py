@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import DataError
 from ..targets import prediction_of
 from ..units.characters import safe
-from .schema import FloatArray
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -32,22 +31,6 @@ TOP = 3
 
 WHOLE = ("text_index", "generated", "layer", "position", "token_id", "start", "end", "sequence")
 """Columns of whole numbers, some of which may be missing."""
-
-
-class Shap(NamedTuple):
-    """The fields of a `shap.Explanation` for one text.
-
-    Attributes:
-        values: Scores (T,), or (T, C) of several labels.
-        base: What the scores add up from, (), or (C,) of several labels.
-        data: The T pieces of the text.
-        names: The label, or the C labels.
-    """
-
-    values: FloatArray
-    base: FloatArray
-    data: list[str]
-    names: str | tuple[str, ...]
 
 
 def text_pieces(a: "Attribution") -> list[str]:
@@ -126,29 +109,6 @@ def named_scores(a: "Attribution") -> list[tuple[str, float]]:
     return [(word.text, float(np.asarray(word.score))) for word in words] + [(u.text, u.score) for u in media_units]
 
 
-def shap_text(result: "Record") -> Shap:
-    """Return the fields of a `shap.Explanation` for a result.
-
-    Raises:
-        DataError: If the result is not of one text, or has a layer axis.
-    """
-    a = result.scored
-    if a is not result:
-        raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
-    if a.layers is not None:
-        raise DataError("SHAP's plots know no layers; choose one with layer(...)")
-    if a.completion is not None:
-        raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
-    if len(a.units) > a.text_units or a.units.kind[0] != "token":
-        pieces = [f"{name or text} " for name, text in zip(a.units.names, a.units.text, strict=True)]
-    else:
-        pieces = text_pieces(a)
-    names = tuple(t.name for t in a.targets) if a.has_target_axis else a.targets[0].name
-    base = np.zeros(a.scores.shape[:-1], np.float32)
-    parts = [part for part in (a.bias, a.sink) if part is not None and part.shape == base.shape]
-    return Shap(a.scores.T, sum(parts, base), pieces, names)
-
-
 def concat_tables(tables: Sequence[Columns], first: Sequence[Row]) -> Columns:
     """Concatenate tables, each with leading cells that all its rows share; missing columns are filled with None."""
     lengths = [len(next(iter(table.values()))) for table in tables]
@@ -181,32 +141,49 @@ def to_pandas(columns: Columns) -> "DataFrame":
     return pandas.DataFrame(columns).astype({name: kind for name, kind in types.items() if name in columns})
 
 
-def to_shap(texts: Sequence[Shap], *, single: bool) -> Any:
-    """Return one text, or several with a row for each, as a `shap.Explanation`.
+def to_shap(results: "Sequence[Record]", *, single: bool) -> Any:
+    """Return the units of one text, or of several with a row for each, as a `shap.Explanation`.
 
     Raises:
-        DataError: If shap is missing, or there is no text.
+        DataError: If shap is missing, there is no result, one is not of one text, or there is a layer axis.
     """
-    if not texts:
+    if not results:
         raise DataError("no results to show")
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")
-    first = texts[0]
+    texts = [_shap_fields(result) for result in results]
     if single:
-        names = None if isinstance(first.names, str) else list(first.names)
-        base: Any = first.base.astype(np.float64) if names else float(first.base)
-        return shap.Explanation(first.values.astype(np.float64), base, np.array(first.data, object), output_names=names)
-    values, data = np.empty(len(texts), dtype=object), np.empty(len(texts), dtype=object)
-    for i, text in enumerate(texts):
-        values[i], data[i] = text.values.astype(np.float64), np.array(text.data, object)
-    # Names of the features let SHAP average a word over texts of different lengths.
-    pieces = {"data": data, "feature_names": [[piece.strip() for piece in text.data] for text in texts]}
-    # Texts with different numbers of labels have no common array.
-    bases = [text.base.astype(np.float64) for text in texts]
+        ((values, base, pieces, names),) = texts
+        return shap.Explanation(values, base if names else float(base), np.array(pieces, object), output_names=names)
+    all_values, bases, all_pieces, all_names = zip(*texts, strict=True)
+    # Texts with different numbers of labels have no common array; the None keeps numpy from making one.
     alike = len({base.shape for base in bases}) == 1
     base = np.stack(bases) if alike else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
-    if isinstance(first.names, str) or any(text.names != first.names for text in texts):
-        return shap.Explanation(values, base, **pieces)
-    return shap.Explanation(values, base, **pieces, output_names=list(first.names))
+    # Names of the features let SHAP average a word over texts of different lengths.
+    data = {
+        "data": np.array([*(np.array(pieces, object) for pieces in all_pieces), None], object)[:-1],
+        "feature_names": [[piece.strip() for piece in pieces] for pieces in all_pieces],
+        "output_names": all_names[0] if all(names == all_names[0] for names in all_names) else None,
+    }
+    return shap.Explanation(np.array([*all_values, None], object)[:-1], base, **data)
+
+
+def _shap_fields(result: "Record") -> tuple[Any, Any, list[str], list[str] | None]:
+    """Return the scores, (T,) or (T, C) of several labels, what they add up from, the T pieces, and the labels."""
+    a = result.scored
+    if a is not result:
+        raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
+    if a.layers is not None:
+        raise DataError("SHAP's plots know no layers; choose one with layer(...)")
+    if a.completion is not None:
+        raise DataError("SHAP's plots show the units of one text; of generated text take one token, as in a[0]")
+    if len(a.units) > a.text_units or a.units.kind[0] != "token":
+        pieces = [f"{name or text} " for name, text in zip(a.units.names, a.units.text, strict=True)]
+    else:
+        pieces = text_pieces(a)
+    base = np.zeros(a.scores.shape[:-1])  # () or (C,)
+    for constant in (a.bias, a.sink):
+        base = base + constant if constant is not None and constant.shape == base.shape else base
+    return a.scores.T.astype(np.float64), base, pieces, [t.name for t in a.targets] if a.has_target_axis else None
 
 
 def optional_module(name: str, otherwise: str) -> Any:

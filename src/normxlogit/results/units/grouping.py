@@ -11,17 +11,7 @@ from ...errors import DataError, InputError
 from ..attribution import Attribution
 from ..storage.schema import FloatArray
 from ..targets import Target
-from .spans import (
-    NamedSpan,
-    PartSpec,
-    Sequenced,
-    SourceSpec,
-    answer_parts,
-    boxes_outside,
-    prompt_sources,
-    regions_of,
-    share_inside,
-)
+from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, media_places, prompt_sources, share_inside
 from .units import APART, UnitKind, Units
 from .words import merge_scores
 
@@ -70,14 +60,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     if merge != "sum":  # bias and sink add up with sums only
         changes = {"bias": None, "sink": None, "sinks": (), "settings": {**a.settings, "merge": merge}}
     targets = tuple(target._replace(position=None) for target in a.targets)
-    return replace(
-        a,
-        scores=scores.astype(np.float32),
-        units=units,
-        targets=targets,
-        **a._without_units(),
-        **changes,
-    )
+    return replace(a, scores=scores.astype(np.float32), units=units, targets=targets, **a._without_units(), **changes)
 
 
 def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> Attribution:
@@ -176,25 +159,16 @@ def _groups_of_text(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
 def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
     """Return the groups of media units: each medium, or its regions and the rest of it."""
     groups = []
-    with_boxes = [medium for medium in a.media if len(medium.extent) == 2]
-    regions = regions_of(by, [medium.extent for medium in with_boxes])
-    for medium in a.media:
+    left = [np.ones(medium.shape) for medium in a.media]  # the share of each part that is in no region yet
+    for index, name, kind, boxes in media_places(a.media, by):
+        medium = a.media[index]
         spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
-        outside = np.ones(medium.shape)
-        named_groups: list[tuple[UnitKind, str, Floats]] = []
-        for name, (picture, box) in regions.items():
-            if with_boxes[picture] is medium:
-                inside = share_inside(medium, box)  # (h, w)
-                outside -= inside
-                named_groups.append(("region", name, inside))
-        boxes = [box for picture, box in regions.values() if with_boxes[picture] is medium]
-        if not boxes or boxes_outside(boxes, medium.extent):
-            named_groups.append(("medium", f"the rest of {medium.name}" if boxes else medium.name, outside))
-        for kind, name, shares in named_groups:
-            parts = np.flatnonzero(shares)
-            tokens, weights = tuple((medium.first + parts).tolist()), tuple(shares.ravel()[parts].tolist())
-            groups.append(NamedSpan(name, *span, tokens, kind, None, weights))
+        shares = share_inside(medium, boxes[0]) if kind == "region" else left[index]
+        left[index] = left[index] - shares
+        parts = np.flatnonzero(shares)
+        tokens, weights = tuple((medium.first + parts).tolist()), tuple(shares.ravel()[parts].tolist())
+        groups.append(NamedSpan(name, *span, tokens, kind, None, weights))
     return groups
 
 

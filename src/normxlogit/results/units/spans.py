@@ -1,10 +1,10 @@
 """Spans: sources of a prompt and parts of an answer, by characters, by tokens, and by regions of pictures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ..storage.schema import Index
+from .kinds import PartKind, SourceKind
 from .media import Medium
 from .sentences import paragraph_spans, sentence_spans
 from .units import UnitKind
 from .words import word_groups
 
-SourceKind = Literal["word", "sentence", "paragraph", "message"]
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters and boxes of pictures."""
 
-PartKind = Literal["token", "word", "sentence", "paragraph", "all"]
 PartSpec = int | list[int] | tuple[int, int] | PartKind | None
 """Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
 
@@ -214,7 +213,7 @@ Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels of the picture that was given."""
 
 
-def share_inside(medium: Medium, box: Box) -> npt.NDArray[np.float64]:
+def share_inside(medium: Medium, box: Sequence[float]) -> npt.NDArray[np.float64]:
     """Return the share of each part's area that lies in a box, (h, w), of a medium with two axes."""
     left, top, right, bottom = box
     x0, y0, x1, y1 = np.moveaxis(medium.places.astype(np.float64), -1, 0)  # (h, w) each
@@ -240,6 +239,28 @@ def boxes_outside(boxes: Iterable[Box], size: Sequence[float]) -> list[tuple[flo
         for left, right in pairwise(columns)
         if not any(a <= left and right <= c and b <= top and bottom <= d for a, b, c, d in box_list)
     ]
+
+
+def media_places(media: Sequence[Any], sources: Any) -> Iterator[tuple[int, str, UnitKind, list[tuple[float, ...]]]]:
+    """Yield what of media is a source: each medium, or its regions and the rest of it.
+
+    Args:
+        media: What a prompt or a result holds beside its text, each with a `name` and an `extent`.
+        sources: How it is divided, with boxes of pictures among named sources.
+
+    Yields:
+        The index of the medium, the name and the kind of the source, and its boxes; none for a whole medium.
+    """
+    pictures = [index for index, medium in enumerate(media) if len(medium.extent) == 2]
+    regions = regions_of(sources, [media[index].extent for index in pictures])
+    for index, medium in enumerate(media):
+        boxes = {name: box for name, (picture, box) in regions.items() if pictures[picture] == index}
+        for name, box in boxes.items():
+            yield index, name, "region", [box]
+        if not boxes:
+            yield index, medium.name, "medium", []
+        elif rest := boxes_outside(boxes.values(), medium.extent):
+            yield index, f"the rest of {medium.name}", "medium", [*rest]
 
 
 def regions_of(sources: Any, sizes: Sequence[Sequence[float]]) -> dict[str, tuple[int, Box]]:

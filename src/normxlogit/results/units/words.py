@@ -3,17 +3,13 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import InputError
 from ..storage.schema import FloatArray
-
-Merge = Literal["sum", "max", "mean", "first"]
-"""How token scores are combined to the score of a word."""
-
-MERGES = get_args(Merge)
+from .kinds import MERGES, Merge
 
 
 class UnitScore(NamedTuple):
@@ -87,10 +83,7 @@ def merge_words(
 
 
 def word_groups(
-    text: str,
-    tokens: list[tuple[int, int, int]],
-    boundary: int = 0,
-    split: Sequence[tuple[int, int]] | None = None,
+    text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
 ) -> list[tuple[int, int, list[int]]]:
     """Return the span and the tokens of each word that has tokens.
 
