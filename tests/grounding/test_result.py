@@ -213,10 +213,10 @@ def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradic
     assert Citations.from_dict(c.to_dict()) == c
 
 
-def test_a_sentence_that_gains_nothing_from_the_documents_is_not_in_them():
+def test_a_sentence_of_new_words_that_gains_nothing_from_the_documents_is_not_in_them():
     c = citations()
     spans = [target.span for target in c.attribution.targets]
-    c = replace(c, readings=tuple(Reading((WordReading(*span, "a", False, -20.0, -20.0),), ()) for span in spans))
+    c = replace(c, readings=tuple(Reading((WordReading(*span, "a", True, -20.0, -20.0),), ()) for span in spans))
     assert [s.verdict for s in c.support] == ["not in the documents"] * 2
     assert c.cited == ((), ())
     assert all(word.unsaid for word in c.words)
