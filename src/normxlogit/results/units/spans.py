@@ -160,10 +160,11 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
             raise InputError(f"no generated token {outside[0]}; there are {count}")
         spans = [(first + i % count, sequence.offsets[first + i % count]) for i in parts]
         return [NamedSpan(sequence.text[start:end], start, end, (token,)) for token, (start, end) in spans]
+    kind: SourceKind = "message"
     if parts in ("word", "sentence", "paragraph"):
         kind, start, end = parts, 0, length
     elif isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(i, int) for i in parts):
-        kind, (start, end) = "message", parts
+        start, end = parts
         if not 0 <= start < end <= length:
             raise InputError(f"{parts} is not a span of the completion, which has {length} characters")
     else:
