@@ -32,7 +32,7 @@ from tests.media import audio_lm, vlm
 from tests.media.test_signals import PROCESSOR, vit, wav2vec2
 from tests.media.test_speech import frame_model
 from tests.media.towers import model_and_processor as two_towers
-from tests.pipeline.test_feature_maps import resnet
+from tests.media.test_feature_maps import resnet
 from tools.survey import page as architectures
 
 ROOT = Path(__file__).parent.parent
