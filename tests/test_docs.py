@@ -31,7 +31,7 @@ from tests.contract import test_modules_as_people_write_them as written
 from tests.media import audio_lm, vlm
 from tests.media.test_signals import PROCESSOR, vit, wav2vec2
 from tests.media.test_speech import frame_model
-from tests.media.test_two_towers import model_and_processor as two_towers
+from tests.media.towers import model_and_processor as two_towers
 from tests.pipeline.test_feature_maps import resnet
 from tools.survey import page as architectures
 

@@ -16,7 +16,7 @@ from normxlogit.app.models import LoadedModels
 from normxlogit.grounding.result import Citations
 from tests import tiny
 from tests.media.test_signals import PROCESSOR, picture, vit
-from tests.media.test_two_towers import model_and_processor
+from tests.media.towers import model_and_processor
 
 TEXT = "the movie is not good"
 

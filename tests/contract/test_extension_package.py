@@ -1,4 +1,4 @@
-"""A package adds a task with an input of its own, a method and a command: that of `examples/extension`, installed."""
+"""A package adds a task with its input, a part of messages, a method and a command: `examples/extension`, installed."""
 
 import os
 import re
@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests import tiny
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "extension"
 
@@ -49,6 +47,11 @@ except InputError as error:
     assert "expected a form" in str(error)
 else:
     raise AssertionError("a text is not a form")
+
+content = [{"type": "text", "text": "the cat"}, {"type": "table", "table": [["a", "film"], ["is", "good"]]}]
+template = "{% for m in messages %}{% for part in m['content'] %}{{ part['text'] }} . {% endfor %}{% endfor %}"
+g = tiny.writer(template=template).generate([{"role": "user", "content": content}], max_new_tokens=1)
+assert g.text.startswith("the cat . a | film\\nis | good . "), g.text
 """
 
 
@@ -73,7 +76,7 @@ def run(environment, *arguments):
     return program.returncode, program.stdout.decode(), program.stderr.decode()
 
 
-def test_its_task_reads_its_input_and_its_method_scores_it(installed, tmp_path):
+def test_its_inputs_are_read_and_its_method_scores_them(installed, tmp_path):
     code, _, error = run(installed, "-c", USE, tmp_path / "both.json")
     assert code == 0, error
 
@@ -92,22 +95,3 @@ def test_a_broken_package_costs_its_own_abilities_only(installed, tmp_path):
     program = subprocess.run([sys.executable, "-m", "normxlogit", "methods"], capture_output=True, env=environment)
     assert (program.returncode, b"distance-to-mean" in program.stdout) == (0, True)
     assert b"no_such_package" in program.stderr
-
-
-def test_its_converter_writes_messages_that_are_read(monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLE)
-    from normxlogit_example.messages import from_log
-
-    log = [
-        {"who": "customer", "says": "the cat ?"},
-        {"who": "lookup", "tool": "cats", "says": "the cat sat ."},
-        {"who": "agent", "says": "a film"},
-        {"who": "customer", "says": "is not good"},
-    ]
-    g = tiny.writer(template=tiny.CHAT_TEMPLATE).generate(from_log(log), max_new_tokens=2, method="normxlogit")
-    assert [(m.role, g.text[m.start : m.end]) for m in g.messages] == [
-        ("user", "the cat ?"),
-        ("tool", "the cat sat ."),
-        ("assistant", "a film"),
-        ("user", "is not good"),
-    ]

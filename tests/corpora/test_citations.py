@@ -5,6 +5,7 @@ import json
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -349,3 +350,13 @@ def test_commands_test_citations_and_sum_them_up(tmp_path, capsys, reader, case)
     assert (code, "verify" in err) == (2, True)
     (file, *_) = sorted((out / "shards").iterdir())
     assert "readings" in pq.read_table(file).column_names
+
+
+def test_documents_of_a_map_of_parquet_are_named(tmp_path):
+    column = pa.array([[("a", "the cat sat."), ("b", "a dog.")]], pa.map_(pa.string(), pa.string()))
+    table = pa.table({"documents": column, "question": ["is it good?"], "answer": ["the cat."]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    for number, source in enumerate((tmp_path / "in.parquet", table, table.to_pandas())):
+        attribute(tiny.writer(), source, tmp_path / str(number), Answers())
+        (row,) = pq.read_table(tmp_path / str(number) / "shards").to_pylist()
+        assert row["unit_names"][:2] == ["a:1", "b:1"]

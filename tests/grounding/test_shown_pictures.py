@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from normxlogit.corpora.rows.cells import conversation_cell, prompt_cell
 from normxlogit.errors import InputError
 from normxlogit.grounding.documents.conversations import read_conversation
 from normxlogit.media.inputs.pictures import read_picture
@@ -50,12 +49,9 @@ ASKED = [("user", "picture", ""), ("user", "user", "What is it?")]
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_picture_is_read_in_every_format_and_from_tables(name):
+def test_a_picture_is_read_in_every_format(name):
     messages = [{"role": "user", "content": [PARTS[name], {"text": "What is it?"}]}]
     assert shown(read_conversation(messages)) == ASKED
-    if isinstance(PARTS[name], dict) and PICTURE not in PARTS[name].values():  # as a table has it
-        assert shown(read_conversation(json.loads(conversation_cell(messages, "messages")))) == ASKED
-        assert shown(read_conversation(json.loads(prompt_cell(messages, "messages")))) == ASKED
 
 
 def test_pictures_beside_a_text_or_messages_are_read():

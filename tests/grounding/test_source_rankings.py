@@ -21,7 +21,7 @@ from normxlogit.pipeline.options import Options
 from normxlogit.results.units.spans import prompt_sources
 from tests import tiny
 from tests.commands import run
-from tests.pipeline.test_cite import made
+from tests.grounding.test_cite import made
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm and wit! This was never bad."
 WORDS = re.compile(r"\w+|[^\w\s]")
@@ -56,7 +56,7 @@ def _any_source_matters(monkeypatch):
 
 
 def test_what_is_measured_on_a_prompt(explainer):
-    model = explainer._language_model
+    model = explainer.language_model
     question = Asked("is this good?", {"text": DOCUMENT})
     state = measured(model, question, METHODS, (6, 12), 3)
     completed = ask(model, question.question, question.documents, max_new_tokens=6)
@@ -105,7 +105,7 @@ def test_what_is_measured_on_a_prompt(explainer):
 
 
 def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkeypatch):
-    model = explainer._language_model
+    model = explainer.language_model
     question = Asked("the cats is good?", {"text": DOCUMENT})
     monkeypatch.setattr(generation, "TOKEN_MATTERS", 0.05)
     state = measured(model, question, METHODS, (6, 12, 3), 0)
@@ -168,7 +168,7 @@ def test_a_source_must_be_worth_two_nats_and_a_word_one(explainer, monkeypatch, 
     monkeypatch.setattr(generation, "MATTERS", WORTH[0])
     monkeypatch.setattr(generation, "TOKEN_MATTERS", WORTH[1])
     question = Asked("is this good?", {"text": DOCUMENT})
-    state = measured(explainer._language_model, question, [], (6, 4, tokens), 0)
+    state = measured(explainer.language_model, question, [], (6, 4, tokens), 0)
     assert state["matters"] == (best >= (1 if tokens else 2))
     assert bool(state["methods"]) == state["matters"]
 

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
-from ..leave_out.deletion import DeletionCurve, deletion_curve
+from ..leave_out.deletion import deletion_curve
 from ..methods import Method
 from ..methods.registry import describe
 from ..render.builders.collection import results_page
 from ..render.describe import method_of
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
+from ..results.deletion_curve import DeletionCurve
 from ..results.storage.files import json_text
 from ..tasks.targets import ALL, typed_targets
 from .limits import LIMITS, Limits

@@ -8,7 +8,7 @@ import typer
 
 from ..errors import InputError
 from ..inputs.text_files import decoded
-from ..results.units.spans import PartKind
+from ..results.units.kinds import PartKind
 from . import options
 from .console import deliver_result, format_for, layers_of, quiet, status
 

@@ -7,7 +7,7 @@ import typer
 
 from ..errors import InputError, TargetError
 from ..results.units.characters import one_line
-from ..results.units.words import Merge
+from ..results.units.kinds import Merge
 from .console import Format, status
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ..cli import options
 from ..cli.console import layers_of, quiet, write
 from ..errors import InputError
 from ..inputs.table_files import Format
-from ..results.units.spans import PartKind, SourceKind
+from ..results.units.kinds import PartKind, SourceKind
 
 if TYPE_CHECKING:
     from .jobs import Job

@@ -11,7 +11,8 @@ from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
 from ..results.storage.schema import FORMAT_VERSION
-from ..results.units.words import Merge, merge_words
+from ..results.units.kinds import Merge
+from ..results.units.words import merge_words
 from ..tasks.targets import index_of
 from .jobs.predictions import Predictions
 from .rows.shards import KEPT

@@ -12,7 +12,6 @@ from ..cli.console import check_output, deliver_result, format_for, quiet, statu
 from ..errors import DataError, InputError
 from ..inputs.text_files import decoded, is_existing_path
 from ..results.units.characters import one_line
-from .documents.conversations import read_conversation
 from .documents.documents import READERS, files_in, is_picture_file, names_of_files, read_file
 
 
@@ -89,6 +88,8 @@ def cite(
     else:
         texts, notes = None, []
         check_output(output, messages)
+        from .documents.conversations import read_conversation
+
         read_conversation(messages)  # its mistakes are found before the model is loaded
     with quiet():
         from ..results.collection import Attributions

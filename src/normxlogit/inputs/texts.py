@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from ..errors import InputError
 
 Text = str | tuple[str, str]
@@ -167,7 +165,7 @@ def positive_integer(number: Any, name: str) -> int:
 
 def whole_number(value: Any) -> int | None:
     """Return a number of any integer type as an int; None for anything else, also for booleans."""
-    if isinstance(value, bool | np.bool_):  # which older numpy takes for a number
+    if type(value).__name__ in ("bool", "bool_"):  # of numpy too, which older versions take for a number
         return None
     try:
         return operator.index(value)

@@ -10,7 +10,8 @@ from ..inputs.encoder import LongText
 from ..leave_out.units import Verify
 from ..methods import Method
 from ..results.units.grouping import Merging
-from ..results.units.spans import PartSpec, SourceKind
+from ..results.units.kinds import SourceKind
+from ..results.units.spans import PartSpec
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, Layers, TargetSpec
 

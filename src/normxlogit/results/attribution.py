@@ -17,10 +17,11 @@ from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
 from .storage.tables import named_scores
 from .targets import Prediction, Quantity, Target, prediction_of
+from .units.kinds import Merge
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
-from .units.words import Merge, UnitScore, merge_words
+from .units.words import UnitScore, merge_words
 from .verification import Verification
 
 if TYPE_CHECKING:

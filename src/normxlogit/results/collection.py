@@ -19,7 +19,7 @@ from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting
 from .storage.tables import Columns, Row, concat_tables, text_row
 from .targets import Prediction, prediction_of
 from .units.characters import escaped
-from .units.words import Merge
+from .units.kinds import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

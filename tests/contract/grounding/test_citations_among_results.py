@@ -11,7 +11,6 @@ from normxlogit.grounding import Citations
 from tests import tiny
 from tests.commands import run
 from tests.contract.test_chat_template_strings import ANSWER, MESSAGES, rendered, with_template
-from tests.contract.test_prompts_as_they_come import PROMPTS
 from tests.contract.test_safe_output import HOSTILE, NAME, check_line, check_page
 from tests.contract.test_unchanged_process import surroundings
 from tests.contract.test_untouched_model import nothing_left_behind, training
@@ -136,6 +135,8 @@ def test_questions_answers_and_documents_of_a_frame_belong_together_by_their_pla
     results = writer.cite(frame["question"], frame["passages"], answer=frame["answer"], verify=0)
     assert [(c.question, c.answer.strip()) for c in results] == rows
     assert [len(c.sources) for c in results] == [1, 2]
-    results = writer.cite(frame[["question"]], (text for text in PROMPTS), answer=frame[["answer"]], verify=0)
+    results = writer.cite(
+        frame[["question"]], (text for text in ["the cat sat", "a dog"]), answer=frame[["answer"]], verify=0
+    )
     assert [(c.question, c.answer.strip()) for c in results] == rows
     assert [len(c.sources) for c in results] == [2, 2], "what can be read once is read for each question"

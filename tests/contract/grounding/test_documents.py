@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
@@ -98,20 +97,13 @@ def test_the_visible_text_of_a_page_is_read(names, tmp_path):
         names([page])
 
 
-def test_a_map_of_parquet_is_texts_by_name(names, tmp_path):
-    """Arrow has pairs for a map, and so has pandas; in a corpus a cell of one is the documents of a row."""
+def test_a_map_of_parquet_is_texts_by_name(names):
+    """Arrow has pairs for a map, and so has pandas."""
     column = pa.array([[("a", ONE), ("b", TWO)]], pa.map_(pa.string(), pa.string()))
-    table = pa.table({"documents": column, "question": ["is it good ?"], "answer": ["the movie was great"]})
+    table = pa.table({"documents": column})
     assert names(table.to_pandas()["documents"][0]) == names({"a": ONE, "b": TWO}) == {"a:1": ONE, "b:1": TWO}
     with pytest.raises(InputError, match="same name"):
         names([("a", ONE), ("a", TWO)])
-    corpora = pytest.importorskip("normxlogit.corpora")
-    pq.write_table(table, tmp_path / "in.parquet")
-    writer = tiny.explainer("llama", "CausalLM")
-    for number, source in enumerate((tmp_path / "in.parquet", table, table.to_pandas())):
-        corpora.attribute(writer, source, tmp_path / str(number), corpora.Answers())
-        (row,) = pq.read_table(tmp_path / str(number) / "shards").to_pylist()
-        assert row["unit_names"][:2] == ["a:1", "b:1"]
 
 
 def pdf(*texts):

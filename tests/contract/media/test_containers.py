@@ -18,7 +18,7 @@ from tests.contract.test_containers import CONTAINERS, TABLES
 from tests.media import vlm
 from tests.media.test_signals import PROCESSOR, RATE, picture, sound, vit, wav2vec2
 from tests.media.test_speech import whisper
-from tests.media.test_two_towers import model_and_processor
+from tests.media.towers import model_and_processor
 
 arrow, polars, datasets = (pytest.importorskip(name) for name in ("pyarrow", "polars", "datasets"))
 soundfile = pytest.importorskip("soundfile")
@@ -236,6 +236,7 @@ def test_every_precision_is_explained_with_the_model_answer(kinds, kind, dtype) 
         model, processor = vlm.llava()
         result = Explainer(model.to(dtype), processor).generate(vlm.question(vlm.picture()), max_new_tokens=2)
     else:
+        pytest.importorskip("normxlogit.similarity")
         model, processor = model_and_processor()
         result = Explainer(model.to(dtype), processor).similarity("a great film", pictures[0])
     assert np.isfinite(result.scores).all()

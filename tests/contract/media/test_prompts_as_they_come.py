@@ -4,16 +4,18 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 import transformers
 
 from normxlogit import Explainer, InputError
 from tests import tiny
 from tests.contract.compare import total
+from tests.contract.test_prompts_as_they_come import gpt2
 from tests.media import vlm
 from tests.media.test_signals import RATE, picture, vit
 from tests.media.test_speech import whisper
-from tests.media.test_two_towers import TEXT, model_and_processor
+from tests.media.towers import model_and_processor
+
+__all__ = ["gpt2"]
 
 
 def test_a_picture_in_a_message_to_a_model_that_reads_texts_alone_is_refused(gpt2) -> None:
@@ -36,17 +38,6 @@ def test_a_reader_of_other_inputs_is_refused_and_a_processor_gives_its_part() ->
         Explainer(vision, tiny.tokenizer())
     by_part = Explainer(vision, pictures.image_processor)(picture()).prediction
     assert Explainer(vision, pictures)(picture()).prediction == by_part
-
-
-def test_the_path_of_a_picture_is_a_picture_to_two_towers(tmp_path) -> None:
-    explainer = Explainer(*model_and_processor())
-    picture().save(tmp_path / "cat.png")
-    cosine = explainer.similarity(TEXT, picture()).prediction.value
-    assert explainer.similarity(TEXT, str(tmp_path / "cat.png")).prediction.value == pytest.approx(cosine, abs=1e-6)
-    with pytest.raises(InputError, match="No such file"):
-        explainer.similarity(TEXT, "dog.png")
-    with pytest.raises(InputError, match="levels from 0 to 255"):
-        explainer.similarity(TEXT, torch.randn(3, 32, 32))
 
 
 def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:

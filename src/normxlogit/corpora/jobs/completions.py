@@ -15,7 +15,7 @@ from ...pipeline.completions.completed_prompts import encode_prompt, generate_ea
 from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options
 from ...results.base import Record
-from ...results.units.spans import PartKind, SourceKind
+from ...results.units.kinds import PartKind, SourceKind
 from ..rows.cells import prompt_cell, text_cell
 from ..rows.shards import MEDIUM
 from .base import ExplainedRows, Job, ReadRows, Reads, Together, check_choice

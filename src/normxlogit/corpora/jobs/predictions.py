@@ -14,7 +14,7 @@ from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
 from ...pipeline.texts import explain_encodings
 from ...results.attribution import Attribution
-from ...results.units.words import MERGES, Merge
+from ...results.units.kinds import MERGES, Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.cells import split_cell, words_cell
 from ..rows.shards import MEDIUM, InputColumns, TextColumn

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...leave_out.deletion import DeletionCurve
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...results.deletion_curve import DeletionCurve
 from ...results.layers import representative_layer
 from ...results.targets import prediction_of
 from ..blocks import Block, Card, Cell, Column, Table, cell

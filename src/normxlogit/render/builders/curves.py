@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...leave_out.deletion import DeletionCurve
+from ...results.deletion_curve import DeletionCurve
 from ..blocks import Block, Card, Column, Paragraph, Table, cell
 
 WIDTH, HEIGHT = 300.0, 150.0

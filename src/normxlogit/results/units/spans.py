@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ..storage.schema import Index
+from .kinds import PartKind, SourceKind
 from .media import Medium
 from .sentences import paragraph_spans, sentence_spans
 from .units import UnitKind
 from .words import word_groups
 
-SourceKind = Literal["word", "sentence", "paragraph", "message"]
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters and boxes of pictures."""
 
-PartKind = Literal["token", "word", "sentence", "paragraph", "all"]
 PartSpec = int | list[int] | tuple[int, int] | PartKind | None
 """Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
 

@@ -3,17 +3,13 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import InputError
 from ..storage.schema import FloatArray
-
-Merge = Literal["sum", "max", "mean", "first"]
-"""How token scores are combined to the score of a word."""
-
-MERGES = get_args(Merge)
+from .kinds import MERGES, Merge
 
 
 class UnitScore(NamedTuple):
