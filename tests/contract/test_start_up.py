@@ -33,6 +33,17 @@ def test_the_module_is_the_command():
     assert run.stdout.startswith(b"normxlogit ")
 
 
+def test_the_list_of_commands_waits_for_no_large_package():
+    program = (
+        "import sys\nfrom normxlogit.cli import main\ntry:\n    main(['--help'])\n"
+        "finally:\n    print({'torch', 'numpy', 'jinja2', 'rich'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, env=ENVIRONMENT)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert b"Colour the tokens that a model's answer rests on." in run.stdout
+    assert run.stdout.endswith(b"set()\n")
+
+
 def test_the_methods_are_listed():
     code, out, err = command("methods")
     assert (code, err) == (0, "")

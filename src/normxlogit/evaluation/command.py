@@ -37,13 +37,15 @@ def faithfulness(
     """
     check_folder(output)
     with quiet():
-        from .datasets import TASKS
+        from .datasets import TASKS, load_examples
         from .faithfulness import check_head, count_texts
         from .report import write_faithfulness
         from .runs import run_methods
 
         chosen_methods = measures.methods_of(methods or "all")
-        examples = _examples(dataset, split, data_dir, columns, label_column, limit)
+        options_of_data: dict[str, Any] = {"split": split, "data_dir": data_dir}
+        options_of_data |= {"label_column": label_column, "limit": limit}
+        examples = load_examples(dataset, columns=columns.split(",") if columns else (), **options_of_data)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         if dataset in TASKS:
             check_head(explainer.task_model, TASKS[dataset])
@@ -90,7 +92,7 @@ def frontier(
     check_folder(output)
     with quiet():
         from ..loading.load import device_named
-        from .datasets import TASKS
+        from .datasets import TASKS, load_examples
         from .faithfulness import check_head, count_texts
         from .frontier import frontier_methods, run_frontier
         from .frontier_report import write_frontier
@@ -99,8 +101,10 @@ def frontier(
         chosen_methods = [] if methods is None else measures.methods_of(methods)
         folder = None if output is None else output / "runs"
         panels, metadata = {}, {}
+        options_of_data: dict[str, Any] = {"split": split, "data_dir": data_dir}
+        options_of_data |= {"label_column": label_column, "limit": limit}
         for name, data, source in checkpoints:
-            examples = _examples(data, split, data_dir, columns, label_column, limit)
+            examples = load_examples(data, columns=columns.split(",") if columns else (), **options_of_data)
             explainer = options.load(source, device, dtype, gguf_file if source == model else None, trust_remote_code)
             if data in TASKS:
                 check_head(explainer.task_model, TASKS[data])
@@ -120,23 +124,6 @@ def frontier(
             metadata[title] = {**count_texts(explainer, examples), "split": split}
         text = write_frontier(output, panels, metadata, device_named(device))
     write_report(text)
-
-
-def _examples(
-    dataset: str,
-    split: str,
-    data_dir: Path | None,
-    columns: str | None,
-    label_column: str,
-    limit: int | None,
-) -> Any:
-    """Return the labelled texts of a command."""
-    from .datasets import load_examples
-
-    column_names = columns.split(",") if columns else []
-    return load_examples(
-        dataset, split=split, data_dir=data_dir, columns=column_names, label_column=label_column, limit=limit
-    )
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:

@@ -113,9 +113,9 @@ class Faithfulness:
 
     Attributes:
         method: Its name, with settings that differ from the defaults.
-        aopc: Mean drop over texts and levels (Area Over the Perturbation Curve; Samek et al., 2017); higher is better.
+        aopc: Mean drop over texts and levels (Area Over the Perturbation Curve; Samek et al., 2017), in ERASER (DeYoung
+            et al., 2020) comprehensiveness; higher is better.
         aopc_interval: Bootstrap 95% interval over texts.
-        comprehensiveness: The same figure under the name of ERASER (DeYoung et al., 2020).
         sufficiency: Mean drop when only the top tokens are kept; lower is better.
         sufficiency_interval: Bootstrap 95% interval over texts.
         quality: Mean accuracy, or Pearson's correlation, on the perturbed texts; lower is better.
@@ -146,11 +146,6 @@ class Faithfulness:
     flips: tuple[Number, ...] = ()
     falls: tuple[tuple[Number, ...], ...] = ()
     flippable: Number | None = None
-
-    @property
-    def comprehensiveness(self) -> float:
-        """The AOPC, by its name in ERASER."""
-        return self.aopc
 
 
 def evaluate(

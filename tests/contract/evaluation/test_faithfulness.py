@@ -60,7 +60,6 @@ def test_equals_a_plain_loop(method, protocol):
     (result,) = faithfulness.evaluate(explainer, EXAMPLES, [method], protocol=protocol)
     np.testing.assert_allclose(result.curves["aopc"], curve, atol=1e-5)
     assert result.aopc == pytest.approx(curve.mean(), abs=1e-5)
-    assert result.comprehensiveness == result.aopc
     assert result.sufficiency == pytest.approx(sufficiency, abs=1e-5)
     assert result.quality == pytest.approx(accuracy, abs=1e-9)
     assert result.quality_name == "accuracy"
