@@ -132,7 +132,7 @@ def test_named_sources_of_texts_and_messages():
     for prompt, span, message in (
         (CHAT, (0, 3), r"\(message, start, end\)"),
         ("the cat", (0, 0, 3), r"\(start, end\)"),
-        (CHAT, (2, 0, 3), "no message 2"),
+        (CHAT, (2, 0, 3), "not a span of message 2"),
         (CHAT, (1, 4, 99), "not a span of message 1"),
         ("the cat", (4, 99), "not a span of the prompt"),
     ):

@@ -33,7 +33,7 @@ def test_tokens_have_the_same_scores_in_copies_of_their_text(family, copies, sin
 
 def test_as_many_copies_as_there_is_room_for(monkeypatch):
     explainer = tiny.explainer("llama", "CausalLM")
-    model = explainer._language_model
+    model = explainer.language_model
     completed = read_completion(model, PROMPTS[0], COMPLETIONS[0])
     parts = [completion.completion_request(model, completed, Options(FrozenGradient()))]
     assert completion._copies_of_text(model, parts) == 1, "on a CPU more take as long"

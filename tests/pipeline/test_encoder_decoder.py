@@ -174,7 +174,7 @@ def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
         out = [not start <= a < b <= end for a, b in read.offset_mapping]
         left = [i for i, there in zip(read.input_ids, out, strict=True) if there]
         assert score == pytest.approx(whole - said(left), abs=1e-3)
-    assert explainer._language_model.copy.padding  # sources of several lengths were read together
+    assert explainer.language_model.copy.padding  # sources of several lengths were read together
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -184,9 +184,9 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
     for long in (10_000, 1):
         monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", long)
         with shapes_kept() as shapes:
-            encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
-            batch = explainer._language_model.batch([encoding], [0], encode_sources=False)
-            FrozenModel.of(explainer._language_model).run(batch, (SOURCE, WORDS), predict=False)
+            encoding = read_completion(explainer.language_model, DOCUMENT, ANSWER).encoding
+            batch = explainer.language_model.batch([encoding], [0], encode_sources=False)
+            FrozenModel.of(explainer.language_model).run(batch, (SOURCE, WORDS), predict=False)
         kept[long] = sum(shape.numel() for shape in shapes)
         for layer in (0, 1):
             g = explainer.explain_completion(DOCUMENT, ANSWER, method=FrozenGradient(read_at=layer))

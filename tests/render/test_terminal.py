@@ -167,16 +167,6 @@ def test_the_legend_explains_the_marks_that_are_drawn():
     )
 
 
-def test_the_difference_from_the_mean_is_a_choice():
-    a = make_attribution(("one", "two", "three"), (39, 36, 27), text="one two three", bias=np.array(1, np.float32))
-    assert "centered() shows the difference from the mean" in str(a)
-    centered = a.centered()
-    assert centered.scores[1:-1].tolist() == [5, 2, -7]
-    assert centered.scores.sum() + centered.bias == a.scores.sum() + a.bias
-    assert "method      normxlogit (centered=True)" in str(centered)
-    assert "one(+++) two(+) three(---)" in str(centered)
-
-
 def test_a_collection_prints_ten_and_says_how_many_more():
     many = Attributions([make_attribution()] * 200)
     shown = str(many)

@@ -52,8 +52,9 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
             "the model needs its tokenizer, for pictures and sounds its processor: Explainer(model, tokenizer)"
         )
     if isinstance(tokenizer, type) or not callable(tokenizer):
+        found = f"the class {tokenizer.__name__}" if isinstance(tokenizer, type) else f"a {type(tokenizer).__name__}"
         raise InputError(
-            f"the tokenizer must be one that was loaded, not a {type(tokenizer).__name__}; "
+            f"the tokenizer must be one that was loaded, not {found}; "
             "Explainer.from_pretrained loads both by a name or folder"
         )
     return module, tokenizer

@@ -43,11 +43,7 @@ def shade(strength: float, *, greys: bool) -> str | None:
 
 
 def latex_of(a: Attribution, *, words: bool | None = None, greys: bool = False) -> str:
-    r"""Return the text of a result in its colours, without special tokens, as LaTeX with `\usepackage{xcolor}`.
-
-    Raises:
-        DataError: If words are asked for and the result has none.
-    """
+    r"""Return the text of a result in its colours, without special tokens, as LaTeX with `\usepackage{xcolor}`."""
     laid_out, lines = layout(a, words=words), [HEADER]
     for row in range(len(laid_out.grid.rows)):
         sentence = laid_out.sentence(row)

@@ -28,7 +28,7 @@ UNREAD = "no token covers this text: the model did not read it"
 """Tooltips."""
 
 NOTHING = "no word has a score here: what there is belongs to special tokens"
-ONE_SIGN = "all scores have one sign, and none is closer to 0 than {}; centered() shows the difference from the mean"
+ONE_SIGN = "all scores have one sign, and none is closer to 0 than {}"
 """Remarks on layers and on all scores."""
 
 SUMMARY, LEVEL = 4, 0.5

@@ -199,24 +199,14 @@ def _shown_rows(block: Table) -> list[Sequence[Cell]]:
 def _table(block: Table, color: bool) -> RenderableType:
     """Draw a table; without colours, a column of marks follows each column with coloured cells."""
     marked = set[int]() if color else {i for row in block.rows for i, cell in enumerate(row) if cell.strength}
-    alignments: list[Literal["left", "right"]] = []
-    headings: list[Text] = []
-    for i, column in enumerate(block.columns):
-        alignments.append("right" if column.numbers else "left")
-        headings.append(_text(column.name, DIM))
-        if i in marked:
-            alignments.append("left")
-            headings.append(Text())
-    table = _columns(*alignments)
-    if any(column.name for column in block.columns):
-        table.add_row(*headings)
+    sides = ["right" if column.numbers else "left" for column in block.columns]
+    table = _columns(*(each for i, side in enumerate(sides) for each in (side, "left")[: 1 + (i in marked)]))
     shown_rows = _shown_rows(block)
-    for row in shown_rows:
+    headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
+    for row in [*([headings] if any(column.name for column in block.columns) else []), *shown_rows]:
         texts: list[Text] = []
         for i, cell in enumerate(row):
-            texts.append(_cell(cell, color))
-            if i in marked:
-                texts.append(Text(_mark(cell.strength).strip("()")))
+            texts += [_cell(cell, color), *([Text(_mark(cell.strength).strip("()"))] if i in marked else [])]
         table.add_row(*texts)
     left_out = len(block.rows) - len(shown_rows)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..media.units import PictureScores, SoundScores
     from ..render.blocks import Block
     from ..render.figures.plots import PlotKind
-    from .units.grouping import Merging
 
 TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 """The note of a text that was cut to the model's length."""
@@ -301,11 +300,7 @@ class Attribution(Record):
         return [*range(self.prompt_tokens + k), *range(self.text_units, len(self.units))]
 
     def _with_units_before(self, read_units: list[int]) -> "Attribution":
-        """Return the result of one generated token with the units before it alone.
-
-        Args:
-            read_units: The indices of the units that the model had read: all but the token itself and the later ones.
-        """
+        """Return the result of one generated token with the units alone that the model had read before it."""
         unread = len(self.units) - len(read_units)
         text_units = self.text_units - unread
         sinks = tuple(i for i in self.sinks if i < text_units - 1)  # the position that predicts is never held constant
@@ -364,21 +359,6 @@ class Attribution(Record):
             raise DataError(f"{purpose} needs one score for each unit; choose with a[target] or a.layer(...)")
         return summed
 
-    def centered(self) -> "Attribution":
-        """Return the scores minus their mean over the units that are not special.
-
-        Of scores that all have one sign, drawings show little else than what they share. Scores that add up still do:
-        what is subtracted goes to the bias.
-        """
-        plain_units = ~np.array(self.units.special, dtype=bool)  # (U,)
-        means = self.scores[..., plain_units].mean(-1, keepdims=True) if plain_units.any() else np.float32(0)
-        scores = np.where(plain_units, self.scores - means, self.scores)  # (..., U)
-        bias = None
-        if self.bias is not None and self.bias.shape == self.scores.shape[:-1]:  # not one for each text of a pair
-            bias = np.array(self.bias + (self.scores - scores).sum(-1), np.float32)  # (...)
-        settings = {**self.settings, "centered": True}
-        return replace(self, scores=scores, bias=bias, settings=settings, signed=True)
-
     # Coarser units and targets
 
     @property
@@ -418,16 +398,15 @@ class Attribution(Record):
         total = sum(max(word.score, 0.0) for word in words) or 1.0
         return [word._replace(share=max(word.score, 0.0) / total) for word in words]
 
-    def group(self, by: SourceSpec, *, merge: "Merging | None" = None) -> "Attribution":
+    def group(self, by: SourceSpec, *, merge: Merge | None = None) -> "Attribution":
         """Return the same with coarser units.
 
         Args:
             by: "word", "sentence", "paragraph", "message" or named spans of characters of the text (of the prompt,
                 where there is a completion). Beside spans, regions of its picture: (left, top, right, bottom) in
                 pixels of the picture that was given; of several pictures with the picture's number, from 0, first.
-            merge: The "sum" of a unit's scores, their "mean", the "first", "max", the largest (of a word by magnitude),
-                or "excess", the sum minus the mean score of the grouped tokens times the number of tokens: sums grow
-                with a unit's length. By default the sum; of words as fits the method, see the attribute `merge`.
+            merge: The "sum" of a unit's scores, their "mean", the "first", or "max", the largest (of a word by
+                magnitude). By default the sum; of words as fits the method, see the attribute `merge`.
 
         What is in no group is the unit "rest", what the answer's own tokens contribute the unit "answer"; each picture
         and sound is a unit with the sum of its parts. A patch that lies partly in a region counts by the share of its
@@ -457,7 +436,7 @@ class Attribution(Record):
         return grouped_targets(self, parts)
 
     def sources(
-        self, sources: SourceSpec = "sentence", parts: PartSpec = None, *, merge: "Merging" = "sum"
+        self, sources: SourceSpec = "sentence", parts: PartSpec = None, *, merge: Merge = "sum"
     ) -> "Attribution":
         """Return which sentences, messages or documents of the prompt each part of the answer rests on.
 
@@ -601,12 +580,11 @@ class Attribution(Record):
         merged = self if merge is None or kind == "waterfall" else replace(self, merge=merge)
         return plot_attribution(merged, kind, k=k, words=words)
 
-    def to_latex(self, *, words: bool | None = None, merge: Merge | None = None, greys: bool = False) -> str:
+    def to_latex(self, *, words: bool | None = None, greys: bool = False) -> str:
         r"""Return the text in its colours as LaTeX, for a document with `\usepackage{xcolor}`.
 
         Args:
             words: Whether to merge tokens to words; by default where the result can tell them.
-            merge: How, see `words`.
             greys: Whether to use greys, what is negative underlined.
 
         Raises:
@@ -614,7 +592,7 @@ class Attribution(Record):
         """
         from ..render.latex import latex_of
 
-        return latex_of(self if merge is None else replace(self, merge=merge), words=words, greys=greys)
+        return latex_of(self, words=words, greys=greys)
 
     def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
         from ..render.builders.collection import blocks_of_attribution

@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     from .collection import Attributions
 
 
-DRAWN = {
-    **dict.fromkeys((".html", ".htm"), "; to_html writes pages"),
-    **dict.fromkeys((".svg", ".png", ".pdf"), "; plot().savefig writes figures"),
-    ".tex": "; to_latex returns LaTeX",
-}
-"""The functions that draw files, by suffix."""
-
-
 FRAGMENTS = 20
 """Most results that a notebook draws."""
 
@@ -72,8 +64,8 @@ class Exports(ABC):
         elif suffix == ".json":
             write_json(self.to_dict(), path)
         else:
-            advice = DRAWN.get(suffix, "")
-            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv{advice}")
+            drawings = "to_html writes pages, plot().savefig figures"
+            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv; {drawings}")
 
     def to_pandas(self, level: Literal["token", "word", "text"] = "token") -> "DataFrame":
         """Return the scores as a pandas table.

@@ -12,7 +12,7 @@ pytest.importorskip("normxlogit.media")
 def test_a_photograph_on_its_side_is_the_same_in_a_corpus(tmp_path) -> None:
     from tests.media.test_signals import PROCESSOR, vit
 
-    from ..test_pictures_and_documents_as_they_come import photograph
+    from ..media.test_pictures_and_documents_as_they_come import photograph
 
     explainer, opened = Explainer(vit(), PROCESSOR), photograph()
     levels = np.asarray(opened)

@@ -24,7 +24,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.ablations import Ablations, leave_one_out, score_sources, verified
 from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
 from ...pipeline.options import Options
-from ...results.units.grouping import Merging
+from ...results.units.kinds import Merge
 from ...results.units.spans import PartSpec, Sequenced, SourceSpec
 from ..citations.cite import ask
 from .questions import Asked
@@ -279,7 +279,7 @@ class AnsweredPrompt:
         """Return a method's scores of the sources and their cost."""
 
         def explain(method: Method) -> tuple[Array, Mapping[str, float]]:
-            merge: Merging = "max" if self.by_words and method.word_merge == "max" else "sum"
+            merge: Merge = "max" if self.by_words and method.word_merge == "max" else "sum"
             explained = explain_sources(self.model, self.completed, Options(method=method), *self.division, merge)
             return explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
 

@@ -72,13 +72,13 @@ class Ablations:
         prompt_left = len(remaining) - self._generated if encoder_input is None else len(encoder_input)
         if prompt_left == 0:
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
-        places = [place for source in removed for place in source.places]
-        return self._without_places(remaining, places) if places else remaining
-
-    def _without_places(self, encoding: Encoding, places: Sequence[tuple[int, tuple[float, ...]]]) -> Encoding:
-        """Return a prompt whose media lack some places."""
-        removed = [[where for index, where in places if index == i] for i in range(len(encoding.media))]
-        return self.model.task.without_places(encoding, self.completed.prompt, removed)
+        if not any(source.places for source in removed):
+            return remaining
+        places: list[list[tuple[float, ...]]] = [[] for _ in remaining.media]  # those removed of each medium
+        for source in removed:
+            for medium, place in source.places:
+                places[medium].append(place)
+        return self.model.task.without_places(remaining, self.completed.prompt, places)
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""

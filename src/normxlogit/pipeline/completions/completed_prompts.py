@@ -198,23 +198,21 @@ def generate_each(
     model.task.check_generates(model)
     prompted = [encode_prompt(model, prompt) for prompt in prompts]
     limit = model.encoder.limit
-    lengths = [len(prompt.encoding) if prompt.encoding.source is None else 1 for prompt in prompted]
-    new_tokens = [most_new_tokens(options, length) for length in lengths]
-    rooms = [
+    asked = [most_new_tokens(options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
+    possible = [
         count if limit is None else min(count, limit - len(prompt.encoding))
-        for count, prompt in zip(new_tokens, prompted, strict=True)
+        for count, prompt in zip(asked, prompted, strict=True)
     ]
     completions: dict[int, list[Completed]] = {}
     with torch.inference_mode():
-        for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
-            places = [i for i, each_room in enumerate(rooms) if each_room == room]
-            config, generate_options = generation_config(model, options, room)
+        for count in sorted(set(possible), reverse=True):  # generate has one limit for all prompts of a batch
+            places = [i for i, possible_count in enumerate(possible) if possible_count == count]
+            config, generate_options = generation_config(model, options, count)
             generated = batched_generation(model, [prompted[i].encoding for i in places], config, generate_options)
+            note = f"the model reads {limit} tokens, so it could write only {count}"
             for i, sequences in zip(places, generated, strict=True):
-                note = (
-                    (f"the model reads {limit} tokens, so it could write only {room}",) if room < new_tokens[i] else ()
-                )
-                completions[i] = [_completed(model, prompted[i], ids, note) for ids in sequences]
+                notes = (note,) if count < asked[i] else ()
+                completions[i] = [_completed(model, prompted[i], ids, notes) for ids in sequences]
     return [completed for i in range(len(prompted)) for completed in completions[i]]
 
 

@@ -236,8 +236,10 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
             diagnostics={name: tuple(values.tolist()) for name, values in scores.diagnostics.items()},
         )
         same_contrast = contrast_note(completion.ids, completion.contrast, result.targets[0].contrast)
-        of_run = (*autocast_note(run.batch.inputs, run.dtype), *model.notes, *same_contrast)
-        results.append(replace(result, notes=(*result.notes, *of_run)))
+        notes = [*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.notes, *same_contrast]
+        if all(completion.completed.encoding.special[completion.start :]):
+            notes.append(NO_TEXT.format(result.tokens[completion.start]))
+        results.append(replace(result, notes=tuple(notes)))
     return results
 
 
@@ -260,15 +262,15 @@ def _score_texts(
             for row_run, completion in zip(rows, batch, strict=True)
         ]
     copies = len(run.batch.encodings) // len(batch)
-    count = -(-max(len(completion.ids) for completion in batch) // copies)  # K
+    count = -(-max(len(completion.ids) for completion in batch) // copies)  # K: each copy has the next K tokens
     ids = torch.zeros(len(run.batch.encodings), count, dtype=torch.long)  # (B, K)
     read_positions = torch.full_like(ids, -1)  # (B, K)
     for row, padding in enumerate(run.batch.starts):
         completion, first = batch[row // copies], row % copies * count
         row_ids = completion.ids[first : first + count]
         ids[row, : len(row_ids)] = torch.tensor(row_ids, dtype=torch.long)
-        places = torch.arange(first, first + len(row_ids)) + padding + completion.start - 1
-        read_positions[row, : len(row_ids)] = places
+        start = padding + completion.start - 1 + first  # a token is predicted at the one before it
+        read_positions[row, : len(row_ids)] = torch.arange(start, start + len(row_ids))
     request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
     batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
@@ -323,9 +325,6 @@ def scored_tokens(
     units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
     units, values, media = appended(units, values, placed, layers=layers)
     unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
-    notes = [NO_SOURCE] if unscored_source else []
-    if all(sequence.special[start:]):
-        notes.append(NO_TEXT.format(sequence.tokens[start]))
     return Attribution(
         scores=values,
         units=units,
@@ -333,7 +332,11 @@ def scored_tokens(
         text=text,
         completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
         prompt_tokens=start,
-        notes=(*sequence.notes, *notes, *sink_note(sequence.tokens, sequence.special, sinks)),
+        notes=(
+            *sequence.notes,
+            *((NO_SOURCE,) if unscored_source else ()),
+            *sink_note(sequence.tokens, sequence.special, sinks),
+        ),
         bias=bias,
         sink=sink if sinks else None,
         sinks=sinks,

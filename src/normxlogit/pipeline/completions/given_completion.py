@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ...errors import HeadMismatchError, InputError, MethodError
 from ...inputs.alignment import append_tokens, with_decoded_text
@@ -97,14 +98,10 @@ def _as_read(
     model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, requests: Sequence[CompletionRequest]
 ) -> Batch:
     """Return the tokens that the model read: all but the last of each row."""
-    generated_ids = [completion.generated_ids for completion in requests]
-    longest = max(map(len, generated_ids)) - 1
+    rows = [torch.tensor(completion.generated_ids[:-1], dtype=torch.long) for completion in requests]
     mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
-    after = torch.zeros(len(generated_ids), longest, dtype=torch.long)  # (B, G - 1)
-    ids = torch.full_like(after, model.pad_id)  # (B, G - 1)
-    for row, row_ids in enumerate(generated_ids):
-        after[row, : len(row_ids) - 1] = 1
-        ids[row, : len(row_ids) - 1] = torch.tensor(row_ids[:-1], dtype=torch.long)
+    ids = pad_sequence(rows, batch_first=True, padding_value=model.pad_id)  # (B, G - 1)
+    after = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)  # (B, G - 1)
     attended = torch.cat([mask.long(), after], 1)  # (B, T)
     tokens = torch.cat([prompts.cpu(), ids], 1)  # (B, T)
     tensors = {"input_ids": tokens.to(model.device), "attention_mask": attended.to(model.device)}

@@ -12,7 +12,7 @@ from ...inputs.texts import arrow_value, rows_of_texts, whole_number
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...results.units.grouping import Merging
+from ...results.units.kinds import Merge
 from ...results.units.spans import PartSpec, SourceSpec
 from ..options import Options
 from ..progress import progress_bar
@@ -93,7 +93,7 @@ def explain_written(
     options: Options,
     sources: Any = None,
     parts: PartSpec = None,
-    merge: Merging | None = None,
+    merge: Merge | None = None,
     other_answers: Any = None,
 ) -> Results:
     """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
@@ -133,7 +133,7 @@ def _explained(
     options: Sequence[Options],
     divisions: Sequence[SourceSpec | None],
     parts: PartSpec,
-    merge: Merging = "sum",
+    merge: Merge = "sum",
 ) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
     each = list(zip(completed, options, divisions, strict=True))

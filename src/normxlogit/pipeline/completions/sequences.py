@@ -20,7 +20,7 @@ from ...model.forward_pass import to_host
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Target
-from ...results.units.grouping import Merging
+from ...results.units.kinds import Merge
 from ...results.units.spans import SourceSpec
 from ...tasks.base import message_spans
 from ...tasks.language import LanguageTask
@@ -36,7 +36,7 @@ OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the
 
 
 def explain_answer(
-    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None = None, merge: Merging = "sum"
+    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None = None, merge: Merge = "sum"
 ) -> Attribution:
     """Explain a whole answer, less the other answer to the same prompt if there is one, by the prompt.
 
@@ -76,7 +76,7 @@ def explain_answer(
 
 
 def _difference(
-    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None, merge: Merging
+    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None, merge: Merge
 ) -> Attribution:
     """Return the scores of a prompt for its answer less those for the other one, as of the answer's completion."""
     start, other = completed.prompt_tokens, completed.other

@@ -15,8 +15,10 @@ from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.grouping import Merging, check_merging, part_targets, units_of
+from ...results.units.grouping import part_targets, units_of
+from ...results.units.kinds import Merge
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, is_box, media_places, prompt_sources
+from ...results.units.words import check_merge
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance
@@ -33,7 +35,7 @@ def explain_sources(
     options: Options,
     sources: SourceSpec | None,
     parts: PartSpec = None,
-    merge: Merging = "sum",
+    merge: Merge = "sum",
     token_weights: Array | None = None,
 ) -> Attribution:
     """Explain the parts of an answer by the sources of its prompt, or by its tokens.
@@ -57,7 +59,7 @@ def explain_sources(
         MethodError: If a perturbation method is asked for another target, a contrast or layers.
         UnsupportedModelError: If the model is not one that the method works on.
     """
-    check_merging(merge)
+    check_merge(merge)
     options = options.for_media(completed.encoding.media) if completed.encoding.media else options
     method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)

@@ -30,9 +30,6 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
         results: The results.
         words: Whether to draw words; by default where they can be told.
         costs: The cost of each result's method, in words.
-
-    Raises:
-        DataError: If words are asked for and a result has none.
     """
     groups, remaining_costs, result_cards = results.drawn_together(), iter(costs or [""] * len(results)), []
     for group in groups:
@@ -49,16 +46,7 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
 
 
 def blocks_of_attribution(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
-    """Return the blocks of an attribution.
-
-    Args:
-        a: The attribution.
-        words: Whether to merge tokens to words, where single units are listed; by default where the result can tell.
-        cost: The cost of the method, as text.
-
-    Raises:
-        DataError: If words are asked for and the result has none.
-    """
+    """Return the blocks of an attribution, see `Record._blocks`."""
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
         return generation_blocks(a) if tokens and a.generated else source_blocks(a)
@@ -73,11 +61,7 @@ def results_page(
     curves: Sequence[DeletionCurve] = (),
     title: str | None = None,
 ) -> str:
-    """Draw a page of results: `cards`, and deletion curves below them, if given.
-
-    Raises:
-        DataError: If words are asked for and a result has none.
-    """
+    """Draw a page of results: `cards`, and deletion curves below them, if given."""
     drawn = cards(results, words=words, costs=costs)
     return page([*drawn, *curves_card(curves)], title or _title(results))
 

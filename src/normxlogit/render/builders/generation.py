@@ -50,12 +50,16 @@ def generation_blocks(g: Attribution) -> list[Block]:
     hint = HINT.replace("what it", f"the {kinds} and words that it") if media else HINT
     hint = HEARD.format(parts=kinds) if media_alone else hint
     links = Links({"signed": g.signed, "scores": scores}, hint, negative or "less than 0")
+    over_time: list[Block] = []  # what each word rests on in media that it follows
+    if by_word is not None:
+        names = [target.name for target in by_word.targets]
+        over_time = [block for medium in by_word.scored_media for block in medium.blocks_over_time(names)]
     blocks: list[Block] = [
         header_block,
         Sentences([Sentence(name, [text]) for name, text in pieces_by_name.items()]),
         *media,
         *([links] if by_word is not None or not media_alone else []),
-        *([] if by_word is None else _over_time(by_word)),
+        *over_time,
         *removals_table(g.verified),
     ]
     if media_alone:
@@ -119,12 +123,6 @@ def _media_blocks(g: Attribution, first_part: int) -> tuple[list[Block], list[li
         blocks.append(block)
         first_part += len(block.parts)
     return blocks, rows
-
-
-def _over_time(by_word: Attribution) -> list[Block]:
-    """Return further blocks of what each word rests on in media that it follows."""
-    names = [target.name for target in by_word.targets]
-    return [block for medium in by_word.scored_media for block in medium.blocks_over_time(names)]
 
 
 def _name(g: Attribution, *tokens: int) -> str:

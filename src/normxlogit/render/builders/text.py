@@ -22,11 +22,7 @@ AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the revers
 
 
 def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
-    """Return the blocks of a result.
-
-    Raises:
-        DataError: If words are asked for and the result has none.
-    """
+    """Return the blocks of a result that is not of generated text."""
     laid_out = layout(a, words=words)
     grid, unit = laid_out.grid, laid_out.unit
     blocks: list[Block] = [header([a], [cost], verdict(a.verified))]

@@ -54,21 +54,13 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def write_bytes(content: bytes, path: str | Path) -> None:
-    """Write a file atomically.
-
-    Raises:
-        DataError: If the file cannot be written.
-    """
+    """Write a file atomically."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 def write_text(content: str, path: str | Path) -> None:
-    """Write a UTF-8 file atomically; lone surrogates become question marks.
-
-    Raises:
-        DataError: If the file cannot be written.
-    """
+    """Write a UTF-8 file atomically; lone surrogates become question marks."""
     write_bytes(content.encode("utf-8", errors="replace"), path)
 
 
@@ -98,11 +90,7 @@ def json_text(state: Any, *, ascii_only: bool = False) -> str:
 
 
 def write_json(state: Any, path: str | Path) -> None:
-    """Write a state as a JSON file atomically.
-
-    Raises:
-        DataError: If the state is not JSON, or the file cannot be written.
-    """
+    """Write a state as a JSON file atomically."""
     write_text(json_text(state), path)
 
 

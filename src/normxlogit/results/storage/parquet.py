@@ -19,16 +19,7 @@ _NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
 
 
 def write_parquet(results: "Sequence[Record]", path: str | Path, *, single: bool = False) -> None:
-    """Write results to a Parquet file atomically, with checksums of its pages.
-
-    Args:
-        results: The results.
-        path: The file.
-        single: Whether it is one result, not a collection of one.
-
-    Raises:
-        DataError: If the file cannot be written, sources are among other results, or pyarrow is missing.
-    """
+    """Write results to a Parquet file atomically, with checksums of its pages; `single` marks one that is no list."""
     parquet = optional_module("pyarrow.parquet", _NO_ARROW)
     table = result_table(results, single=single)
     with replacing(path) as temporary:
@@ -36,11 +27,7 @@ def write_parquet(results: "Sequence[Record]", path: str | Path, *, single: bool
 
 
 def to_dataset(results: "Sequence[Record]") -> Any:
-    """Return results as a `datasets.Dataset`.
-
-    Raises:
-        DataError: If datasets or pyarrow is missing, or sources are among other results.
-    """
+    """Return results as a `datasets.Dataset`."""
     optional_module("pyarrow", _NO_ARROW)
     datasets = optional_module("datasets", "a dataset needs datasets: pip install datasets")
     return datasets.Dataset(datasets.table.InMemoryTable(result_table(results)))

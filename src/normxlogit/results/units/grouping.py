@@ -1,8 +1,8 @@
 """Grouping: tokens to words, sentences and sources, generated tokens to parts of an answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,30 +11,19 @@ from ...errors import DataError, InputError
 from ..attribution import Attribution
 from ..storage.schema import FloatArray
 from ..targets import Target
+from .kinds import Merge
 from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, media_places, prompt_sources, share_inside
-from .units import APART, UnitKind, Units
-from .words import merge_scores
-
-Merging = Literal["sum", "max", "mean", "first", "excess"]
-"""How token scores are combined to the score of a coarser unit."""
+from .units import APART, Units
+from .words import check_merge, merge_scores
 
 Floats = npt.NDArray[np.float64]
 
-OTHERS: Mapping[UnitKind, str] = {"rest": "the rest of the prompt", "answer": "the answer's earlier words"}
-"""Names of the units that are in no group."""
 
-
-def check_merging(merge: str) -> None:
-    """Check the name of a way to merge the scores of a unit's tokens."""
-    if merge not in get_args(Merging):
-        raise InputError(f"merge must be {', '.join(map(repr, get_args(Merging)))}, not {merge!r}")
-
-
-def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Attribution:
+def grouped(a: Attribution, by: SourceSpec, merge: Merge | None = None) -> Attribution:
     """Return a result with coarser units; see `Attribution.group`."""
     if merge is None:
         merge = a.merge if by == "word" and not a.media else "sum"
-    check_merging(merge)
+    check_merge(merge)
     if a.media and merge != "sum":
         raise DataError("pictures and sounds are units with the sum of their scores: merge='sum'")
     groups = groups_of(a, by)
@@ -44,16 +33,11 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     in_groups = {unit for group in groups for unit in group.tokens}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     ungrouped = tuple(i for i in range(start) if i not in in_groups)
-    others = [
-        NamedSpan("the rest of the text" if a.completion is None else OTHERS["rest"], 0, 0, ungrouped, "rest", None)
-    ]
+    whole = "text" if a.completion is None else "prompt"
+    others = [NamedSpan(f"the rest of the {whole}", 0, 0, ungrouped, "rest", None)]
     if a.completion is not None:
-        others.append(NamedSpan(OTHERS["answer"], 0, 0, tuple(range(start, a.text_units)), "answer", None))
+        others.append(NamedSpan("the answer's earlier words", 0, 0, tuple(range(start, a.text_units)), "answer", None))
     scores = np.stack([_merged(a.scores, group, merge) for group in (*groups, *others)], -1)  # (..., groups + others)
-    if merge == "excess":
-        sizes = np.array([len(group.tokens) for group in groups], np.float64)  # (S,)
-        sums = scores[..., : len(groups)]
-        scores[..., : len(groups)] = sums - sums.sum(-1, keepdims=True) / sizes.sum() * sizes
     units = units_of([*groups, *others], [a.text or "", a.text_pair or ""])
     sinks = tuple(k for k, group in enumerate((*groups, *others)) if not set(a.sinks).isdisjoint(group.tokens))
     changes: dict[str, Any] = {"sinks": sinks}
@@ -63,7 +47,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merging | None = None) -> Att
     return replace(a, scores=scores.astype(np.float32), units=units, targets=targets, **a._without_units(), **changes)
 
 
-def grouped_targets(a: Attribution, parts: PartSpec, merge: Merging = "sum") -> Attribution:
+def grouped_targets(a: Attribution, parts: PartSpec, merge: Merge = "sum") -> Attribution:
     """Return a result with coarser targets; see `Attribution.group_targets`."""
     if a.completion is None or not a.has_target_axis:
         raise DataError("parts of an answer are those of generated tokens, and this result explains none")
@@ -172,10 +156,10 @@ def _groups_of_media(a: Attribution, by: SourceSpec) -> list[NamedSpan]:
     return groups
 
 
-def _merged(scores: FloatArray, group: NamedSpan, merge: Merging) -> Floats:
+def _merged(scores: FloatArray, group: NamedSpan, merge: Merge) -> Floats:
     """Return the scores of a group, (...)."""
     values = scores[..., list(group.tokens)].astype(np.float64)  # (..., n)
-    if merge in ("sum", "excess") or group.kind in APART:
+    if merge == "sum" or group.kind in APART:
         sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
         return sums
     return np.asarray(values.max(-1) if merge == "max" and group.kind != "word" else merge_scores(values, merge))

@@ -9,6 +9,6 @@ PartKind = Literal["token", "word", "sentence", "paragraph", "all"]
 """What an answer is divided into."""
 
 Merge = Literal["sum", "max", "mean", "first"]
-"""How token scores are combined to the score of a word."""
+"""How token scores are combined to the score of a word, or of another coarser unit."""
 
 MERGES = get_args(Merge)

@@ -147,31 +147,29 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
         parts: A token's index (negative from the end) or a list of them; a span of characters of the completion; each
             "token", "word", "sentence" or "paragraph"; or "all" or None for the whole answer as one part.
     """
-    first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
+    first, shift = sequence.prompt_tokens, sequence.prompt_characters
+    count, length = len(sequence.offsets) - first, len(sequence.text) - shift
     if parts is None or parts == "all":
-        return [NamedSpan(sequence.text[shift:], shift, len(sequence.text), tuple(range(first, last)))]
+        return [NamedSpan(sequence.text[shift:], shift, shift + length, tuple(range(first, first + count)))]
     if isinstance(parts, int) and not isinstance(parts, bool):
         parts = [parts]
-    if parts == "token" or (isinstance(parts, list) and parts and all(type(i) is int for i in parts)):
-        count = last - first
-        if isinstance(parts, list) and not -count <= min(parts) <= max(parts) < count:
-            index = min(parts) if min(parts) < -count else max(parts)
-            raise InputError(f"no generated token {index}; there are {count}")
-        tokens = [first + i % count for i in parts] if isinstance(parts, list) else range(first, last)
-        return [NamedSpan(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
-    length = len(sequence.text) - shift
-    if isinstance(parts, str):
-        if parts not in ("word", "sentence", "paragraph"):
-            raise InputError(f"parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', not {parts!r}")
-        start, end = 0, length
-        kind: SourceKind = parts
+    if parts == "token":
+        parts = list(range(count))
+    if isinstance(parts, list) and parts and all(type(i) is int for i in parts):
+        if outside := [i for i in parts if not -count <= i < count]:
+            raise InputError(f"no generated token {outside[0]}; there are {count}")
+        spans = [(first + i % count, sequence.offsets[first + i % count]) for i in parts]
+        return [NamedSpan(sequence.text[start:end], start, end, (token,)) for token, (start, end) in spans]
+    if parts in ("word", "sentence", "paragraph"):
+        kind, start, end = parts, 0, length
     elif isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(i, int) for i in parts):
-        (start, end), kind = parts, "message"
+        kind, (start, end) = "message", parts
         if not 0 <= start < end <= length:
             raise InputError(f"{parts} is not a span of the completion, which has {length} characters")
     else:
         raise InputError(
-            f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {parts!r}"
+            "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
+            f"indices, or a span (start, end) of characters, not {parts!r}"
         )
     pieces = _pieces(sequence, kind, shift + start, shift + end, of_answer=True)
     if not pieces:

@@ -41,6 +41,12 @@ class UnitScore(NamedTuple):
         return self.tokens[0]
 
 
+def check_merge(merge: str) -> None:
+    """Check the name of a way to merge scores."""
+    if merge not in MERGES:
+        raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
+
+
 def merge_words(
     scores: FloatArray,
     texts: Sequence[str],
@@ -69,8 +75,7 @@ def merge_words(
     Returns:
         The words in the order of the text.
     """
-    if merge not in MERGES:
-        raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
+    check_merge(merge)
     words: list[UnitScore] = []
     for sequence, text in enumerate(texts):
         tokens = [i for i, s in enumerate(sequences) if s == sequence]
