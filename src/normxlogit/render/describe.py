@@ -33,7 +33,7 @@ def header(results: Sequence[Attribution], costs: Sequence[str] = (), tested: st
     facts = [("explained", meanings(first)[0]), *(("method", name) for name in methods)]
     facts += [("model", model_text(first.model)), *(("cost", cost) for cost in known_costs if len(results) == 1)]
     prediction = prediction_of(first)
-    notes = [note for a in results for note in (*a.notes, *_unknown(a))]
+    notes = [note for a in results for note in a.notes]
     return Header("" if prediction is None else prediction_text(prediction), facts, list(dict.fromkeys(notes)), tested)
 
 
@@ -106,13 +106,3 @@ def shortened(text: str, length: int = LENGTH) -> str:
     """Return the beginning of a text on one line."""
     text = one_line(text)
     return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
-
-
-def _unknown(a: Attribution) -> list[str]:
-    """Return a note if tokens of the text are unknown to the tokenizer."""
-    text_tokens = [token for token, special in zip(a.tokens, a.special_tokens_mask, strict=True) if not special]
-    unknown = [token for token in text_tokens if token in UNKNOWN]
-    if not unknown or any("unknown to the tokenizer" in note for note in a.notes):
-        return []
-    count = "the only token" if len(text_tokens) == 1 else f"{len(unknown)} of {len(text_tokens)} tokens"
-    return [f"not in the model's vocabulary: {count}, read as {unknown[0]}"]

@@ -28,11 +28,10 @@ UNREAD = "no token covers this text: the model did not read it"
 """Tooltips."""
 
 NOTHING = "no word has a score here: what there is belongs to special tokens"
-ONE_SIGN = "all scores have one sign, and none is closer to 0 than {}"
-"""Remarks on layers and on all scores."""
+"""A remark on layers."""
 
-SUMMARY, LEVEL = 4, 0.5
-"""Words that the slider names; share of the largest score from which the smallest is mentioned where signs agree."""
+SUMMARY = 4
+"""Words that the slider names."""
 
 
 def cut(
@@ -117,11 +116,6 @@ class Layout:
         if a.layers is not None:
             silent = [name for row, name in enumerate(grid.rows) if not grid.strongest(row, 1)]
             notes, facts = ["each layer by its own largest score"], [f"{name}: {NOTHING}" for name in silent]
-        scores = grid.scores[0, grid.plain]
-        sizes = np.abs(scores)
-        one_sign = len(grid.rows) == 1 < len(scores) and ((scores > 0).all() or (scores < 0).all())
-        if one_sign and sizes.min() >= LEVEL * sizes.max():
-            facts.append(ONE_SIGN.format(grid.number(0, grid.plain[int(sizes.argmin())])))
         unread = any(piece.kind == "rest" for pieces in self.texts for piece in pieces)
         _, positive, negative = meanings(a)
         return Legend(positive, negative, notes, facts, grid=grid, unread=unread)

@@ -551,14 +551,7 @@ class Attribution(Record):
             return "An answer and the sources it rests on"
         return "Token attributions" if self.completion is None else "Generated text and what it rests on"
 
-    def plot(
-        self,
-        kind: "PlotKind | None" = None,
-        *,
-        k: int | None = None,
-        words: bool | None = None,
-        merge: Merge | None = None,
-    ) -> "Figure":
+    def plot(self, kind: "PlotKind | None" = None, *, k: int | None = None, words: bool | None = None) -> "Figure":
         """Return the scores as a matplotlib figure; its `savefig` writes SVG, PDF or PNG.
 
         Args:
@@ -568,7 +561,6 @@ class Attribution(Record):
                 rests on, bars of other results.
             k: How many words, units or pictures: the strongest.
             words: Whether to merge tokens to words; by default where the result can tell them.
-            merge: How, see `words`.
 
         Raises:
             InputError: If there is no such kind, or an argument is not for it.
@@ -577,8 +569,7 @@ class Attribution(Record):
         """
         from ..render.figures.plots import plot_attribution
 
-        merged = self if merge is None or kind == "waterfall" else replace(self, merge=merge)
-        return plot_attribution(merged, kind, k=k, words=words)
+        return plot_attribution(self, kind, k=k, words=words)
 
     def to_latex(self, *, words: bool | None = None, greys: bool = False) -> str:
         r"""Return the text in its colours as LaTeX, for a document with `\usepackage{xcolor}`.

@@ -114,7 +114,7 @@ class Completed:
                 in the message's content.
         """
         sequence = self.sequenced()
-        spans = {name: self._span(name, tuple(span)) for name, span in sources.items()}
+        spans = {name: self.span_of(name, tuple(span)) for name, span in sources.items()}
         named = {name: span for name, span in spans.items() if sequence.tokens_in(*span, of_answer=False)}
         return replace(self, named_sources=named)
 
@@ -127,11 +127,11 @@ class Completed:
         if not isinstance(sources, Mapping):
             return sources
         return {
-            str(name): tuple(span) if is_box(span) else self._span(str(name), tuple(span))
+            str(name): tuple(span) if is_box(span) else self.span_of(str(name), tuple(span))
             for name, span in sources.items()
         }
 
-    def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
+    def span_of(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
         """Return the span of a source in the rendered prompt, in characters, from a span that the caller named."""
         contents = self.prompt.contents
         if contents is None and len(span) == 2:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -79,8 +79,7 @@ def _in_characters(completed: Completed, named: Any) -> Any:
         return named
 
     def placed(item: Any) -> Any:
-        is_span = not isinstance(item, str) and len(item) == 3
-        return cast(Any, completed.division(cast(Any, {str(item): item})))[str(item)] if is_span else item
+        return completed.span_of(str(item), tuple(item)) if not isinstance(item, str) and len(item) == 3 else item
 
     if isinstance(named, Mapping):
         return {name: placed(item) for name, item in named.items()}
