@@ -160,6 +160,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
             raise InputError(f"no generated token {outside[0]}; there are {count}")
         spans = [(first + i % count, sequence.offsets[first + i % count]) for i in parts]
         return [NamedSpan(sequence.text[start:end], start, end, (token,)) for token, (start, end) in spans]
+    kind: SourceKind
     if parts in ("word", "sentence", "paragraph"):
         kind, start, end = parts, 0, length
     elif isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(i, int) for i in parts):
