@@ -37,7 +37,7 @@ FOLDS = 8
 WEIGHT_MADE = 0.5
 """What a sentence that was made by a rule counts, against one that was written by hand."""
 
-UNGAINED = 0.1
+UNGAINED = 0.2
 """What a true sentence counts as an invention, too, that gains nothing from documents which have its words."""
 
 ACCUSED = 0.05

@@ -29,10 +29,10 @@ from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny
 from tests.contract import test_modules_as_people_write_them as written
 from tests.media import audio_lm, vlm
+from tests.media.test_feature_maps import resnet
 from tests.media.test_signals import PROCESSOR, vit, wav2vec2
 from tests.media.test_speech import frame_model
 from tests.media.towers import model_and_processor as two_towers
-from tests.pipeline.test_feature_maps import resnet
 from tools.survey import page as architectures
 
 ROOT = Path(__file__).parent.parent

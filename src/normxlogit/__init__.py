@@ -1,5 +1,6 @@
 """Which input tokens a Hugging Face model's answer rests on, from the forward pass it already runs."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
@@ -26,13 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL",
     "Explainer",
-    "attribute",
-    "Predictions",
-    "Completions",
-    "Answers",
-    "Conversations",
     "load",
-    "summarize",
     "Attribution",
     "Attributions",
     "Method",
@@ -50,6 +45,8 @@ __all__ = [
     "UnsupportedModelError",
     "__version__",
 ]
+if Path(__file__).with_name("corpora").is_dir():
+    __all__ += ["attribute", "Predictions", "Completions", "Answers", "Conversations", "summarize"]
 
 _HOMES = (
     {

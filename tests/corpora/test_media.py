@@ -17,7 +17,7 @@ from normxlogit import Completions, DataError, Explainer, InputError, Prediction
 from normxlogit.corpora.jobs import predictions
 from tests.commands import run as command
 from tests.media import audio_lm, vlm
-from tests.pipeline import test_signals as signals
+from tests.media import test_signals as signals
 
 from .corpora import errors, results
 

@@ -106,7 +106,8 @@ def _our_own(error: BaseException) -> Exception:
     """Return the error of this library that an error of Ray wraps."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, NormXLogitError):
+        wrapped = getattr(cause, "cause", None)  # what Ray raises is of the type of what it wraps, too
+        if isinstance(cause, NormXLogitError) and wrapped is None:
             return cause
-        cause = getattr(cause, "cause", None) or cause.__cause__ or cause.__context__
+        cause = wrapped or cause.__cause__ or cause.__context__
     return DataError(f"Ray: {str(error).strip().splitlines()[-1]}")

@@ -191,3 +191,10 @@ def test_verdicts_and_figures_are_kept_in_files(explainer, tmp_path) -> None:
     table = str(cited).partition("Sources")[0]
     assert "nats" not in table
     assert all(sentence.verdict in table for sentence in cited.support)
+
+
+def test_words_that_no_source_has_and_words_beside_the_longest_copied_run_are_counted(explainer):
+    (reading,) = explainer.cite("When?", DOCUMENTS, answer="The pool was sold by Anna Berg in 1974.").readings
+    assert [word.text for word in reading.words if word.new] == ["sold"]
+    assert reading.own_words == len(["The", "pool", "was", "sold"])
+    assert reading.features["new words"] == 1
