@@ -53,7 +53,7 @@ def room():
 
 
 def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_returned(package, capsys):
-    inner = Explainer(tiny.model("llama", "CausalLM"), room())._language_model
+    inner = Explainer(tiny.model("llama", "CausalLM"), room()).language_model
     prompt = AnsweredPrompt(inner, Asked("is this good?", {"text": DOCUMENT}), AnswerProtocol(5), 4)
     ids = prompt.completed.encoding.ids
     with warnings.catch_warnings():

@@ -47,7 +47,7 @@ def answered(case):
 
 def own_logits(values, case):
     """The logits of the caller's own model for other pixels, at the places of the generated tokens, (G, V)."""
-    model, processor = explainer().model, explainer()._language_model.reader
+    model, processor = explainer().model, explainer().language_model.reader
     read = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
     inputs = processor.apply_chat_template(case.prompt, **read)
     g = explainer().generate(case.prompt, max_new_tokens=4)
@@ -89,7 +89,7 @@ def test_attention_rollout_is_the_product_of_the_layers_mean_attention(case):
     model = vlm.llava().model  # of the same weights
     model.set_attn_implementation("eager")
     read = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
-    inputs = explainer()._language_model.reader.apply_chat_template(case.prompt, **read)
+    inputs = explainer().language_model.reader.apply_chat_template(case.prompt, **read)
     ids = torch.tensor([g.token_ids])
     rows = np.eye(len(g.token_ids))
     with torch.no_grad():
@@ -141,7 +141,7 @@ def test_answers_lose_what_the_own_model_says_without_the_strongest_parts(case):
     last = max(word.tokens[-1] for word in g.words())
     ids = list(g.token_ids[g.prompt_tokens : last + 1])
     tested = explainer().explain_completion(case.prompt, ids, verify=4).verified
-    made = vlm.Vlm(explainer().model, explainer()._language_model.reader)
+    made = vlm.Vlm(explainer().model, explainer().language_model.reader)
     whole = vlm.log_probability(made, case.prompt, ids)
     assert (level, strongest, others) == (
         case.level,

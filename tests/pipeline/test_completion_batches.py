@@ -62,6 +62,6 @@ def test_the_trial_sees_a_model_that_reads_padding():
     model.__class__ = Blind
     explainer = Explainer(model, tiny.tokenizer_for("gpt2"))
     many = explainer.generate(PROMPTS, max_new_tokens=4)
-    assert explainer._model.copy.generates_padded.refuted
+    assert explainer._model.copy.generates_batched.refuted
     alone = explainer_for("gpt2")
     assert [g.token_ids for g in many] == [alone.generate(p, max_new_tokens=4).token_ids for p in PROMPTS]

@@ -63,7 +63,7 @@ def test_the_source_has_no_scores():
 
 @pytest.mark.parametrize("family", CONFIGS)
 def test_sources_of_several_lengths_are_read_as_each_alone(family):
-    model = Explainer(writer(family), tiny.tokenizer())._language_model
+    model = Explainer(writer(family), tiny.tokenizer()).language_model
     begun = [begin(model, source) for source in (SOURCE, "a cat")]
     both, alone = model.batch(begun, [0, 1]).inputs, model.batch(begun[1:], [0]).inputs
     length = alone["source_mask"].shape[1]

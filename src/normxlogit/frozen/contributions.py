@@ -178,11 +178,11 @@ def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterato
 
     A quantity that is read from a sink alone, by its `read_positions`, (B, K), is a group of its own.
     """
-    reading_sinks, none = list[int](), torch.zeros_like(sinks)
-    if read_positions is not None:
-        positions = read_positions.to(sinks.device)
-        reads_sink = (positions >= 0) & sinks.gather(1, positions.clamp(min=0))  # (B, K)
-        reading_sinks = reads_sink.any(0).nonzero()[:, 0].tolist()
+    none = torch.zeros_like(sinks)
+    positions = sinks.new_zeros((len(sinks), 0), dtype=torch.long) if read_positions is None else read_positions
+    positions = positions.to(sinks.device)
+    reads_sink = (positions >= 0) & sinks.gather(1, positions.clamp(min=0))  # (B, K); (B, 0) for none read there
+    reading_sinks = reads_sink.any(0).nonzero()[:, 0].tolist()
     remaining = [k for k in range(count) if k not in reading_sinks]
     for start in range(0, len(remaining), BACKPROPAGATED_AT_ONCE):
         yield remaining[start : start + BACKPROPAGATED_AT_ONCE], none

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol
+
+from typing_extensions import Self
 
 from ..errors import InputError
 from ..extending import registered
@@ -17,10 +19,8 @@ UNREADABLE_TYPES = frozenset(("video", "video_url"))
 class ReadPart(Protocol):
     """A part of a prompt that is no text, as a reader has read it."""
 
-    @property
-    def kind(self) -> str:
-        """What it is, such as "picture"."""
-        ...
+    kind: ClassVar[str]
+    """What it is, such as "picture"."""
 
     def without(self, places: Sequence[Sequence[float]]) -> Self:
         """Return it without some places: boxes in pixels, or spans in seconds."""

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -47,7 +47,7 @@ class Picture:
         name: The name of its file; empty for one that has none.
     """
 
-    kind: ClassVar[Literal["picture"]] = "picture"
+    kind: ClassVar[str] = "picture"
 
     image: "Image"
     name: str = ""

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral, Number, Real
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ class Sound:
         notes: Notes on changes, such as averaged channels.
     """
 
-    kind: ClassVar[Literal["sound"]] = "sound"
+    kind: ClassVar[str] = "sound"
 
     samples: npt.NDArray[np.float32]
     rate: int | None

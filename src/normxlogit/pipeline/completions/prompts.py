@@ -119,7 +119,9 @@ def explain_written(
         read_completion(model, before, after) for before, after in zip(prompt_list, rows["completion"], strict=True)
     ]
     pairs = zip(completed, rows["sources"], strict=True)
-    divisions = [None if division is None else prompt.division(division) for prompt, division in pairs]
+    divisions: list[SourceSpec | None] = [
+        None if division is None else prompt.division(division) for prompt, division in pairs
+    ]
     if other_answers is not None:
         others = map(partial(read_completion, model), prompt_list, rows["contrast"])
         completed = [replace(prompt, other=other) for prompt, other in zip(completed, others, strict=True)]

@@ -85,7 +85,7 @@ def explain_sources(
         scored = score_sources(method, Ablations(model, completed, source_pieces), weights, prior)
         sequence = completed.sequenced()
         measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
-        origin = provenance(model, method) | {"quantity": scored.quantity}
+        origin: dict[str, Any] = provenance(model, method) | {"quantity": scored.quantity}
         if merge != "sum":
             origin["settings"] = {**method.settings, "merge": merge}
         return Attribution(
