@@ -45,9 +45,11 @@ def converted_folder(file: Path) -> Path | None:
     cache = cache_folder()
     if cache is None or not file.is_file():
         return None
+    digest = hashlib.sha256()
     with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return cache / f"{digest[:32]}-{transformers.__version__}"
+        for block in iter(lambda: stream.read(2**20), b""):
+            digest.update(block)
+    return cache / f"{digest.hexdigest()[:32]}-{transformers.__version__}"
 
 
 def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> bool:
