@@ -11,9 +11,9 @@ from benchmarks.pointing_cases import PointingCase
 from benchmarks.pointing_peers import signal_answer
 from benchmarks.pointing_verdicts import evaluate_verdicts, verdicts_table
 from normxlogit import Explainer
+from tests.media import test_speech as speech
 from tests.media import vlm
 from tests.media.test_signals import RATE, sound
-from tests.pipeline import test_speech as speech
 
 METHODS = ("frozen-gradient:read_at=0", "occlusion")
 EVERYWHERE = ((-1e3, -1e3, 1e3, 1e3),)
