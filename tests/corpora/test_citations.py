@@ -147,7 +147,7 @@ def thresholds_of_a_random_reader(monkeypatch):
     """A reader with random weights says little with the documents: here only a likelier word decides the verdict."""
     fitted = {
         "covered": {"intercept": 2.0, "weights": {"coefficient": 0.0}},
-        "agreed": {"intercept": 1.0, "weights": {"best word": -10.0}},
+        "agreed": {"intercept": 1.0, "weights": {"best edit": -10.0}},
         "thresholds": {"not in the sources": 0.1, "contradicts": 0.5, "rests": {"covered": 0.2, "agreed": 0.5}},
     }
     monkeypatch.setattr("normxlogit.grounding.verdicts._fitted", lambda: fitted)
