@@ -198,7 +198,7 @@ def _losses(
     explainer: Explainer, case: PointingCase, g: Attribution, rows: list[list[int]], most: int
 ) -> tuple[float, ...]:
     """Return the nats that an answer loses without the parts of the highest scores, and without as many others."""
-    if not isinstance(case.prompt, str | list):  # a sound, which is transcribed
+    if not case.question:  # a sound, which is transcribed
         tested = explainer.generate(case.prompt, max_new_tokens=most, verify=TESTED)
     else:
         start = g.prompt_tokens or 0
