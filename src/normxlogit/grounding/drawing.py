@@ -70,4 +70,5 @@ def _marked_answer(cited: Citations) -> list[Piece]:
                 start = word.end
         answer.append(piece._replace(text=text[start:end], cited=marks[part]))
         position = end
-    return [piece for piece in answer if piece.text]
+    # A space between two words is nothing that can be chosen.
+    return [piece if piece.text.strip() else piece._replace(part=None) for piece in answer if piece.text]
