@@ -178,16 +178,17 @@ def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterato
 
     A quantity that is read from a sink alone, by its `read_positions`, (B, K), is a group of its own.
     """
-    none = torch.zeros_like(sinks)
-    positions = sinks.new_zeros((len(sinks), 0), dtype=torch.long) if read_positions is None else read_positions
-    positions = positions.to(sinks.device)
-    reads_sink = (positions >= 0) & sinks.gather(1, positions.clamp(min=0))  # (B, K); (B, 0) for none read there
-    reading_sinks = reads_sink.any(0).nonzero()[:, 0].tolist()
-    remaining = [k for k in range(count) if k not in reading_sinks]
+    none, kept_sinks = torch.zeros_like(sinks), dict[int, Tensor]()
+    if read_positions is not None:
+        positions = read_positions.to(sinks.device)
+        reads_sink = (positions >= 0) & sinks.gather(1, positions.clamp(min=0))  # (B, K)
+        for k in reads_sink.any(0).nonzero()[:, 0].tolist():
+            kept_sinks[k] = none.scatter(1, positions[:, k : k + 1].clamp(min=0), reads_sink[:, k, None])
+    remaining = [k for k in range(count) if k not in kept_sinks]
     for start in range(0, len(remaining), BACKPROPAGATED_AT_ONCE):
         yield remaining[start : start + BACKPROPAGATED_AT_ONCE], none
-    for k in reading_sinks:
-        yield [k], none.scatter(1, positions[:, k : k + 1].clamp(min=0), reads_sink[:, k, None])
+    for k, sinks_of_one in kept_sinks.items():
+        yield [k], sinks_of_one
 
 
 def _sinks_of(run: FrozenPass, side: Side) -> Tensor:
