@@ -1,6 +1,5 @@
 """What people load a model by: objects of other libraries, adapters, GGUF files, modules of any kind."""
 
-import inspect
 import json
 import warnings
 from types import SimpleNamespace
@@ -294,19 +293,6 @@ def test_a_gguf_file_by_its_path_or_in_its_folder(tmp_path):
         said = CliRunner().invoke(app, ["explain", "a cat", "--method", "normxlogit", "--format", "json", *line])
         assert said.exit_code == 0, said.output
         assert json.dumps(wanted.prediction.label) in said.stdout
-
-
-def commands(group, name=""):
-    for entry in group.registered_commands:
-        yield f"{name} {entry.name or entry.callback.__name__}", inspect.signature(entry.callback).parameters
-    for inner in group.registered_groups:
-        yield from commands(inner.typer_instance, f"{name} {inner.name}")
-
-
-def test_every_command_that_takes_a_model_takes_a_gguf_file():
-    with_model = {name: options for name, options in commands(app) if "model" in options}
-    assert with_model
-    assert [name for name, options in with_model.items() if "gguf_file" not in options] == []
 
 
 def test_converted_weights_of_a_gguf_file_are_kept_and_give_the_same_numbers(tmp_path, monkeypatch):

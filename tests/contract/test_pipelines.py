@@ -143,7 +143,7 @@ def untrained(kind: str, config: str, **sizes: Any) -> Callable[[], Any]:
 
 WORDS = SMALL | {"vocab_size": 64}
 REFUSED: Mapping[str, tuple[Callable[[], Any], str]] = {
-    "feature-extraction": (untrained("BertModel", "BertConfig", **WORDS), "has no head"),
+    "feature-extraction": (untrained("BertModel", "BertConfig", **WORDS), "bare encoder: it has no head"),
     "document-question-answering": (
         untrained("LayoutLMForQuestionAnswering", "LayoutLMConfig", **WORDS),
         "words of a page",

@@ -30,7 +30,7 @@ class LocalModel(NamedTuple):
 
 
 def local_models() -> list[LocalModel]:
-    """Return the models for texts or media on this machine, with weights as safetensors, by their labels."""
+    """Return the models for texts or pictures on this machine, with weights as safetensors, by their labels."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     models = _packaged_models()
@@ -45,14 +45,16 @@ def local_models() -> list[LocalModel]:
 
 
 def _task_of_config(file: Path) -> TaskName | None:
-    """Return the task of a model by its config.json, None if it reads neither texts nor media."""
+    """Return the task of a model by its config.json, None if it reads neither texts nor pictures."""
     try:
         config = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
     declared = config.get("architectures") if isinstance(config, dict) else None
     task: TaskName | None = next((task_name(name) for name in declared or () if isinstance(name, str)), None)
-    return task if task is not None and (all_tasks()[task].reads_tokens or all_tasks()[task].media) else None
+    if task is None:
+        return None
+    return task if all_tasks()[task].reads_tokens or "picture" in all_tasks()[task].media else None
 
 
 def _packaged_models() -> list[LocalModel]:

@@ -43,9 +43,8 @@ def faithfulness(
         from .runs import run_methods
 
         chosen_methods = measures.methods_of(methods or "all")
-        options_of_data: dict[str, Any] = {"split": split, "data_dir": data_dir}
-        options_of_data |= {"label_column": label_column, "limit": limit}
-        examples = load_examples(dataset, columns=columns.split(",") if columns else (), **options_of_data)
+        data_options = _data_options(split, data_dir, columns, label_column, limit)
+        examples = load_examples(dataset, **data_options)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         if dataset in TASKS:
             check_head(explainer.task_model, TASKS[dataset])
@@ -101,10 +100,9 @@ def frontier(
         chosen_methods = [] if methods is None else measures.methods_of(methods)
         folder = None if output is None else output / "runs"
         panels, metadata = {}, {}
-        options_of_data: dict[str, Any] = {"split": split, "data_dir": data_dir}
-        options_of_data |= {"label_column": label_column, "limit": limit}
+        data_options = _data_options(split, data_dir, columns, label_column, limit)
         for name, data, source in checkpoints:
-            examples = load_examples(data, columns=columns.split(",") if columns else (), **options_of_data)
+            examples = load_examples(data, **data_options)
             explainer = options.load(source, device, dtype, gguf_file if source == model else None, trust_remote_code)
             if data in TASKS:
                 check_head(explainer.task_model, TASKS[data])
@@ -124,6 +122,14 @@ def frontier(
             metadata[title] = {**count_texts(explainer, examples), "split": split}
         text = write_frontier(output, panels, metadata, device_named(device))
     write_report(text)
+
+
+def _data_options(
+    split: str, data_dir: Path | None, columns: str | None, label_column: str, limit: int | None
+) -> dict[str, Any]:
+    """Return the options of a command as the keywords of `load_examples`."""
+    column_names = columns.split(",") if columns else ()
+    return {"split": split, "data_dir": data_dir, "columns": column_names, "label_column": label_column, "limit": limit}
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:

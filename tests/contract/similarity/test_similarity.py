@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+import transformers
 
-from normxlogit import Explainer, InputError
+from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests import tiny
 from tests.contract.test_attention_sinks import CLOSE, PLAIN, TEXT, with_sink
 
@@ -40,3 +41,11 @@ def test_a_similarity_says_what_is_in_its_bias():
 def test_vectors_have_no_labels():
     with pytest.raises(InputError, match="leave it out"):
         Explainer(tiny.model("bert").bert, tiny.tokenizer(), labels=["no", "yes"], task="embedding", pooling="mean")
+
+
+def test_a_pipeline_of_features_is_refused_with_what_would_embed() -> None:
+    pipe = transformers.pipeline(
+        "feature-extraction", model=tiny.model("bert").bert, tokenizer=tiny.tokenizer_for("bert")
+    )
+    with pytest.raises(UnsupportedModelError, match="task='embedding'"):
+        Explainer(pipe)
