@@ -215,7 +215,7 @@ def test_rows_of_words_are_texts() -> None:
     rows = [{"id": "0", "tokens": ["the", "cat", "sat"], "ner_tags": [0, 1, 0]}, {"id": "1", "tokens": ["bad", "wit"]}]
     texts = ["the cat sat", "bad wit"]
     expected = explainer(texts)
-    np.testing.assert_array_equal(explainer(rows[0]).scores, expected[0].scores)
+    np.testing.assert_allclose(explainer(rows[0]).scores, expected[0].scores, rtol=1e-4, atol=1e-7)
     for given in (rows, pd.DataFrame(rows), {"tokens": [row["tokens"] for row in rows]}):
         assert [result.text for result in explainer(given)] == texts
     assert [result.text for result in explainer(pd.DataFrame({"tokens": texts}))] == texts
