@@ -339,7 +339,7 @@ def test_commands_test_citations_and_sum_them_up(tmp_path, capsys, reader, case)
         '" than "',
         "left out",
         "used",
-        "mean loss",
+        "without it",
         *of_case,
     ):
         assert part in text
