@@ -34,7 +34,7 @@ def test_errors_are_wrapped_at_spaces_on_a_terminal(capsys, monkeypatch):
     assert drawn.split() == plain.split(), "no word is cut"
 
 
-@pytest.mark.parametrize("name", ["why.html", "why.tex", "why.svg"])
+@pytest.mark.parametrize("name", ["why.html", "why.svg"])
 def test_a_file_that_is_opened_later_leaves_the_result_and_its_name_in_a_pipe_too(name, tmp_path, capsys):
     file, asked = tmp_path / name, ["explain", "good", "--method", "normxlogit"]
     code, printed, said = run(capsys, *asked, "--output", file)

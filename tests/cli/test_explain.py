@@ -172,11 +172,3 @@ def test_a_figure_is_written_where_the_name_asks_for_one(run, tmp_path, name, st
     assert (code, err) == (0, f"wrote {tmp_path / name}\n")
     assert (tmp_path / name).read_bytes().startswith(start)
     assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_latex_is_written_of_one_text(run, tmp_path):
-    assert run("explain", "a fine film", "--output", str(tmp_path / "a.tex"))[0] == 0
-    assert "film" in (tmp_path / "a.tex").read_text(encoding="utf-8")
-    code, _, err = run("explain", "a fine film", "a dull one", "--output", str(tmp_path / "b.tex"))
-    assert code == 2
-    assert "no .tex of it" in err
