@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub import constants
 
 from normxlogit.app import local_models as module
-from normxlogit.app.local_models import LocalModel, local_models
+from normxlogit.app.local_models import local_models
 
 
 @pytest.fixture
@@ -59,14 +59,4 @@ def test_models_are_found_with_what_they_do_and_read(cache):
 )
 def test_what_does_not_load_or_reads_neither_text_nor_picture_is_left_out(cache, config, weights):
     cache("org/other", config, weights)
-    assert local_models() == []
-
-
-def test_the_small_model_is_offered_where_its_package_and_the_reader_are_installed(tmp_path, monkeypatch):
-    (tmp_path / "Small-1B.Q4.gguf").touch()
-    spec = type("Spec", (), {"submodule_search_locations": [str(tmp_path)]})
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "none"))
-    monkeypatch.setattr(module, "find_spec", lambda name: spec)
-    assert local_models() == [LocalModel("Small-1B", str(tmp_path / "Small-1B.Q4.gguf"), True)]
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "gguf" else spec)
     assert local_models() == []

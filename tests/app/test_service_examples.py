@@ -91,14 +91,6 @@ def test_concurrent_requests_are_explained_in_few_batches_with_the_same_scores(s
         )
 
 
-def test_a_bad_text_fails_alone(service):
-    async def scenario(client):
-        return await asyncio.gather(*(explain(client, text) for text in ("the movie", " ", "a film", "x" * 20_001)))
-
-    statuses = [answer.status_code for answer in run(service, scenario)]
-    assert statuses == [200, 422, 200, 422]
-
-
 def test_a_full_queue_is_refused(service, monkeypatch):
     monkeypatch.setitem(service, "WAITING", 3)
     going = threading.Event()

@@ -228,13 +228,3 @@ def test_finished_prompts_are_read_and_further_methods_measured_alone(explainer,
         assert one.method == other.method
         assert one.shares == pytest.approx(other.shares, rel=1e-4)
     assert [r.method for r in more[0]][:5] == ["occlusion", "random", "length", *methods]
-
-
-def test_a_run_with_other_settings_measures_all(explainer, loaded, tmp_path):
-    options = {"protocol": AnswerProtocol(5, 6), "folder": tmp_path}
-    other = Explainer(tiny.model("llama", "CausalLM", seed=1), made(chat=False)[1])
-    runs = [(explainer, {}), (explainer, {"protocol": AnswerProtocol(6, 6)}), (explainer, {"seed": 1}), (other, {})]
-    runs += [(explainer, {"protocol": AnswerProtocol(5, 7)}), (explainer, {"protocol": AnswerProtocol(5, 6, 2)})]
-    for count, (model, changes) in enumerate(runs, 1):
-        evaluate_sources(model, QUESTIONS[:1], ["logat"], **options | changes)
-        assert len(loaded) == count, changes

@@ -174,18 +174,3 @@ def test_converted_messages_say_the_same(name):
 def test_reasoning_is_kept(messages):
     said = [(m.kind, m.text) for m in read_conversation(messages).messages]
     assert said[-2:] == [("reasoning", "I look."), ("assistant", SAYS)]
-
-
-@pytest.mark.slow
-def test_objects_of_langchain():
-    messages = pytest.importorskip("langchain_core.messages")
-    load = pytest.importorskip("langchain_core.load")
-    conversation = [
-        messages.SystemMessage(ORDER),
-        messages.HumanMessage(ASKED),
-        messages.AIMessage("", tool_calls=[LANGCHAIN_CALL]),
-        messages.ToolMessage(RESULT, tool_call_id="call_1"),
-        messages.AIMessage(SAYS),
-    ]
-    for given in (conversation, load.dumpd(conversation), messages.messages_to_dict(conversation)):
-        assert [(m.kind, m.name, m.text) for m in read_conversation(converted.langchain(given)).messages] == SAID

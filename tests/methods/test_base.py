@@ -72,15 +72,6 @@ def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys)
     assert '"place"' in out
 
 
-def test_an_object_of_a_class_that_is_not_registered_is_refused(explainer):
-    class Unnamed(LogAt):
-        """What its base is registered as, this one is not."""
-
-    for made in (Unnamed(), type("Bare", (Method,), {"score": LogAt.score})()):
-        with pytest.raises(MethodError, match=r"is not registered: put @register\(...\) before the class"):
-            explainer(tiny.TEXTS[0], method=made)
-
-
 def test_a_class_has_one_name_and_its_subclasses_have_others():
     place = place_method()
     with pytest.raises(MethodError, match="Place is registered already, as place: make a subclass"):

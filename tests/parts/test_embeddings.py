@@ -6,7 +6,6 @@ import torch
 from normxlogit import UnsupportedModelError
 from normxlogit.copies.run import run
 from normxlogit.parts.embeddings import WordEmbeddings
-from tests import tiny
 from tools.survey.base import build
 
 
@@ -47,15 +46,6 @@ def test_vectors_are_put_in_place_however_they_are_asked_for(look, wanted):
     assert torch.equal(embeddings(IDS), model.words.weight[IDS])
 
 
-def test_what_the_model_pads_itself_keeps_its_own_embeddings():
-    model = Table(lambda words, ids: words(torch.nn.functional.pad(ids, (0, 2), value=7)))
-    embeddings = WordEmbeddings(model)
-    with embeddings.replaced(VECTORS, IDS) as words:
-        found = run(model, {"ids": IDS}, replace=words).output
-    assert torch.equal(found[:, :3], VECTORS)
-    assert torch.equal(found[:, 3:], model.words.weight[7].expand(2, 2, 2))
-
-
 @pytest.mark.parametrize(
     ("look", "times"),
     [
@@ -79,11 +69,3 @@ def test_a_model_without_a_table_is_refused():
     for made in (build("sequence-classification", "canine"), build("sequence-classification", "perceiver")):
         with pytest.raises(UnsupportedModelError, match=f"{type(made).__name__} has no table of word embeddings"):
             WordEmbeddings(made)
-
-
-def test_the_table_of_an_encoder_comes_before_the_one_that_both_sides_share():
-    for family in ("bart", "t5"):
-        made = tiny.model(family, "Seq2SeqLM")
-        assert WordEmbeddings(made).table is made.get_encoder().get_input_embeddings()
-    made = tiny.model("bert", "CausalLM", is_decoder=True)
-    assert WordEmbeddings(made).table is made.bert.embeddings.word_embeddings

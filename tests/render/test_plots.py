@@ -10,7 +10,6 @@ from matplotlib._pylab_helpers import Gcf
 from matplotlib.image import AxesImage
 from PIL import Image
 
-from normxlogit.errors import DataError
 from normxlogit.render.figures.figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
 from tests.factories import all_layers, make_attribution, make_generation
@@ -53,12 +52,6 @@ def test_bars_stand_in_the_order_of_the_text_in_the_colour_of_their_sign():
     assert labels(ADDING.plot(k=2).axes[0].yaxis) == ["good", "bad"], "the strongest, in the order of the text"
 
 
-def test_words_without_a_score_are_drawn_and_none_is_called_the_strongest():
-    axes = make_attribution(("a", "b"), (0, 0), text="a b").plot().axes[0]
-    assert labels(axes.yaxis) == ["a", "b"]
-    assert [text.get_text() for text in axes.texts] == ["0.00", "0.00"]
-
-
 def test_a_waterfall_goes_from_the_bias_to_the_sum_of_all_scores():
     figure = ADDING.plot("waterfall", k=2)
     assert labels(figure.axes[0].yaxis) == ["bias", "good", "bad", "all other tokens", "sum: +1.50"]
@@ -67,11 +60,6 @@ def test_a_waterfall_goes_from_the_bias_to_the_sum_of_all_scores():
     assert lefts == [0, -1, 2, 0, 0]
     without = make_attribution(("a", "b"), (1, 2), text="a b", special_score=0).plot("waterfall")
     assert widths(without) == [2, 1, 0, 3]
-
-
-def test_scores_that_do_not_add_up_have_no_waterfall():
-    with pytest.raises(DataError, match="do not add up"):
-        make_attribution(merge="max").plot("waterfall")
 
 
 def test_layers_and_methods_are_rows_each_on_its_own_scale():
@@ -104,28 +92,6 @@ def test_sources_are_rows_with_their_shares_of_each_sentence():
     assert len(labels(figure.axes[0].yaxis)) == 2
     assert len(labels(s.plot(k=1).axes[0].yaxis)) == 1
     assert "the 1 strongest of 2" in s.plot(k=1).get_suptitle()
-
-
-def test_a_wide_heat_map_goes_on_in_strips_of_a_page():
-    words = [f"w{i}" for i in range(30)]
-    a = make_attribution(words, np.arange(1.0, 31), text=" ".join(words))
-    figure = a.plot("heatmap")
-    assert figure.get_figwidth() <= 6.6
-    strips = [axes for axes in figure.axes if axes.images]
-    assert len(strips) > 1
-    assert [name for axes in strips for name in labels(axes.xaxis)] == words
-    drawn = np.concatenate([np.asarray(axes.images[0].get_array())[0] for axes in strips])
-    assert np.array_equal(drawn, np.arange(1.0, 31, dtype=np.float32))
-    assert len({axes.get_xlim() for axes in strips}) == 1, "columns of one width"
-
-
-def test_words_of_several_texts():
-    texts = [make_attribution(("Bad", "film"), (s, 1), text="Bad film") for s in (2, 4)]
-    figure = Attributions(texts).plot(1)
-    assert labels(figure.axes[0].yaxis) == ["bad (2)"]
-    assert widths(figure) == [3]
-    with pytest.raises(DataError, match="no words"):
-        Attributions([]).plot()
 
 
 STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")

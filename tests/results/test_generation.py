@@ -22,26 +22,3 @@ def test_words_have_a_score_for_each_generated_token():
     np.testing.assert_allclose(make_generation().words("max")[1].score, [2.0, 1.0, 0.0])
     with pytest.raises(DataError, match="offsets"):
         make_generation(offsets=None).words()
-
-
-def test_one_token_carries_what_the_method_measured():
-    one = make_generation(merge="max")[1]
-    assert one.diagnostics == {"convergence_error": 0.5}
-    assert one.merge == "max"
-    assert one.text == "<s>the cat's mat"
-    assert [w.text for w in one.words()] == ["the", "cat's", "mat"]
-
-
-def test_a_token_between_the_bytes_of_a_character_is_saved_and_loaded():
-    g = make_generation()
-    bytes_of_one = ((14, 18), (17, 18), (18, 24))  # " mat" ends in a character that the next token ends too
-    shared = replace(g, units=replace(g.units, spans=(*g.offsets[:4], *bytes_of_one)))
-    for index in range(3):
-        one = shared[index]
-        assert one.text == g.text[: len(one.text)]
-        assert type(one).from_dict(one.to_dict()) == one
-    assert shared[1].text == g.text[:18]
-    unplaced = replace(
-        g, units=replace(g.units, spans=(*g.offsets[:5], (0, 0), (18, 24)))
-    )  # a special token that stands nowhere
-    assert unplaced[1].text == g.text[: g.offsets[4][1]]

@@ -63,12 +63,6 @@ def test_punctuation_scripts_and_tokens_across_words(text, spans, words):
     assert [w.text for w in words_of(text, spans or characters(text))] == words
 
 
-def test_tokens_without_characters_go_with_their_neighbours():
-    found = words_of("ab cd", [(0, 0), (0, 2), (3, 3), (3, 5), (5, 5)])
-    assert [w.tokens for w in found] == [(0, 1), (2, 3, 4)]
-    assert [w.tokens for w in words_of("so... bad", [(0, 2), (2, 5), (5, 9)])] == [(0,), (1,), (2,)]
-
-
 def test_every_token_is_in_one_word_and_words_do_not_overlap():
     """Random texts cut into random tokens, some of which share a character or have none."""
     rng = random.Random(0)

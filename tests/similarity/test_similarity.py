@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.results.collection import Attributions
-from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
 from tests.similarity.sentence_steps import steps_beside
 
@@ -62,18 +60,6 @@ def test_the_shares_of_tokens_and_of_pairs_sum_to_the_cosine(family, pooling):
     assert s.pairs.sum() == pytest.approx(s.prediction.value, abs=1e-4)
     np.testing.assert_allclose(s.pairs[:-1].sum(1), halves[0], atol=1e-4)
     np.testing.assert_allclose(s.pairs[:, :-1].sum(0), halves[1], atol=1e-4)
-
-
-def test_a_token_has_no_share_beside_one_that_holds_all():
-    """With the first state as the vector of a model without attention, only the first token can matter."""
-    model = bare("llama")
-    for layer in model.layers:
-        layer.self_attn.o_proj.weight.data.zero_()
-    s = Explainer(model, tiny.tokenizer_for("llama"), task="embedding", pooling="first").similarity(A, B, matrix=True)
-    assert abs(s.scores[0]) > 1e-3
-    np.testing.assert_allclose(s.scores[1 : first_tokens(s)], 0, atol=1e-6)
-    assert abs(s.pairs[0, 0]) > 1e-3
-    np.testing.assert_allclose(s.pairs[1:-1, 1:-1], 0, atol=1e-6)
 
 
 def test_own_states_are_normxlogits_form():
@@ -233,12 +219,3 @@ def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
         assert found == pytest.approx(float(one @ other), abs=1e-5)
         seen.append(round(found, 4))
     assert len(set(seen)) >= len(changes) - 2, "all but new prompts and the old length change the vectors"
-
-
-def test_steps_of_a_wrapped_model_are_taken_as_they_are():
-    model = SentenceEmbedding(bare(), Steps(("cls",)))
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    assert explainer.similarity(A, B).prediction.value == pytest.approx(
-        made(pooling="first").similarity(A, B).prediction.value, abs=1e-6
-    )
-    assert isinstance(explainer._model.tokenizer, transformers.PreTrainedTokenizerFast)
