@@ -12,7 +12,6 @@ import normxlogit
 from normxlogit import Answers, Conversations, Explainer, attribute, summarize
 from normxlogit.errors import DataError, InputError
 from tests import tiny
-from tests.commands import run
 
 from .corpora import errors, jsonl, results
 
@@ -152,7 +151,6 @@ def thresholds_of_a_random_reader(monkeypatch):
     monkeypatch.setattr("normxlogit.grounding.verdicts._fitted", lambda: fitted)
 
 
-OPTIONS = {"answers": ["--answer-column", "answer"], "conversations": ["--messages-column", "messages", "--turn", "-1"]}
 CASES = {"answers": (ANSWERS, Answers, WITHOUT_ANSWER), "conversations": (CHATS, Conversations, WITHOUT_CITATION)}
 
 
@@ -278,34 +276,3 @@ def test_a_stopped_run_goes_on_and_another_count_is_another_run(reader, tmp_path
     columns = {"sentence_losses", "sentence_contradictions", "source_losses", "readings"}
     assert columns <= set(results(out).column_names)
     assert not columns & set(results(tmp_path / "plain").column_names)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_commands_test_citations_and_sum_them_up(tmp_path, capsys, reader, case):
-    rows, _, _ = CASES[case]
-    reader.model.save_pretrained(tmp_path / "model")
-    reader.tokenizer.save_pretrained(tmp_path / "model")
-    data, out = jsonl(tmp_path / "in.jsonl", rows), tmp_path / "out"
-    options = ["--model", tmp_path / "model", *OPTIONS[case], "--output", out]
-    code, _, err = run(capsys, "attribute", data, *options, "--verify", "auto", "--keep-text")
-    assert code == 0, err
-    code, text, err = run(capsys, "summarize", out)
-    assert code == 0, err
-    text = " ".join(text.split())
-    of_case = ["refunds.txt"] if case == "answers" else ["tool result look_up", "last message of the user"]
-    for part in (
-        "that contradict a source",
-        '" than "',
-        "left out",
-        "used",
-        "mean loss",
-        *of_case,
-    ):
-        assert part in text
-    code, _, err = run(capsys, "summarize", out, "--output", tmp_path / "page.html")
-    assert code == 0, err
-    assert "Sentences that contradict a source" in (tmp_path / "page.html").read_text()
-    code, _, err = run(capsys, "attribute", data, *options, "--verify", "many")
-    assert (code, "verify" in err) == (2, True)
-    (file, *_) = sorted((out / "shards").iterdir())
-    assert "readings" in pq.read_table(file).column_names

@@ -51,14 +51,3 @@ def test_tables_in_memory_are_read_as_files_are(tmp_path, bert, kind):
     assert results(tmp_path / "out")["id"].to_pylist() == [f"k{i}" for i in range(20) if i != 2]
     assert results(tmp_path / "out")["stars"].to_pylist() == [i for i in range(20) if i != 2]
     assert run(bert, table, tmp_path / "out", id_column="key", keep=["stars"]).fresh == 0
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-@pytest.mark.parametrize("name", ["text", None])
-def test_a_column_of_texts_is_a_corpus(tmp_path, bert, library, name):
-    from importlib import import_module
-
-    arguments = {"values" if library == "polars" else "data": texts(5), "name": name}
-    column = import_module(library).Series(**arguments)
-    assert run(bert, column, tmp_path / "out", keep_text=True).rows == 5
-    assert results(tmp_path / "out")["text"].to_pylist() == texts(5)

@@ -12,8 +12,7 @@ import transformers
 from PIL import Image
 
 import normxlogit
-from normxlogit import Completions, DataError, Explainer, Predictions, attribute, summarize
-from tests.commands import run as command
+from normxlogit import Completions, Explainer, Predictions, attribute
 from tests.media import test_signals as signals
 from tests.media import vlm
 
@@ -152,25 +151,6 @@ def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, ph
             assert "\n" not in reasons[row]
 
 
-def test_a_stopped_run_goes_on_with_the_same_processor_alone(tmp_path, models, photos):
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    out, explainer = tmp_path / "out", Explainer.from_pretrained(models / "vit")
-    with pytest.raises(KeyboardInterrupt):
-        attribute(explainer, photos, out, shard_rows=2, watch=stop)
-    done = attribute(explainer, photos, out, shard_rows=2)
-    assert done.fresh < done.rows == 11
-    assert results(out)["row"].to_pylist() == list(range(11))
-    assert attribute(explainer, photos, out, shard_rows=2).fresh == 0
-    explainer.tokenizer.image_mean = [0.1, 0.2, 0.3]
-    with pytest.raises(DataError, match="another tokenizer"):
-        attribute(explainer, photos, out, shard_rows=2)
-    explainer.tokenizer.size = {"height": 24, "width": 24}  # which the model cannot read
-    with pytest.raises(DataError, match=r"none of 11 rows has a result.*cannot read it"):
-        attribute(explainer, photos, tmp_path / "none")
-
-
 def test_questions_about_pictures(tmp_path, photos):
     model = vlm.llava()
     explainer, path = Explainer(model.model, model.processor), files(photos)[1]
@@ -199,28 +179,3 @@ def test_questions_about_pictures(tmp_path, photos):
     attribute(explainer, beside[:2], tmp_path / "w", written)
     one, other = results(tmp_path / "w")["completion"].to_pylist()
     assert one == other == explainer.generate(vlm.question(str(path)), max_new_tokens=3).completion
-
-
-def test_commands(tmp_path, models, photos, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "photos").symlink_to(photos)
-    names = [f"photos/{path.name}" for path in files(photos)]
-    golds = ["cat", "dog"] * 6
-    lines = [f"{name},{gold}" for name, gold in zip(names, golds, strict=False)]
-    (tmp_path / "photos.csv").write_text("\n".join(["path,gold", *lines, "photos/none.png,cat"]) + "\n")
-    arguments = ["photos.csv", "--text-column", "path", "--model", models / "vit", "--keep", "gold", "--output", "out"]
-    code, text, err = command(capsys, "attribute", *arguments)
-    assert (code, text) == (0, "out: 12 rows, 1 of them without a result, see out/errors\n"), err
-    assert results("out")["id"].to_pylist() == names
-    code, text, err = command(capsys, "summarize", "out", "--gold", "gold", "--min-count", 1)
-    assert code == 0, err
-    for shown in ("pictures  11", "patch", "1,1", "photos/", "no such file", "Wrong answers"):
-        assert shown in text
-    summary = summarize("out", gold="gold", min_count=1)
-    rows = results("out").to_pylist()
-    for unit in summary.highest:
-        row, column = map(int, unit.text.split(","))
-        scores = [r["scores"][1 + 2 * row + column] for r in rows if r["target"] == [unit.label]]
-        assert unit.mean == pytest.approx(np.mean(scores), rel=1e-4, abs=1e-4)
-    assert summary.accuracy == np.mean([r["prediction"] == r["gold"] for r in rows])
-    assert {mass.kind for mass in summary.mass} == {"patch", "special"}

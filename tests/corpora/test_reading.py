@@ -95,20 +95,6 @@ def test_broken_rows_of_csv_keep_their_place(tmp_path):
     assert "UTF-8" in found[2]["problem"]
 
 
-def test_a_kept_value_of_another_type_is_a_problem_of_its_row(tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_text('{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n' * 3000 + '{"text": "c", "n": "x"}\n')
-    last = rows(read(open_source(path), size=10000, keep=("n",)))[-1]
-    assert "holds 'x', where it held int64 before" in last["problem"]
-
-
-def test_digests_tell_rows_not_formats(tmp_path):
-    one = read(open_source(write(tmp_path, "parquet")), id="name")
-    two = read(open_source(write(tmp_path, "jsonl")), id="name")
-    assert [shard.digest for shard in one] == [shard.digest for shard in two]
-    assert len({shard.digest for shard in one}) == 3
-
-
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [

@@ -1,13 +1,12 @@
 """A summary against the same sums in Python."""
 
-import copy
 import json
 from collections import defaultdict
 
 import numpy as np
 import pytest
 
-from normxlogit import Explainer, Predictions, attribute, summarize
+from normxlogit import Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.errors import DataError, InputError
 from tests import tiny
@@ -150,24 +149,6 @@ def test_what_deleting_a_word_changes_is_what_the_callers_own_model_says(tmp_pat
     assert {unit.effect.places for unit in few.highest} == {2}
     assert "deleting it takes" in summary_page(few)
     assert "deleting it takes" not in summary_page(plain)
-
-
-@pytest.mark.parametrize("words", [False, True])
-def test_words_of_any_script_are_listed_and_deleted(tmp_path, words):
-    """DuckDB's `\\w` knows English letters only, and its `lower` writes Σ and İ otherwise than Python's."""
-    foreign = ["ΟΔΟΣ", "İzmir", "фильм", "电", "हमला", "ωρα", "\N{WATERMELON}", "٣"]
-    reader = explainer()
-    made, model = copy.deepcopy(reader.tokenizer), reader.model
-    made.add_tokens(foreign)
-    model.resize_token_embeddings(len(made))
-    rows = [{"text": f"{word} movie {other} !"} for word in foreign for other in foreign]
-    read_by = Explainer(model, made)
-    attribute(read_by, rows, tmp_path, Predictions(words=words), keep_text=True)
-    summary = summarize(tmp_path, top=100, verify=3, explainer=read_by)
-    listed = {unit.text for unit in (*summary.highest, *summary.against)}
-    assert {"οδοσ", "фильм", "电", "हमला", "ωρα", "\N{WATERMELON}", "٣", "movie"} <= listed
-    assert "!" not in listed
-    assert all(unit.effect.places == 3 for unit in (*summary.highest, *summary.against))
 
 
 def test_deleting_needs_the_runs_own_model_and_its_texts(tmp_path):

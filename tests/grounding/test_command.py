@@ -34,19 +34,6 @@ def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
     }
 
 
-def test_hidden_files_are_left_out_unless_they_are_named(tmp_path, monkeypatch):
-    write(tmp_path, x_txt="one")
-    for name in ("._x.txt", ".hidden/z.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"\x00\x05\xff")
-    assert read_documents([str(tmp_path)])[0] == {"x.txt": "one"}
-    with pytest.raises(DataError, match="not UTF-8"):
-        read_documents([str(tmp_path / "._x.txt")])
-    (tmp_path / ".hidden/z.txt").write_bytes(b"two")
-    assert read_documents([str(tmp_path / ".hidden")])[0] == {"z.txt": "two"}
-
-
 def test_what_a_folder_holds_that_is_no_text_is_left_out_with_a_note(tmp_path):
     write(tmp_path, a__x_txt="one")
     (tmp_path / "a/latin.txt").write_bytes("caf\xe9".encode("latin-1"))

@@ -194,37 +194,3 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
     assert code == 0, err
     assert "some word matters in: 1" in tokens
     assert "| frozen-gradient | 5 |" in tokens
-
-
-QUESTIONS = [Asked(f"is {name} good?", {"text": DOCUMENT}) for name in ("this", "the cat")]
-
-
-@pytest.fixture
-def loaded(monkeypatch):
-    """Counts the prompts whose answers are generated."""
-    calls, ask_model = [], generation.ask
-
-    def counted(model, question, *arguments, **options):
-        calls.append(question)
-        return ask_model(model, question, *arguments, **options)
-
-    monkeypatch.setattr(generation, "ask", counted)
-    return calls
-
-
-def test_finished_prompts_are_read_and_further_methods_measured_alone(explainer, loaded, tmp_path, monkeypatch):
-    options = {"protocol": AnswerProtocol(5, 6), "folder": tmp_path / "new" / "out"}
-    first = evaluate_sources(explainer, QUESTIONS, ["logat"], **options)
-    assert len(loaded) == 2
-    assert evaluate_sources(explainer, QUESTIONS, ["logat"], **options) == first
-    assert len(loaded) == 2, "read from the folder"
-    scored, measure = [], AnsweredPrompt.figures_of_method
-    monkeypatch.setattr(AnsweredPrompt, "figures_of_method", lambda self, m: scored.append(m.spec) or measure(self, m))
-    methods = ["logat", "context-cite:samples=8"]
-    more = evaluate_sources(explainer, QUESTIONS, methods, **options)
-    assert scored == ["context-cite:samples=8"] * 2
-    at_once = evaluate_sources(explainer, QUESTIONS, methods, protocol=options["protocol"])
-    for one, other in zip(more[0], at_once[0], strict=True):
-        assert one.method == other.method
-        assert one.shares == pytest.approx(other.shares, rel=1e-4)
-    assert [r.method for r in more[0]][:5] == ["occlusion", "random", "length", *methods]

@@ -1,8 +1,5 @@
 """Texts to encodings, and the tokenizer as it was."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from normxlogit.inputs.encoder import Encoder
@@ -21,28 +18,6 @@ PAIRS = [
 
 def encoder(tokenizer=None, limit=40, **changes):
     return Encoder(tokenizer or tiny.tokenizer_for("bert"), tiny.model("bert", **changes).config, limit)
-
-
-def test_a_thread_that_uses_the_tokenizer_meanwhile_gets_its_own_results():
-    tokenizer = tiny.tokenizer_for("bert")
-    own = encoder(tokenizer)
-    wanted = tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True)["input_ids"]
-    texts = [LONG, "the movie is bad", "a"]
-    ours = [e.ids for e in own(texts)]
-    stop = threading.Event()
-
-    def use():
-        results = []
-        while not stop.is_set():
-            results.append(tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True))
-        return all(found["input_ids"] == wanted for found in results)
-
-    with ThreadPoolExecutor(4) as threads:
-        user = threads.submit(use)
-        encoded = list(threads.map(lambda _: [e.ids for e in own(texts)], range(300)))
-        stop.set()
-        assert user.result()
-    assert all(found == ours for found in encoded)
 
 
 def test_the_tokenizer_is_read_as_it_is_now():

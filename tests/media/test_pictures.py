@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from normxlogit.errors import DataError
-from normxlogit.render.builders.collection import blocks_of_attribution
-from normxlogit.render.terminal import text_of_blocks
 from normxlogit.results.attribution import Attribution
 from tests.media.factories import make_media
 
@@ -58,15 +56,6 @@ def only_sound():
     sound = replace(g.media[1], first=7)
     scores = np.concatenate([np.zeros((3, 7)), g.scores[:, 11:]], 1, dtype=np.float32)
     return replace(g, units=g.units.take(kept), media=(sound,), scores=scores)
-
-
-def test_a_terminal_draws_a_sound_as_loud_as_it_is_or_names_its_strongest_moment():
-    g = make_media()
-    g = replace(g, scores=np.concatenate([g.scores[:, :11], [[0.0, 3.0, 1.0]] * 3], 1, dtype=np.float32))
-    assert "cat.wav, strongest: 0.50 to 1.00 s 75%, 1.00 to 1.50 s 25%" in text_of_blocks(
-        blocks_of_attribution(g), color=False
-    )
-    assert "\u2588" in text_of_blocks(blocks_of_attribution(g), color=True)
 
 
 def test_one_token_has_the_picture_and_the_sound_beside_its_words():

@@ -1,7 +1,6 @@
 """CLIP and SigLIP: the cosine of a text and a picture, from either side."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 import transformers
@@ -105,15 +104,3 @@ def test_what_cannot_be_compared_is_refused():
         explainer.similarity(TEXT, [])
     with pytest.raises(UnsupportedModelError, match="similarity"):
         explainer(picture())
-
-
-def test_tables_are_compared_by_their_column_and_not_by_its_name():
-    model, processor = model_and_processor()
-    explainer, texts, images = Explainer(model, processor), ["a great film", "the cat"], [picture(0), picture(1)]
-    for given, items, other in (
-        (pd.DataFrame({"text": texts}), texts, picture(0)),
-        ({"text": texts, "label": [0, 1]}, texts, picture(0)),
-        (pd.DataFrame({"image": images, "caption": texts}), images, "a cat"),
-    ):
-        expected = [result.prediction.value for result in explainer.similarity(other, items)]
-        assert [result.prediction.value for result in explainer.similarity(other, given)] == pytest.approx(expected)

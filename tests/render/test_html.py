@@ -1,4 +1,3 @@
-import re
 from html.parser import HTMLParser
 
 import pytest
@@ -126,27 +125,6 @@ def test_fragment_styles_nothing_outside_itself():
     selectors = [one.strip() for rule in rules for one in rule.split(",")]
     assert len(selectors) > 20
     assert all(one.startswith((".nxl", "div.nxl")) for one in selectors)
-
-
-def without_styles(content: str) -> str:
-    """Drop what notebooks drop from output that they do not trust."""
-    content = re.sub(r"<style>.*?</style>", "", content, flags=re.S)
-    return re.sub(r"--s:[\d.]+;?", "", content)
-
-
-@pytest.mark.parametrize("make", SHAPES)
-def test_colours_survive_without_a_style_sheet(make):
-    drawn = Page(without_styles(fragment(make())))
-    marks = [attrs for name in ("span", "td") for attrs, _ in drawn.find(name) if attrs.get("title")]
-    red = [m["style"] for m in marks if "nxl-for" in (m.get("class") or "")]
-    blue = [m["style"] for m in marks if "nxl-against" in (m.get("class") or "")]
-    assert red
-    assert blue
-    assert all(re.fullmatch(r"background-color:rgba\(220,38,38,0\.\d{3}\)", style) for style in red)
-    assert all(re.fullmatch(r"background-color:rgba\(37,99,235,0\.\d{3}\)", style) for style in blue)
-    assert len(set(red)) > 1
-    bars = drawn.find("span", "nxl-bar")
-    assert all("display:inline-block" in a["style"] and "width:" in a["style"] for a, _ in bars)
 
 
 def luminance(color) -> float:

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from matplotlib._pylab_helpers import Gcf
 from matplotlib.image import AxesImage
-from PIL import Image
 
-from normxlogit.render.figures.figure import SIGNS, save_figure
+from normxlogit.render.figures.figure import SIGNS
 from normxlogit.results.collection import Attributions
 from tests.factories import all_layers, make_attribution, make_generation
 
@@ -110,16 +109,3 @@ def test_any_word_can_be_drawn(ending):
             drawn = buffer.getvalue().decode()
             assert all(text in drawn for text in ("$", "电影"[0], "_a"))
             assert "\x1b" not in drawn
-
-
-def test_files_are_the_same_each_time_and_hold_letters(tmp_path):
-    figure = ADDING.plot()
-    first = save_figure(figure, tmp_path / "a.b")
-    second = save_figure(ADDING.plot(), tmp_path / "c")
-    assert [p.name for p in first] == ["a.b.svg", "a.b.pdf", "a.b.png"]
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-    assert ">good</text>" in first[0].read_text()
-    assert b"/Type3" not in first[1].read_bytes()
-    assert b"/Type /Font" in first[1].read_bytes()
-    assert Image.open(io.BytesIO(figure._repr_png_())).width > 400, "notebooks draw it"
