@@ -80,40 +80,6 @@ def test_peers_are_the_formulas_on_the_pixels_of_the_callers_model(case):
     np.testing.assert_allclose(integrated, expected, atol=0.05 * np.abs(expected).max())
 
 
-def test_attention_rollout_is_the_product_of_the_layers_mean_attention(case):
-    g = explainer().generate(case.prompt, max_new_tokens=4)
-    rollout = signal_answer(explainer(), g, case.prompt).scores("attention-rollout")
-    model = vlm.llava().model  # of the same weights
-    model.set_attn_implementation("eager")
-    read = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
-    inputs = explainer().language_model.reader.apply_chat_template(case.prompt, **read)
-    ids = torch.tensor([g.token_ids])
-    rows = np.eye(len(g.token_ids))
-    with torch.no_grad():
-        attentions = model(input_ids=ids, pixel_values=inputs["pixel_values"], output_attentions=True).attentions
-    for attention in attentions:
-        rows = (attention[0].mean(0).double().numpy() / 2 + np.eye(len(rows)) / 2) @ rows
-    expected = rows[g.prompt_tokens - 1 : -1][:, list(g.images[0].tokens)].reshape(rollout.shape)
-    np.testing.assert_allclose(rollout, expected, atol=1e-6)
-    assert (rollout > 0).all()
-    assert (rollout.sum((1, 2)) < 1).all()
-
-
-def test_the_strongest_patch_and_the_mass_are_those_of_the_result(case):
-    image = explainer().generate(case.prompt, max_new_tokens=4, method=METHODS[0]).images[0]
-    rows = len(case.answer.split())
-    scores = image.scores[:rows].sum(0) if rows == 1 else image.scores[0]
-    box = tuple(image.boxes.reshape(-1, 4)[scores.argmax()].tolist())
-    on = evaluate_pointing(explainer(), [case._replace(evidence=((box,),) * rows)], METHODS[:1])[0].words[0]
-    assert on.strongest == 1
-    assert on.area == pytest.approx(1 / scores.size)
-    assert on.mass == pytest.approx(scores.max() / np.clip(scores, 0, None).sum(), rel=1e-3)
-    others = tuple(tuple(b) for b in image.boxes.reshape(-1, 4).tolist() if tuple(b) != box)
-    off = evaluate_pointing(explainer(), [case._replace(evidence=(others,) * rows)], METHODS[:1])[0].words[0]
-    assert off.strongest == 0
-    assert off.mass == pytest.approx(1 - on.mass)
-
-
 def test_answers_lose_what_the_own_model_says_without_the_strongest_parts(case):
     ((level, strongest, others),) = evaluate_pointing(explainer(), [case], METHODS[:1])[0].losses
     g = explainer().generate(case.prompt, max_new_tokens=4)

@@ -58,23 +58,10 @@ def explained(page, text):
     return page.frame_locator("#explained iframe")
 
 
-def name_model(page, name):
-    """Type the name of a model, and leave the field, which takes it."""
-    field = page.locator("#model input, #model textarea").first
-    field.fill(name)
-    field.press("Tab")
-
-
 def told(page, where):
     """Wait for a message of a tab, and return it."""
     page.locator(f"#{where} [role=alert]").wait_for()
     return page.locator(f"#{where} [role=alert]").inner_text()
-
-
-def choose(page, field, text):
-    """Type something into a list, and take it."""
-    page.locator(f"#{field} input").fill(text)
-    page.keyboard.press("Enter")
 
 
 def saved(page, button):
@@ -130,26 +117,6 @@ def test_a_click_strikes_a_word_out_and_the_model_answers_again(watched, address
         expect(page.locator("#text textarea")).to_have_value("An awful film with a great.")
         page.locator("#text textarea").press_sequentially("x")  # another text: nothing is put back into it
         expect(back).to_be_hidden()
-
-
-def test_mistakes_are_told_and_the_app_goes_on(watched, address):
-    with watched.page() as page:
-        page.goto(address)
-        page.locator("#text textarea").fill("  ")
-        page.locator("#explain").click()
-        assert "InputError" in told(page, "explained")
-        page.locator("#text textarea").fill(TEXT)
-        choose(page, "methods", "no-such-method")
-        page.locator("#explain").click()
-        page.get_by_text("no method named 'no-such-method'").wait_for()
-        page.locator("#methods input").focus()
-        page.keyboard.press("Backspace")
-        name_model(page, "/no/such/<b>folder</b>")
-        page.locator("#explain").click()
-        page.get_by_text("/no/such/<b>folder</b>: no such model folder").wait_for()
-        name_model(page, "")
-        page.locator("#explain").click()
-        result(page, "explained")
 
 
 def test_generation_and_citation(watched, address, writer):

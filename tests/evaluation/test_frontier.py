@@ -4,14 +4,10 @@ import pytest
 
 from normxlogit import Explainer
 from normxlogit.evaluation import faithfulness, frontier_report
-from normxlogit.evaluation import frontier as module
 from normxlogit.evaluation import timing as clock
-from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost, run_frontier
-from normxlogit.methods import Lime, NormXLogit, Random, method_named
+from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost
+from normxlogit.methods import Lime, NormXLogit
 from tests import plain, tiny
-
-EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]
 
 
 @pytest.fixture
@@ -90,29 +86,6 @@ def test_layers_are_compared_where_there_are_any():
     specs = [method.spec for method in frontier_methods(explainer)]
     assert specs.count("frozen-gradient:read_at=-1") == 1
     assert "frozen-gradient:read_at=-2" not in specs
-
-
-def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
-    methods = [NormXLogit(), Random(), method_named("frozen-gradient:read_at=9")]
-    seen = []
-
-    def stop(name, done, total):
-        seen.append(name)
-        if name == "random":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1, on_progress=stop)
-    assert seen == ["normxlogit", "random"]
-    kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert len(kept) == 3, "two results and a cost"
-    first = run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1)
-    assert len(list(tmp_path.iterdir())) == 5
-    assert all((tmp_path / name).read_text() == text for name, text in kept.items())
-    monkeypatch.setattr(module, "measure_cost", lambda *_, **__: pytest.fail("a kept cost is measured again"))
-    monkeypatch.setattr(explainer._model, "answer", None)
-    assert run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1) == first
-    assert first[2].reason
 
 
 def test_a_line_joins_what_no_other_setting_beats():

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from normxlogit.evaluation.ranking import RankingResult, agreement, ranking_table, summarise_ranking
-from normxlogit.evaluation.statistics import Candidate, rank_correlation, recommendations
+from normxlogit.evaluation.statistics import rank_correlation
 from normxlogit.results.storage.schema import plain
 
 
@@ -48,14 +48,3 @@ def test_the_table_begins_with_leave_one_out_and_goes_on_with_the_best():
         "| logat |  | 0.10 (0.00 to 0.20) | 0.98 | 1.2 (1.0 to 1.5) |  |\n"
     )
     assert plain(rows)[0]["means"]["drop"] == [1.25, 1.0, 1.5]
-
-
-def test_the_best_for_a_budget_with_the_interval_of_its_lead():
-    values = np.linspace(0, 1, 50)
-    found = recommendations(
-        [Candidate("cheap", 1.0, values), Candidate("dear", 3.0, values + 0.5), Candidate("dearer", 39, values)], "AOPC"
-    )
-    assert "at most 1.2 passes: `cheap` (AOPC 0.500, 1 passes)" in found
-    assert "at most 3 passes: `dear` (AOPC 1.000, 3 passes); +0.500 (+0.500 to +0.500) to `cheap`" in found
-    assert found.count("`dear`") == 2
-    assert recommendations([Candidate("a", 99, values)], "AOPC") == ""

@@ -211,31 +211,3 @@ def test_the_report_says_what_each_module_contributes(family, kind):
     assert report.difference < 1e-5
     assert set(report.bias) - {""} <= {path for path, _ in model.named_modules()}
     assert f"{report.answer:+.4f}" in str(report)
-
-
-def test_a_bias_that_is_moved_moves_its_modules_part_of_the_report():
-    explainer = tiny.explainer("bert")
-    before = explainer.frozen_report(TEXT, 1)
-    with torch.no_grad():
-        explainer.model.classifier.bias.add_(0.5)
-    after = explainer.frozen_report(TEXT, 1)
-    moved = {path: after.bias[path] - before.bias[path] for path in before.bias}
-    assert moved.pop("classifier") == pytest.approx(0.5, abs=1e-5)
-    assert max(map(abs, moved.values())) < 1e-5
-
-
-@pytest.mark.filterwarnings(
-    "ignore:`gradient_checkpointing_enable`:FutureWarning"
-)  # its other name is of newer versions
-def test_a_model_that_is_set_up_for_training_with_checkpointing_is_explained_as_before():
-    """Its hook makes the embeddings require a gradient."""
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    before = Explainer(model, tokenizer)(TEXT, method="frozen-gradient")
-    model.gradient_checkpointing_enable()
-    model.enable_input_require_grads()
-    for read_at in ("first-half", 0):
-        method = f"frozen-gradient:read_at={read_at}"
-        result = Explainer(model, tokenizer)(TEXT, method=method)
-        assert result.scores.sum() + result.bias == pytest.approx(before.scores.sum() + before.bias, abs=1e-5)
-    again = Explainer(model, tokenizer)(TEXT, method="frozen-gradient")
-    assert again.scores.tolist() == pytest.approx(before.scores.tolist(), abs=1e-6)

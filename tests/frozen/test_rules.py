@@ -5,7 +5,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from transformers.models.bloom.modeling_bloom import GeLUFunction
-from transformers.models.yoso.modeling_yoso import YosoCumulation
 
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.frozen.backward import frozen_backward
@@ -65,36 +64,6 @@ def test_the_signal_takes_all(function, held):
     slope = slope_of(function, X)
     wanted = torch.block_diag(*(row[:, None] * B.T for row in held))
     torch.testing.assert_close(slope, wanted, atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("written", ["fused", "eager", "linear", "hashed"])
-def test_attention_weights_are_held(written):
-    x = torch.randn(1, 2, 5, 4)  # (B, heads, T, D)
-    mask = torch.ones(5, 5).tril().bool()
-    weights = (x @ A @ x.mT / 2).masked_fill(~mask, -torch.inf).softmax(-1)
-    if written == "linear":
-        weights = (x @ A) @ x.mT
-    everywhere = torch.ones(2, 5)
-    if written == "hashed":  # the expected weights of YOSO (Zeng et al., 2021, section 3)
-        cosines = F.normalize(x @ A, dim=-1) @ F.normalize(x, dim=-1).mT
-        weights = (1 - torch.acos(cosines) / torch.pi) ** 3
-
-    def attend(x):
-        q, v = x @ A, x @ B
-        if written == "fused":
-            return F.scaled_dot_product_attention(q, x, v, is_causal=True)
-        if written == "hashed":
-            q, k, v = F.normalize(q[0], dim=-1), F.normalize(x[0], dim=-1), v[0]
-            return YosoCumulation.apply(everywhere, everywhere, q, k, v, {"hash_code_len": 3})[None]
-        scores = q @ x.mT
-        if written == "eager":
-            scores = (scores / 2).masked_fill(~mask, -torch.inf).softmax(-1)
-        return scores @ v
-
-    slope = slope_of(attend, x)
-    basis = torch.eye(40).reshape(40, 1, 2, 5, 4)
-    wanted = (weights @ (basis @ B)).flatten(1).T  # (40, 40)
-    torch.testing.assert_close(slope, wanted, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,6 @@ def test_a_mask_is_no_special_token_without_the_tokenizers_own_encodings_either(
     assert found.sequence_ids == (None, 0, 0, None)
 
 
-def test_what_the_answer_does_not_depend_on_is_left_out_and_the_rest_is_read():
-    (found,) = read(
-        {"input_ids": [[2, 5, 3]], "labels": torch.tensor([1]), "special_tokens_mask": [[1, 0, 1]], "length": [3]}
-    )
-    assert set(found.inputs) == {"input_ids"}
-    (found,) = read({"input_ids": [[2, 5, 3]], "global_attention_mask": [[1, 0, 0]]})
-    assert found.inputs["global_attention_mask"] == [1, 0, 0]
-
-
 def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
     explainer = tiny.explainer("bert")
     inputs = explainer.tokenizer(["the cat sat"], return_tensors="pt")

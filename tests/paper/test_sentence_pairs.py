@@ -59,20 +59,6 @@ def test_the_target_is_masked_in_place_and_evidence_is_all_pieces(data, labelled
     )
 
 
-def test_causal_models_read_what_is_before_the_target(data, labelled):
-    items, counts = load_items("test", encoder(family="gpt2"), "causal-lm", evidence=True, data_dir=data)
-    assert {item.group for item in items} == {"ana", "darn", "rpsv"}
-    assert counts.dropped["dna"] == {"evidence not before the target": counts.rows["dna"]}
-    for item in items:
-        text = item.encoding.text
-        assert item.encoding.position is None
-        assert item.position == len(item.encoding.tokens) - 1
-        (word,) = item.evidence
-        assert max(word) == item.position, "here the evidence is the last word of the prefix"
-        following = text[item.encoding.offsets[-1][1] :].split()[0].strip(".")
-        assert tiny.VOCABULARY[following] == item.target
-
-
 def test_a_pair_that_differs_beside_its_target_is_left_out():
     for bad, foil, kept in (("the cat are here", (8, 11), True), ("a cat are here", (6, 9), False)):
         (item,) = encode_pairs([Pair("any", "the cat is here", bad, (8, 10), foil)], encoder(), "masked-lm")

@@ -72,11 +72,3 @@ def test_csv_is_the_same_table(several, tmp_path):
     rows = list(csv.reader(io.StringIO((tmp_path / "b.csv").read_text("utf-8"))))
     assert [row[rows[0].index("unit")] for row in rows[1:]] == ["[CLS]", "a␛[31m�", 'b,"\n', "[SEP]"]
     assert len(rows) == 5
-
-
-def test_a_dataset_has_one_row_a_text(several):
-    pytest.importorskip("datasets")
-    found = several.to_dataset()
-    assert len(found) == len(several)
-    assert found[1]["text_pair"] == "A man runs."
-    np.testing.assert_array_equal(np.float32(found[0]["scores"]), several[0].scores)
