@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-import normxlogit
-from normxlogit import ALL, Predictions
+from normxlogit import Predictions
 from normxlogit.errors import DataError, TargetError
-from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
 
@@ -22,45 +20,6 @@ def same(loaded, wanted):
     if wanted.bias is not None:
         np.testing.assert_allclose(loaded.bias, wanted.bias, atol=2e-4, rtol=1e-4)
     assert loaded.scores.shape == wanted.scores.shape
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"target": ALL, "layers": ALL},
-        {"target": ["LABEL_1", "LABEL_0"], "contrast": 2},
-        {"layers": [2, 3]},
-        {"long_text": "window"},
-    ],
-)
-def test_the_results_are_the_explainers(tmp_path, options):
-    model = explainer(num_labels=3)
-    some = [*texts(40), "the movie is good " * 20]
-    done = run(model, rows_of(some), tmp_path / "out", Predictions(**options), keep_text=True)
-    assert (done.rows, done.errors) == (41, 0)
-    loaded = [a for file in sorted((tmp_path / "out/shards").glob("*")) for a in normxlogit.load(file)]
-    assert [a.text for a in loaded] == some  # in the order of the input
-    for one, other in zip(loaded, model(some, **options), strict=True):
-        same(one, other)
-
-
-@pytest.mark.parametrize(
-    ("family", "kind", "some"),
-    [
-        ("gpt2", "CausalLM", texts(20)),
-        ("bert", "MaskedLM", [tiny.MASKED, "a [MASK] film", "the movie was [MASK] !"]),
-        ("bert", "TokenClassification", texts(20)),
-        ("bert", "QuestionAnswering", [("is the movie good ?", text) for text in texts(5)]),
-    ],
-)
-def test_models_that_answer_at_a_token(tmp_path, family, kind, some):
-    model, pairs = explainer(family, kind), kind == "QuestionAnswering"
-    rows = [{"text": a, "b": b} for a, b in some] if pairs else rows_of(some)
-    run(model, rows, tmp_path, Predictions(pair_column="b" if pairs else None))
-    loaded = normxlogit.load(tmp_path / "shards/00000000.parquet")
-    for one, other in zip(loaded, model(some)[:16], strict=True):
-        same(one, other)
 
 
 def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
