@@ -10,7 +10,7 @@ import pytest
 
 import normxlogit
 from normxlogit import Answers, Conversations, Explainer, attribute, summarize
-from normxlogit.errors import DataError, InputError
+from normxlogit.errors import InputError
 from tests import tiny
 
 from .corpora import errors, jsonl, results
@@ -251,28 +251,3 @@ def test_the_rows_hold_contradictions(reader):
     rows, _, wrong = CASES["answers"]
     cited = [cited_row(reader, row, "auto") for i, row in enumerate(rows) if i not in wrong]
     assert {s.judgement for one in cited for s in one.support} >= {"contradicts"}
-
-
-def test_a_stopped_run_goes_on_and_another_count_is_another_run(reader, tmp_path):
-    path, out = jsonl(tmp_path / "in.jsonl", ANSWERS[:3]), tmp_path / "out"
-
-    def interrupt(_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        attribute(reader, path, out, Answers(verify=1), shard_rows=1, watch=interrupt)
-    assert 0 < len(results(out)) < 3
-    for other in (None, 0, 2, "auto"):
-        with pytest.raises(DataError, match="made with verify 1, not"):
-            attribute(reader, path, out, Answers(verify=other), shard_rows=1)
-    attribute(reader, path, out, Answers(verify=1), shard_rows=1)
-    attribute(reader, path, tmp_path / "whole", Answers(verify=1), shard_rows=1)
-    assert results(out).equals(results(tmp_path / "whole"))
-    assert attribute(reader, path, out, Answers(verify=1), shard_rows=1).fresh == 0
-    attribute(reader, path, tmp_path / "plain", Answers(), shard_rows=1)
-    with pytest.raises(DataError, match="made with verify null, not 1"):
-        attribute(reader, path, tmp_path / "plain", Answers(verify=1), shard_rows=1)
-    assert attribute(reader, path, tmp_path / "plain", Answers(verify=0), shard_rows=1).fresh == 0
-    columns = {"sentence_losses", "sentence_contradictions", "source_losses", "readings"}
-    assert columns <= set(results(out).column_names)
-    assert not columns & set(results(tmp_path / "plain").column_names)

@@ -47,20 +47,6 @@ def test_once_at_any_operation(method, layers):
             same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
 
 
-@pytest.mark.parametrize(("method", "layers"), CALLS, ids=ONCE)
-def test_never_enough_is_one_line(method, layers):
-    tokenizer = tiny.tokenizer_for("bert")
-    explainer = bert(tokenizer)
-    expected = bert(tokenizer)(tiny.TEXTS, method=method, layers=layers)
-    with nothing_left_behind(explainer._model.caller_model, tokenizer):
-        with (
-            pytest.raises(InputError, match="not enough memory to explain a single text of 15 tokens"),
-            AtOperation(largest=90),
-        ):
-            explainer(tiny.TEXTS, method=method, layers=layers)
-        same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
-
-
 def completion(explainer):
     return explainer.explain_completion("the cat sat", " on the mat")
 

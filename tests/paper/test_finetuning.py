@@ -5,9 +5,6 @@ import random
 from functools import partial
 
 import pytest
-import torch
-import transformers
-from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from normxlogit import Explainer
@@ -61,40 +58,3 @@ def test_learns_and_writes_a_normal_folder(task, tmp_path):
         assert model.config.id2label == {0: "negative", 1: "positive"}
         assert AutoTokenizer.from_pretrained(out).mask_token == "[MASK]"
         assert Explainer.from_pretrained(out)("the movie is good").prediction.label == "positive"
-
-
-class Stopped(Exception):
-    pass
-
-
-class Stop(transformers.TrainerCallback):
-    def on_save(self, args, state, control, **_):
-        raise Stopped
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_a_stopped_run_goes_on(task, tmp_path, monkeypatch):
-    write, start, _ = TASKS[task]
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    recipe = Recipe(epochs=2, learning_rate=3e-3, batch_size=8, max_length=32)
-    finetune = partial(start, base(tmp_path), data_dir=write(tmp_path / "data"), recipe=recipe)
-    figures = finetune(whole)
-    train, starts = transformers.Trainer.train, []
-
-    def stopping(self, **options):
-        self.add_callback(Stop())
-        return train(self, **options)
-
-    def watching(self, **options):
-        starts.append(options["resume_from_checkpoint"])
-        return train(self, **options)
-
-    monkeypatch.setattr(transformers.Trainer, "train", stopping)
-    with pytest.raises(Stopped):
-        finetune(out)
-    assert not (out / "config.json").exists()
-    monkeypatch.setattr(transformers.Trainer, "train", watching)
-    assert finetune(out) == figures
-    assert "checkpoint-" in starts[0]
-    here, there = (load_file(folder / "model.safetensors") for folder in (out, whole))
-    assert all(torch.allclose(here[name], there[name], atol=1e-5) for name in here), "the same steps, in two runs"

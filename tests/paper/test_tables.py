@@ -57,19 +57,3 @@ def test_table_one_from_checkpoints(tmp_path):
         tables.run_table("table1", {}, [], tmp_path, limits={"cola": 3})
     with pytest.raises(DataError, match="no table named"):
         tables.run_table("table9", {}, [], tmp_path)
-
-
-def test_the_grid_prints_ours_beside_theirs_and_marks_the_best_of_each_column():
-    cells = {("b", "X"): 0.2, ("c", "X"): 0.4, ("a", "X"): None, ("d", "X"): 0.3, ("e", "X"): -0.1}
-    cells |= {("c", "Z"): 0.4, ("a", "Z"): 0.0, ("d", "Z"): -0.5}
-    published = {("c", "X"): 0.25, ("d", "X"): "see below", ("a", "X"): 0.125, ("a", "Z"): None}
-    text = tables.grid(["a", "b", "c", "d", "e"], ["X", "Y", "Z"], cells, published, lower_is_better=["Z"])
-    assert text == (
-        "| method | X | Y | Z |\n"
-        "|---|---:|---:|---:|\n"
-        "| a | N/A (0.125) |  | <u>0.000</u> |\n"
-        "| b | 0.200 |  |  |\n"
-        "| c | **0.400** (0.250) |  | 0.400 |\n"
-        "| d | <u>0.300</u> (see below) |  | **-0.500** |\n"
-        "| e | -0.100 |  |  |\n"
-    )
