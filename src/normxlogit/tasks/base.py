@@ -210,7 +210,7 @@ class Task:
             InputError: If something cannot be read.
         """
         continues = self.position.left_to_right
-        chats = read_chats(inputs, pairs=not continues)
+        chats = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues)
         if chats is None:
             return model.encoder.encode_input(inputs, long_text=long_text)
         prompts = [read_prompt(self.processor, chat, answer_follows=continues) for chat in chats[0]]

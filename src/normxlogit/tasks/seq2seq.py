@@ -16,8 +16,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.alignment import append_tokens
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoding import Encoding, readable_tokens
-from ..inputs.token_ids import check_ids
+from ..inputs.encoding import Encoding, check_ids, readable_tokens
 from .abilities import Generates
 from .base import ModelClasses, Task, TaskName, of_prompt
 from .interfaces import ModelInterface

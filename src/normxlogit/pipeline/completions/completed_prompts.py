@@ -13,9 +13,8 @@ from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
-from ...inputs.encoding import Encoding
+from ...inputs.encoding import Encoding, check_ids
 from ...inputs.texts import positive_integer
-from ...inputs.token_ids import check_ids
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
 from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box

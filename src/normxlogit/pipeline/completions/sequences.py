@@ -132,9 +132,7 @@ def _difference(
 
 def names_sequences(model: TaskModel, options: Options) -> bool:
     """Return whether a target or the contrast of a language model that generates is a text of several tokens."""
-    outputs = model.task.outputs
-    if not (isinstance(outputs, Vocabulary) and model.task.position.left_to_right):
-        return False
+    outputs = cast(Vocabulary, model.task.outputs)
     choices = [*_targets(options.target), *(options.targets or ()), options.contrast]
     return any(len(outputs.ids_of(name)) > 1 for name in {name for name in choices if isinstance(name, str)})
 
