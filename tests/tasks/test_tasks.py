@@ -11,7 +11,7 @@ from normxlogit import Explainer, TargetError, UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.model.forward_pass import ForwardPass
-from normxlogit.tasks.question_answering import QuestionAnswering
+from normxlogit.tasks.question_answering import Span
 from tests import tiny
 from tests.contract.heads import HEADS
 
@@ -68,7 +68,7 @@ def head_of_a_choice(model, hidden):
     return HEADS[family, "SequenceClassification"](model, hidden)[:, 0]
 
 
-READER = QuestionAnswering()
+READER = Span()
 
 
 def reading(length, starts, ends, *, first_special=True, padding=0):
@@ -81,7 +81,7 @@ def reading(length, starts, ends, *, first_special=True, padding=0):
         for place, value in values.items():
             logits[0, place, column] = value
     mask = torch.tensor([[True] * length + [False] * padding])
-    return READER.positions(Batch({}, mask, [encoding], [0]), logits)[0].tolist()
+    return READER.of_batch(Batch({}, mask, [encoding], [0]), logits)[0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_an_answer_is_what_stands_between_its_ends():
         empty = torch.zeros(1, 9, 1)
         places = torch.tensor([[start, end]])
         run = ForwardPass(batch, empty, empty, None, logits[:, [start, end], [0, 1]], None, places, logits)
-        (found,) = READER.answers(run)
+        (found,) = READER.spans(run)
         return found
 
     one = said(pair, 5, 6)
@@ -134,7 +134,7 @@ def test_an_answer_is_what_stands_between_its_ends():
     assert said(pair, 3, 4).probability == pytest.approx(float(whole[1, 0] * whole[2, 1]))
     assert whole[1, 0] == pytest.approx(e / (e + 6)), "padding has no part in it"
     with pytest.raises(ValueError, match="not the forward pass of a question-answering model"):
-        READER.answers(ForwardPass(Batch({}, mask, [pair], [0]), None, None, None, None, None, None))
+        READER.spans(ForwardPass(Batch({}, mask, [pair], [0]), None, None, None, None, None, None))
 
 
 @pytest.mark.parametrize("outputs", [1, 5])

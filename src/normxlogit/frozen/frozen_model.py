@@ -78,7 +78,7 @@ class FrozenModel:
     @property
     def head(self) -> Callable[..., Tensor] | None:
         """The head of a language model, at which a pass ends, so that the logits of a vocabulary need no memory."""
-        if not self.model.task.vocabulary or self.model.parts.trunk is None:
+        if not self.model.task.outputs.vocabulary or self.model.parts.trunk is None:
             return None
         return Head(cast(Any, self.pool), self.model.head.piece).tokens
 
@@ -282,7 +282,7 @@ class FrozenModel:
         A language model is read at the last token of the text, and at some entries of the vocabulary.
         """
         position, rows = None, None
-        if self.model.task.vocabulary:
+        if self.model.task.outputs.vocabulary:
             position = batch.mask.int().cumsum(-1).argmax(-1)  # (1,), the last token
             rows = torch.arange(PROOF_ROWS, device=position.device)
             rows = rows * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)  # (R,)

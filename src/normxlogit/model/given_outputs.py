@@ -19,7 +19,7 @@ from .task_model import TaskModel
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
-    states, logits = checked_states_and_logits(outputs, batch, per_token=model.task.per_token)
+    states, logits = checked_states_and_logits(outputs, batch, per_token=model.task.position.at != "text")
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)
