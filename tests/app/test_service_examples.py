@@ -1,7 +1,6 @@
 """The web services of `examples/`."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import httpx
@@ -109,26 +108,3 @@ def test_conversations_are_cited_one_at_a_time(citing):
     assert state["sentences"][0]["support"]["verdict"]
     with pytest.raises(InputError, match="first message"):
         citing["reader"].cite(messages=messages[2:])
-
-
-def test_an_answer_is_marked_while_it_is_written(citing):
-    messages = [{"role": "user", "content": "when was the pool opened ?"}]
-    messages += [{"role": "tool", "name": "search", "content": "the pool was opened in 1974 ."}]
-
-    async def scenario(client):
-        both = await asyncio.gather(*(client.post("/stream", json=messages) for _ in range(2)))
-        return [*both, await client.post("/stream", json=[{"role": "judge", "content": "no"}])]
-
-    answer, busy, bad = run(citing, scenario)
-    assert {answer.status_code, busy.status_code} == {200, 503}
-    events = [json.loads(line) for line in max(answer, busy, key=lambda each: len(each.text)).text.splitlines()]
-    answer_text = "".join(event.get("text", "") for event in events)
-    assert answer_text == "The pool was opened in 1974. It has a roof. "
-    marks = [event for event in events if "sentence" in event]
-    whole = citing["reader"].cite(messages=messages, answer=answer_text, verify=0)
-    assert [mark["sentence"] for mark in marks] == [sentence.strip() for sentence in whole.sentences]
-    assert [mark["verdict"].partition(" [")[0] for mark in marks] == [
-        support.verdict.partition(" [")[0] for support in whole.support
-    ]
-    errors = [json.loads(line) for line in bad.text.splitlines() if "error" in line]
-    assert "expected a list of messages" in errors[0]["error"]
