@@ -9,6 +9,7 @@ from normxlogit.copies.run import Site, run, tensor_of
 from normxlogit.frozen import frozen_model
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.contributions import contributions
+from normxlogit.frozen.forward import Recording
 from normxlogit.frozen.frozen_model import FrozenModel
 from normxlogit.frozen.places import Place
 from normxlogit.model.task_model import TaskModel
@@ -68,7 +69,7 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
     for place, output in zip(places, task.parts.outputs, strict=True):
         vectors = task.embeddings(batch.inputs["input_ids"]).detach().requires_grad_()
         site = Site(output.path, output.call)
-        with task.embeddings.replaced(vectors, batch.inputs["input_ids"]) as words:
+        with task.embeddings.replaced(vectors, batch.inputs["input_ids"]) as words, Recording():
             done = run(copy, batch.inputs, record=[site], replace=words)
         logits, held = done.output.logits, [tensor_of(done.recorded[site])]
         for label in range(logits.shape[1]):

@@ -100,7 +100,6 @@ def test_scores_add_up_to_the_own_logit_of_the_wrapped_model(family, kind, how):
     assert a.special_tokens_mask[:virtual] == (True,) * virtual
     assert [a.text[start:end] for start, end in a.offsets[:virtual]] == [""] * virtual
     assert sum("4 virtual tokens of the adapter precede the text" in note for note in a.notes) == 1
-    assert abs(float(explainer.frozen_report(TEXT).difference)) < 1e-4  # by the constants one by one
 
 
 @pytest.mark.parametrize("how", CONFIGS)

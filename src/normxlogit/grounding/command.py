@@ -99,9 +99,10 @@ def cite(
         keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
         keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources}
         with status("reading the documents and the answer" if given_answers else "answering, and testing the answer"):
+            asked: list[str | None] = [*questions] if questions else [None]
             results = [
-                explainer.cite(one, texts, answer=answer_or_none, **keywords)
-                for one, answer_or_none in zip_longest(questions or [None], given_answers)
+                explainer.cite(question, texts, answer=answer_or_none, **keywords)
+                for question, answer_or_none in zip_longest(asked, given_answers)
             ]
         results_with_notes = [
             replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results
