@@ -12,11 +12,9 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError
-from ..frozen.contributions import Balance
-from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
-from ..inputs.texts import Text, repeatable
+from ..inputs.texts import repeatable
 from ..inputs.windows import Indices, windows
 from ..leave_out.search import with_verifications
 from ..methods import Request, check_finite, method_named, run_method
@@ -34,7 +32,7 @@ from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from ..tasks.base import message_spans
 from ..tasks.choice import Alternatives, Comparing
-from ..tasks.targets import ALL, BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from ..tasks.targets import ALL, BatchTargets, check_target, contrast_note, describe_targets, resolve
 from .completions.sequences import explain_next_words, names_sequences
 from .every_position import explain_every_position
 from .extra_inputs import with_extra_inputs
@@ -407,19 +405,3 @@ def explain_outputs(
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)
     return Attributions(explain_batch(model, run, options))
-
-
-@torch.inference_mode(False)
-def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
-    """Return the contributions of a text and of each module's constants to an output, with their sum."""
-    model.refresh()
-    model.task.check_explains_inputs(model)
-    if model.task.reads != "text":
-        raise InputError(f"{model.name} has no report of a frozen network: it is of single texts")
-    encodings = model.task.position.locate(model.encoder([text]), None)
-    check_target(model.task, model.output_count, target, None)
-    batch = model.batch(encodings, [0])
-    model.prepare(batch)
-    frozen = FrozenModel.of(model)
-    run = frozen.run(batch, frozen.places.read(batch, 0))
-    return frozen.balance(run, resolve(model.task, run, target))
