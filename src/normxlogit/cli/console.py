@@ -46,7 +46,7 @@ Format = Literal["terminal", "json", "html", "csv"]
 """The values of `--format`."""
 
 OutputKind = Format | Literal["figure"]
-"""Kinds of output: the formats, and those chosen by the name of a file alone."""
+"""Kinds of output: the formats, and the one that is chosen by the name of a file alone."""
 
 _SUFFIXES: dict[str, OutputKind] = {
     **dict.fromkeys(("", ".txt", ".md", ".log"), "terminal"),
@@ -139,11 +139,7 @@ def deliver_result(
         InputError: If there is no figure of such a result.
     """
     if kind == "figure" and output is not None:
-        if not hasattr(result, "plot"):
-            raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
-        with replacing(output) as temporary:
-            result.plot().savefig(temporary)
-        say_written(output)
+        _write_figure(result, output)
         write(_drawn(result, drawings))
         return
     if kind == "html":
@@ -171,6 +167,16 @@ def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: 
         results = result if isinstance(result, Attributions) else Attributions([result])
         drawings = [card.blocks for card in cards(results) if card.result]
     return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in drawings) + "\n"
+
+
+def _write_figure(result: Any, output: Path) -> None:
+    """Write a result as a figure of matplotlib."""
+    if not hasattr(result, "plot"):
+        raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
+    figure = result.plot()
+    with replacing(output) as temporary:
+        figure.savefig(temporary)
+    say_written(output)
 
 
 def format_for(output: Path | None) -> OutputKind:
