@@ -14,7 +14,7 @@ from ..results.storage.schema import FloatArray, plain
 from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan
 from ..results.units.units import APART
-from ..results.verification import LEAST_LOSS, Verification
+from ..results.verification import LEAST_LOSS, Verification, likelihood_text
 from .columns import DERIVED, STORED, citation_row, citation_state
 from .verdicts import Judgement, Reading, WordEdit
 
@@ -164,7 +164,7 @@ class Support(NamedTuple):
                 f"shares: {self.origin} {sources:.0%}, question and template {prompt:.0%}, earlier words {answer:.0%}"
             )
         if self.loss is not None:
-            figures.append(f"{-self.loss:+.1f} nats without the {self.origin}")
+            figures.append(f"{likelihood_text(-self.loss)} without the {self.origin}")
         return "; ".join(figures)
 
 
