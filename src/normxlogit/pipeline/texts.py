@@ -356,7 +356,7 @@ def explain_outputs(
     ids = tensors.get("input_ids")
     if ids is None:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
-    tensors = model.copy.virtual_tokens.before({"attention_mask": torch.ones_like(ids), **tensors})
+    tensors = {"attention_mask": torch.ones_like(ids), **tensors}
     batch = Batch(tensors, tensors["attention_mask"].bool(), encodings, list(range(len(encodings))))
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)
