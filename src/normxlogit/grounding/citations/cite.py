@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...copies.memory import enough_memory
-from ...errors import InputError
+from ...errors import InputError, nearest
 from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
@@ -19,7 +19,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
 from ...pipeline.completions.completed_prompts import Completed, TooLongError, generate, read_completion
 from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
-from ...pipeline.options import Options, checked_count
+from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.storage.schema import FloatArray
@@ -70,14 +70,14 @@ def cite(
     documents: Any,
     *,
     method: Method,
-    verify: int | Literal["auto"] = 0,
+    verify: int | Literal["auto"] | Sequence[str] = 0,
     **arguments: Any,
 ) -> Citations:
     """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
 
     The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
     """
-    options = Options(method=method, verify=checked_count(verify))
+    options = Options(method=method, verify=verify)
     return cite_answered(model, read_answered(model, question, documents, **arguments), options)
 
 
@@ -147,8 +147,8 @@ def cite_answered(
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
     cited, read = explain(completed)
     attribution = cited.attribution
-    if (count := checked_count(options.verify)) is not None:
-        attribution = replace(attribution, verified=_tested(model, completed, cited, count, parts))
+    if options.verify is not None:
+        attribution = replace(attribution, verified=_tested(model, completed, cited, options.verify, parts))
         if not completed.encoding.media:  # the verdict's regressions have seen texts only
             cited = replace(cited, readings=_readings(read, cited.quotations))
     elif completed.encoding.media:
@@ -180,14 +180,14 @@ def cite_stream(
     documents: Any,
     *,
     method: Method,
-    verify: int | Literal["auto"] = 0,
+    verify: int | Literal["auto"] | Sequence[str] = 0,
     messages: Any = None,
     system: str | None = None,
 ) -> Iterator[Citations]:
     """Cite each sentence of an answer as soon as it is finished; see `Explainer.cite_stream`."""
     if isinstance(pieces, str) or not isinstance(pieces, Iterable):
         raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
-    options = Options(method=method, verify=checked_count(verify))
+    options = Options(method=method, verify=verify)
     if _is_conversation(question, documents, messages, system):
         messages = read_conversation(messages)
         conversation_prompt(model, messages, answer="")  # refused at once, not when the answer is there
@@ -475,9 +475,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 
 @enough_memory("measure what the answer loses without a source")
-def _tested(
-    model: TaskModel, completed: Completed, cited: Citations, verify: int | Literal["auto"], parts: PartSpec
-) -> Verification:
+def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Any, parts: PartSpec) -> Verification:
     """Measure the loss of each sentence without its first sources and without all.
 
     Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
@@ -487,7 +485,7 @@ def _tested(
         completed: The prompt and the answer.
         cited: The answer with the scores of its sources.
         verify: How many sources are left out, one at a time; "auto" until no other can come first, and the first one of
-            each sentence.
+            each sentence; or their names.
         parts: The sentences of the answer, or the span of one of them.
     """
     sequence = completed.sequenced()
@@ -508,6 +506,9 @@ def _tested(
             first = group_of[int(sentence_scores.argmax())]
             if first not in removed_groups:
                 removed_groups.append(first)
+    elif not isinstance(verify, int):
+        chosen = _named_sources(verify, sources)
+        removed_groups = list(dict.fromkeys(group_of[source] for source in chosen))
     else:
         removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
     (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
@@ -534,6 +535,49 @@ def _tested(
         ),
         together=removal(range(len(sources)), without),
     )
+
+
+def without(
+    model: TaskModel, question: str | None, units: Sequence[str], *, documents: Any = None, **arguments: Any
+) -> Removal:
+    """Measure the log-probability of each sentence of an answer without some sources, or documents, together.
+
+    Args:
+        model: A causal language model.
+        question: The question.
+        units: The names.
+        documents: The documents; None for a conversation in `messages`.
+        **arguments: The others of `read_answered`.
+    """
+    completed = read_answered(model, question, documents, **arguments).completed
+    limit = model.encoder.limit
+    if limit is not None and len(completed.encoding) > limit:
+        raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
+    sources, _ = sources_and_parts(completed, completed.named_sources, None)
+    removed = _named_sources(units, sources)
+    present = np.ones((1, len(sources)), bool)
+    present[0, removed] = False
+    weights = part_weights(completed, answer_parts(completed.sequenced(), "sentence"))  # (K, G)
+    nats = Ablations(model, completed, sources)(present)[0] @ weights.T  # (K,)
+    names = tuple(sources[index].name for index in removed)
+    return Removal(names, tuple(removed), None, float(nats.sum()), False, tuple(nats.tolist()))
+
+
+def _named_sources(units: Sequence[str], sources: Sequence[NamedSpan]) -> list[int]:
+    """Return the indices of sources that are named, or that are sentences of documents that are.
+
+    Raises:
+        InputError: If there is no such source.
+    """
+    chosen: list[int] = []
+    for unit in [units] if isinstance(units, str) else units:
+        matching = [i for i, source in enumerate(sources) if unit in (source.name, source.name.rpartition(":")[0])]
+        if not matching:
+            near = nearest(str(unit), [name for s in sources for name in (s.name, s.name.rpartition(":")[0])])
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise InputError(f"there is no source {unit!r} to leave out{hint}")
+        chosen += matching
+    return list(dict.fromkeys(chosen))
 
 
 def _sources_with_the_same_words(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:
