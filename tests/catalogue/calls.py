@@ -23,7 +23,8 @@ from normxlogit import (
     attribute,
     summarize,
 )
-from normxlogit.methods import FrozenGradient, IntegratedGradients
+from normxlogit.decompositions import IntegratedGradients
+from normxlogit.methods import FrozenGradient
 from tests import tiny
 
 from .shop import explainer

@@ -3,12 +3,13 @@
 import pytest
 
 from normxlogit import DataError, Explainer
+from normxlogit.decompositions import Lime
 from normxlogit.evaluation import faithfulness, frontier_report
 from normxlogit.evaluation import frontier as module
 from normxlogit.evaluation import timing as clock
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost, run_frontier
-from normxlogit.methods import Lime, NormXLogit, Random, method_named
+from normxlogit.methods import NormXLogit, Random, method_named
 from tests import plain, tiny
 
 EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from normxlogit import ALL, Method, MethodError, Request, Scores, list_methods, register
-from normxlogit.methods import IntegratedGradients, LogAt, registry
+from normxlogit.decompositions import IntegratedGradients
+from normxlogit.methods import LogAt, registry
 from normxlogit.methods import run_method as run
 from normxlogit.tasks.targets import resolve
 from tests import commands, tiny

@@ -8,22 +8,14 @@ from .registry import MethodInfo, list_methods, method_named, register
 if TYPE_CHECKING:
     from .base import Method, Request, Scores, check_finite, run_method, stacked
     from .frozen import FrozenGradient
-    from .gradient import GradientNorm, GradientXInput, IntegratedGradients
-    from .guided_lime import GuidedLime
     from .normxlogit import InputNorm, LogAt, NormXLogit, Random
     from .perturbation import Occlusion
-    from .surrogates import ContextCite, KernelShap, Lime
+
+BASE = ("Method", "Request", "Scores", "check_finite", "run_method", "stacked")
 
 __all__ = [
-    "ContextCite",
     "FrozenGradient",
-    "GradientNorm",
-    "GradientXInput",
-    "GuidedLime",
     "InputNorm",
-    "IntegratedGradients",
-    "KernelShap",
-    "Lime",
     "LogAt",
     "Method",
     "MethodInfo",
@@ -40,20 +32,15 @@ __all__ = [
     "stacked",
 ]
 
-_MODULES = {
-    "FrozenGradient": "frozen",
-    "GuidedLime": "guided_lime",
-    "Occlusion": "perturbation",
-    **dict.fromkeys(("GradientNorm", "GradientXInput", "IntegratedGradients"), "gradient"),
-    **dict.fromkeys(("ContextCite", "KernelShap", "Lime"), "surrogates"),
-    **dict.fromkeys(("InputNorm", "LogAt", "NormXLogit", "Random"), "normxlogit"),
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    """Return what a method's class is made of, or the class of a registered method, such as `IntegratedGradients`."""
+    if name in BASE:
+        return getattr(import_module(".base", __name__), name)
+    method = next((info for info in list_methods() if info.name.replace("-", "") == name.lower()), None)
+    if method is None or method.cls.__name__ != name:
         raise AttributeError(f"module 'normxlogit.methods' has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES.get(name, 'base')}", __name__), name)
+    return method.cls
 
 
 def __dir__() -> list[str]:
