@@ -1,6 +1,6 @@
 """`Explainer`, the entry point of the library."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
@@ -14,11 +14,10 @@ from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
 from .extending import named
-from .frozen.contributions import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Text, repeatable, split_texts
-from .leave_out.units import Together
+from .leave_out.units import Together, Verify
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
@@ -30,14 +29,13 @@ from .pipeline.completions.given_completion import explain_generation
 from .pipeline.completions.prompts import explain_generated, explain_written, without_other_answer
 from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
-from .pipeline.texts import balance_of, explain_by_default, explain_inputs, explain_outputs
+from .pipeline.texts import explain_by_default, explain_inputs, explain_outputs
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.verification import Removal
 from .tasks import TaskName
 from .tasks.choice import Question
 from .tasks.interfaces import Pooling
-from .tasks.targets import Choice
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -311,23 +309,6 @@ class Explainer:
         self._model.refresh()
         return self._model.encoder(split_texts(texts) if is_split_into_words else texts, max_length=max_length)
 
-    def frozen_report(self, text: Text, target: Choice | None = None) -> Balance:
-        """Return the contributions of a text and of each module's constants to the output, by the frozen network.
-
-        Args:
-            text: A text, or a pair.
-            target: As in a call; None for the prediction.
-
-        Returns:
-            The answer, the tokens' contribution at the word embeddings, and the bias by module.
-
-        Raises:
-            InputError: If the text cannot be read, or the model compares several.
-            TargetError: If the target does not exist.
-            UnsupportedModelError: If the model cannot be frozen.
-        """
-        return balance_of(self._model, text, target)
-
     def from_outputs(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromOutputs]
     ) -> Attributions[Attribution]:
@@ -421,57 +402,32 @@ class Explainer:
         explained = Options.of(own_options, **completion_methods(options.get("method")))
         return explain_written(self.language_model, prompt, completion, explained, sources, parts, merge, other_answer)
 
-    @overload
-    def cite(  # type: ignore[overload-overlap]  # a string is one question, not its letters
+    def cite(
         self,
         question: str | None = None,
         documents: Any = None,
         *,
         max_new_tokens: int = 200,
-        verify: int | Literal["auto"] | Sequence[str] = "auto",
+        verify: Verify = "auto",
         **options: Unpack[keywords.Cite],
-    ) -> "Citations": ...
-    @overload
-    def cite(
-        self,
-        question: Iterable[str],
-        documents: Any = None,
-        *,
-        max_new_tokens: int = 200,
-        verify: int | Literal["auto"] | Sequence[str] = "auto",
-        **options: Unpack[keywords.Cite],
-    ) -> "Attributions[Citations]": ...
-    def cite(
-        self,
-        question: str | Iterable[str] | None = None,
-        documents: Any = None,
-        *,
-        max_new_tokens: int = 200,
-        verify: int | Literal["auto"] | Sequence[str] = "auto",
-        **options: Unpack[keywords.Cite],
-    ) -> "Citations | Attributions[Citations]":
+    ) -> "Citations":
         """Cite the sentences of documents that an answer rests on: the model's own answer, or a given one.
 
         Of a conversation (`messages`) the last answer is cited, and what was said before it are the sources, but the
-        question. The default method takes one forward pass over the answer and a backward pass for each of its
-        sentences, and another for each sentence with values (numbers, names) that the sources have others of.
+        question. The default method takes one forward pass over the answer and two backward passes for each of its
+        sentences.
 
         Args:
-            question: The question, or several in a list; a prompt of your own goes into `messages`.
+            question: The question.
             documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
-                `normxlogit.grounding.documents.documents`; pictures among them where the model reads them. Of
-                several questions those of all, or a list with a list for each. None with a conversation; in a prompt of
-                your own spans by name, (message, start, end) in characters.
+                `normxlogit.grounding.documents.documents`; pictures among them where the model reads them. None with a
+                conversation.
             max_new_tokens: Most tokens of the model's own answer.
             verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
-                without all documents, and put other values of the documents in the place of the sentence's; "auto"
-                measures sources until the others can no longer come first, and one for each value (number, name) of the
-                answer, 0 measures nothing; a list names sources, or documents with all their sentences. Citations and
-                verdicts follow what was measured.
-            **options: Whose answer is cited and how, see `keywords.Cite`; of several questions `answer` is a list.
-
-        Returns:
-            One result, or a list in the order of the questions.
+                without all documents, and read edits of its words; "auto" measures sources until the others can no
+                longer come first, 0 measures nothing; a list names sources, or documents with all their sentences.
+                Citations and verdicts follow what was measured.
+            **options: Whose answer is cited and how, see `keywords.Cite`.
 
         Raises:
             InputError: If there is no question, document or answer, or they leave no room for an answer.
@@ -480,50 +436,9 @@ class Explainer:
         """
         cite_options: dict[str, Any] = {**options, "method": named_or_default(options.get("method"), "completions")}
         cite_options |= {"max_new_tokens": max_new_tokens, "verify": verify}
-        several = isinstance(question, Iterable) and not isinstance(question, str)
-        cite = named(f"normxlogit.grounding.citations.cite:{'cite_each' if several else 'cite'}")
-        cited: Citations | Attributions[Citations] = cite(self.language_model, question, documents, **cite_options)
+        cite = named("normxlogit.grounding.citations.cite:cite")
+        cited: Citations = cite(self.language_model, question, documents, **cite_options)
         return cited
-
-    def cite_stream(
-        self,
-        pieces: Iterable[str],
-        question: str | None = None,
-        documents: Any = None,
-        *,
-        messages: Any = None,
-        system: str | None = None,
-        verify: int | Literal["auto"] = 0,
-        method: str | Method | None = None,
-    ) -> "Iterator[Citations]":
-        """Cite each sentence of an answer that is being written, as soon as it is finished.
-
-        A sentence is finished when the next one begins, or the answer ends. Prompt and answer so far are read anew for
-        each; what a sentence rests on does not depend on what follows it.
-
-        Args:
-            pieces: The text of the answer, piece by piece, as a service streams it.
-            question: The question.
-            documents: As in `cite`.
-            messages: As in `cite`; of a conversation all messages stand before the answer.
-            system: As in `cite`.
-            verify: As in `cite`; by default nothing is measured, which takes a pass for each source.
-            method: As in `cite`.
-
-        Returns:
-            For each sentence the answer up to its end, with one `support` and its citations. They are computed as they
-            are taken; numbers of citations begin anew in each.
-
-        Raises:
-            InputError: If there is no question or document, or a piece is not a text.
-            MethodError: If the method does not exist or does not score sources.
-            UnsupportedModelError: If the model is not a language model, or the method does not work on it.
-        """
-        options: dict[str, Any] = {"method": named_or_default(method, "completions"), "verify": verify}
-        options |= {"messages": messages, "system": system}
-        cite_stream = named("normxlogit.grounding.citations.cite:cite_stream")
-        stream: Iterator[Citations] = cite_stream(self.language_model, pieces, question, documents, **options)
-        return stream
 
     @overload
     def similarity(self, first: Any, second: "str | Image", **options: Unpack[keywords.Similarity]) -> "Similarity": ...

@@ -7,7 +7,7 @@ deleted takes along what it added.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -72,6 +72,25 @@ def named_or_none(reference: str) -> Any:
     except Exception as error:
         warnings.warn(f"the extension {reference} could not be loaded: {error}", stacklevel=3)
         return None
+
+
+def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return a `__getattr__` that imports the public names of a package when they are first used.
+
+    Importing torch takes seconds, and the command line lists its commands without.
+
+    Args:
+        package: The name of the package.
+        modules: The names that each of its modules holds.
+    """
+    homes = {name: module for module, names in modules.items() for name in names}
+
+    def imported(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return imported
 
 
 @cache

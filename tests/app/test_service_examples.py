@@ -1,8 +1,6 @@
 """The web services of `examples/`."""
 
 import asyncio
-import json
-import threading
 from pathlib import Path
 
 import httpx
@@ -91,39 +89,6 @@ def test_concurrent_requests_are_explained_in_few_batches_with_the_same_scores(s
         )
 
 
-def test_a_bad_text_fails_alone(service):
-    async def scenario(client):
-        return await asyncio.gather(*(explain(client, text) for text in ("the movie", " ", "a film", "x" * 20_001)))
-
-    statuses = [answer.status_code for answer in run(service, scenario)]
-    assert statuses == [200, 422, 200, 422]
-
-
-def test_a_full_queue_is_refused(service, monkeypatch):
-    monkeypatch.setitem(service, "WAITING", 3)
-    going = threading.Event()
-    counted = service["explainer"]
-
-    def waiting(texts):
-        going.wait(30)
-        return counted(texts)
-
-    monkeypatch.setitem(service, "explainer", waiting)
-
-    async def scenario(client):
-        first = asyncio.create_task(explain(client, "the movie"))
-        await asyncio.sleep(0.1)  # it is being explained
-        tasks = [asyncio.create_task(explain(client, text)) for text in TEXTS]
-        await asyncio.sleep(0.1)
-        status = (await client.get("/health")).json()
-        going.set()
-        return status, [answer.status_code for answer in await asyncio.gather(first, *tasks)]
-
-    status, statuses = run(service, scenario)
-    assert status == {"waiting": 3}
-    assert statuses == [200, 200, 200, 200, *[503] * 5]
-
-
 def test_conversations_are_cited_one_at_a_time(citing):
     messages = [
         {"role": "user", "content": "is the cat here ?"},
@@ -143,26 +108,3 @@ def test_conversations_are_cited_one_at_a_time(citing):
     assert state["sentences"][0]["support"]["verdict"]
     with pytest.raises(InputError, match="first message"):
         citing["reader"].cite(messages=messages[2:])
-
-
-def test_an_answer_is_marked_while_it_is_written(citing):
-    messages = [{"role": "user", "content": "when was the pool opened ?"}]
-    messages += [{"role": "tool", "name": "search", "content": "the pool was opened in 1974 ."}]
-
-    async def scenario(client):
-        both = await asyncio.gather(*(client.post("/stream", json=messages) for _ in range(2)))
-        return [*both, await client.post("/stream", json=[{"role": "judge", "content": "no"}])]
-
-    answer, busy, bad = run(citing, scenario)
-    assert {answer.status_code, busy.status_code} == {200, 503}
-    events = [json.loads(line) for line in max(answer, busy, key=lambda each: len(each.text)).text.splitlines()]
-    answer_text = "".join(event.get("text", "") for event in events)
-    assert answer_text == "The pool was opened in 1974. It has a roof. "
-    marks = [event for event in events if "sentence" in event]
-    whole = citing["reader"].cite(messages=messages, answer=answer_text, verify=0)
-    assert [mark["sentence"] for mark in marks] == [sentence.strip() for sentence in whole.sentences]
-    assert [mark["verdict"].partition(" [")[0] for mark in marks] == [
-        support.verdict.partition(" [")[0] for support in whole.support
-    ]
-    errors = [json.loads(line) for line in bad.text.splitlines() if "error" in line]
-    assert "expected a list of messages" in errors[0]["error"]

@@ -5,10 +5,9 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from normxlogit import Completions, Predictions, attribute
+from normxlogit import Predictions, attribute
 from normxlogit.corpora.ray_engine import Cluster
 from normxlogit.errors import DataError
 
@@ -74,21 +73,6 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     assert (again.fresh, results(tmp_path / "ray").num_rows) == (8, COUNT - 1)
 
 
-def test_prompts_and_their_sources_are_those_of_the_local_engine(tmp_path):
-    model = explainer("llama", "CausalLM")
-    path = jsonl(
-        tmp_path / "in.jsonl", [{"prompt": t, "completion": " bad film" if i else ""} for i, t in enumerate(texts(6))]
-    )
-    job = Completions(sources="word", parts="token")
-    for engine in ("ray", "local"):  # by default the states in the middle are read
-        attribute(model, path, tmp_path / engine, job, shard_rows=2, keep_text=True, engine=engine)
-    one, two = (results(tmp_path / engine) for engine in ("ray", "local"))
-    assert one["units"].to_pylist() == two["units"].to_pylist()
-    for row, other in zip(one["scores"].to_pylist(), two["scores"].to_pylist(), strict=True):
-        np.testing.assert_allclose(row, other, atol=1e-4)
-    assert errors(tmp_path / "ray") == {0: "the completion is empty"}
-
-
 def test_errors_are_ours(tmp_path):
     path = jsonl(tmp_path / "in.jsonl", [{"text": "the movie is good"}] * 100)
     with pytest.raises(DataError, match="more than --max-errors 1"):
@@ -102,9 +86,3 @@ def test_errors_are_ours(tmp_path):
             engine="ray",
             cluster=Cluster(1),
         )
-
-
-def test_a_stream_is_read_by_the_process_that_starts_the_run(tmp_path):
-    rows = ({"text": text} for text in texts(20))
-    assert attribute(explainer(), rows, tmp_path, shard_rows=8, engine="ray", cluster=Cluster(2)).rows == 20
-    assert results(tmp_path)["row"].to_pylist() == list(range(20))

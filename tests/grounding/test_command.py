@@ -34,35 +34,6 @@ def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
     }
 
 
-def test_a_file_is_read_once_however_often_it_is_named(tmp_path, monkeypatch):
-    write(tmp_path, a__x_txt="one", a__b__y_md="two")
-    (tmp_path / "a/link.txt").symlink_to(tmp_path / "a/x.txt")
-    (tmp_path / "a/b/loop").symlink_to(tmp_path / "a", target_is_directory=True)
-    monkeypatch.chdir(tmp_path)
-    assert sorted(read_documents(["a", "a/x.txt", "./a/../a/x.txt"])[0].values()) == ["one", "two"]
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"typed")))
-    assert read_documents(["-", "-"])[0] == {"standard input": "typed"}
-
-
-def test_hidden_files_are_left_out_unless_they_are_named(tmp_path, monkeypatch):
-    write(tmp_path, x_txt="one")
-    for name in ("._x.txt", ".hidden/z.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"\x00\x05\xff")
-    assert read_documents([str(tmp_path)])[0] == {"x.txt": "one"}
-    with pytest.raises(DataError, match="not UTF-8"):
-        read_documents([str(tmp_path / "._x.txt")])
-    (tmp_path / ".hidden/z.txt").write_bytes(b"two")
-    assert read_documents([str(tmp_path / ".hidden")])[0] == {"z.txt": "two"}
-
-
-def test_marks_and_line_ends_of_windows_are_no_text(tmp_path):
-    for content in (b"\xef\xbb\xbfOne.\r\n\r\nTwo.\r\n", "One.\r\n\r\nTwo.\r\n".encode("utf-16")):
-        (tmp_path / "x.txt").write_bytes(content)
-        assert read_documents([str(tmp_path / "x.txt")])[0] == {"x.txt": "One.\n\nTwo.\n"}
-
-
 def test_what_a_folder_holds_that_is_no_text_is_left_out_with_a_note(tmp_path):
     write(tmp_path, a__x_txt="one")
     (tmp_path / "a/latin.txt").write_bytes("caf\xe9".encode("latin-1"))

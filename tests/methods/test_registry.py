@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer, MethodError, list_methods
-from normxlogit.methods import LogAt, method_named, registry
+from normxlogit.methods import method_named, registry
 from normxlogit.methods.settings import format_value
 from tests import tiny
 
@@ -51,18 +51,6 @@ def test_the_example_in_the_docs_is_a_method(fresh, monkeypatch, tmp_path):
     with pytest.raises(MethodError, match="gives no scores for single layers"):
         Explainer(model, made)(tiny.TEXTS[0], method="distance-to-mean", layers=ALL)
     exec(compile(use, "your-own.md", "exec"), {"DistanceToMean": info.cls})
-
-
-def test_names_are_taken_once(fresh, monkeypatch):
-    monkeypatch.setattr(LogAt, "info", LogAt.info)
-    with pytest.raises(MethodError, match="'logat' is registered already"):
-
-        @registry.register("logat", paper="nobody")
-        class Another(LogAt):
-            pass
-
-    assert registry.describe("logat").cls is LogAt
-    assert registry.register("logat", paper="nobody")(LogAt) is LogAt, "a module may be imported again"
 
 
 def test_what_a_method_is_is_said_by_name():

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from normxlogit.results.units.sentences import finished_sentences, paragraph_spans, sentence_spans
+from normxlogit.results.units.sentences import paragraph_spans, sentence_spans
 
 
 def sentences(text):
@@ -46,20 +46,3 @@ def test_every_character_but_white_space_is_in_one_sentence():
 def test_paragraphs_stand_between_empty_lines():
     text = "one\nstill one\n  \n\ntwo \n"
     assert [text[a:b] for a, b in paragraph_spans(text)] == ["one\nstill one", "two"]
-
-
-@pytest.mark.parametrize(
-    ("pieces", "wanted"),
-    [
-        ([], []),
-        (["  ", "\n"], []),
-        (["It costs 3", ".5 euros. ", "Yes."], ["It costs 3.5 euros.", "Yes."]),
-        (["See e.g. ", "this. ", "Then", " go."], ["See e.g. this.", "Then go."]),
-        (["- one\n", "- two\n", "end"], ["- one", "- two\nend"]),
-        (["完了。次", "です。"], ["完了。", "次です。"]),
-    ],
-)
-def test_sentences_of_pieces(pieces, wanted):
-    found = list(finished_sentences(pieces))
-    assert [text[slice(*span)] for text, span in found] == wanted
-    assert all(text == text[: span[1]] for text, span in found)

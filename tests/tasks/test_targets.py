@@ -24,7 +24,7 @@ def test_a_token_is_the_start_of_a_word_where_there_is_one():
 
 
 LOGITS = torch.tensor([[1.0, 2, 4, 8], [10, 20, 40, 80], [100, 200, 400, 800]])
-WORDS = CausalLM()
+WORDS = CausalLM(tokenizer=tiny.tokenizer_for("llama"))
 
 
 def test_a_target_reads_its_logits_less_the_contrasts_of_its_own_text():
@@ -40,7 +40,7 @@ def test_a_target_reads_its_logits_less_the_contrasts_of_its_own_text():
 def test_names_of_tokens():
     task, _, run = tiny.task_run("llama", "CausalLM")
     assert task.output_count == tiny.SIZE
-    assert task.task.output_name(7) == "movie"
+    assert task.task.outputs.name_of(7) == "movie"
     assert index_of(task.task, "##ly", tiny.SIZE) == tiny.VOCABULARY["##ly"], "a piece by its own name"
     for text, said in [("cats", "'cats' is not one token for this model but 'cat', '##s'"), ("zzz", r"but '\[UNK\]'")]:
         with pytest.raises(TargetError, match=said):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..methods import Method, method_named
-from ..methods.defaults import completion_methods, default_methods
+from ..methods.defaults import completion_methods, default_methods, use_of
 from ..model.identity import identity_of
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
@@ -105,7 +105,7 @@ def attribute(
     if not isinstance(job, Job):
         raise InputError(f"job= is one of {', '.join(kind.__name__ for kind in JOBS)}, not {job!r}")
     model = explainer.task_model
-    media = not model.task.reads_tokens
+    media = model.task.reads == "signal"
     source = open_source(inputs, input_format, files=media)
     names = source.names()
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
@@ -211,7 +211,7 @@ def _chosen_methods(explainer: Explainer, job: Job, method: str | Method | None)
     if method is not None:
         return method_named(method), None
     task = explainer.task_model.task
-    first, *others = default_methods(task.use)
+    first, *others = default_methods(use_of(task))
     if others:  # the first that works on the model, which an example shows
         with suppress(InputError):  # the tokenizer knows nothing of it: the rows will show
             example = task.example_input(explainer.task_model)

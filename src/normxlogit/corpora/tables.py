@@ -63,10 +63,10 @@ def _shared_by_predictions(model: TaskModel, settings: "Settings", job: Predicti
     """Return the values that all texts, pictures or sounds of a run share."""
     contrast = None if job.contrast is None else index_of(model.task, job.contrast, model.output_count)
     return {
-        "labels": list(model.task.labels),
+        "labels": list(model.task.outputs.labels),
         "target": {
-            "kind": model.task.target_kind,
-            "contrast": None if contrast is None else model.task.output_name(contrast),
+            "kind": model.task.outputs.kind,
+            "contrast": None if contrast is None else model.task.outputs.name_of(contrast),
             "contrast_id": contrast,
         },
         "quantity": settings.method.quantity_on(model.task, contrasted=contrast is not None),

@@ -1,7 +1,8 @@
 """Methods that the paper compares with: decompositions of encoders, gradients, and linear models of perturbed texts."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..extending import lazy_names
 
 if TYPE_CHECKING:
     from .decompx import DecompX
@@ -10,15 +11,6 @@ if TYPE_CHECKING:
     from .matrix import Alti, AttentionRollout, GlobEnc
     from .surrogates import ContextCite, KernelShap, Lime
     from .value_zeroing import ValueZeroing
-
-_MODULES = {
-    "DecompX": "decompx",
-    "GuidedLime": "guided_lime",
-    "ValueZeroing": "value_zeroing",
-    **dict.fromkeys(("Alti", "AttentionRollout", "GlobEnc"), "matrix"),
-    **dict.fromkeys(("GradientNorm", "GradientXInput", "IntegratedGradients"), "gradient"),
-    **dict.fromkeys(("ContextCite", "KernelShap", "Lime"), "surrogates"),
-}
 
 __all__ = [
     "Alti",
@@ -35,12 +27,14 @@ __all__ = [
     "ValueZeroing",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'normxlogit.decompositions' has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "decompx": ("DecompX",),
+        "gradient": ("GradientNorm", "GradientXInput", "IntegratedGradients"),
+        "guided_lime": ("GuidedLime",),
+        "matrix": ("Alti", "AttentionRollout", "GlobEnc"),
+        "surrogates": ("ContextCite", "KernelShap", "Lime"),
+        "value_zeroing": ("ValueZeroing",),
+    },
+)

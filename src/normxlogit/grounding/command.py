@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,11 +100,11 @@ def cite(
         keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
         keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources}
         with status("reading the documents and the answer" if given_answers else "answering, and testing the answer"):
-            if len(questions) > 1:
-                results = explainer.cite(questions, texts, answer=given_answers or None, **keywords)
-            else:
-                question_or_none, answer_text = next(iter(questions), None), next(iter(given_answers), None)
-                results = Attributions([explainer.cite(question_or_none, texts, answer=answer_text, **keywords)])
+            asked: list[str | None] = [*questions] if questions else [None]
+            results = [
+                explainer.cite(question, texts, answer=answer_or_none, **keywords)
+                for question, answer_or_none in zip_longest(asked, given_answers)
+            ]
         results_with_notes = [
             replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results
         ]

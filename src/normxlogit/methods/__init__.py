@@ -41,7 +41,3 @@ def __getattr__(name: str) -> Any:
     if method is None or method.cls.__name__ != name:
         raise AttributeError(f"module 'normxlogit.methods' has no attribute {name!r}")
     return method.cls
-
-
-def __dir__() -> list[str]:
-    return __all__

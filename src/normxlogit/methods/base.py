@@ -174,11 +174,11 @@ class Method(ABC):
 
     def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
         """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`."""
-        if task.target_kind == "value":
+        if task.outputs.kind == "value":
             return "value"
         if contrasted:
             return "logit less the contrast's"
-        return "logit less the vocabulary's mean" if task.vocabulary and not self.reads_logits else "logit"
+        return "logit less the vocabulary's mean" if task.outputs.vocabulary and not self.reads_logits else "logit"
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -326,7 +326,7 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
         is_text = torch.tensor([not is_special for is_special in encoding.special], device=ids.device)  # (T,)
         ids[row, batch.mask[row].nonzero()[:, 0][is_text]] = filler
     positions = request.forward.positions
-    if model.task.explains_mask and positions is not None:  # the question itself stays
+    if model.task.position.is_mask and positions is not None:  # the question itself stays
         rows = torch.arange(len(ids), device=ids.device)
         ids[rows, positions] = batch.inputs["input_ids"][rows, positions]
     with torch.no_grad():

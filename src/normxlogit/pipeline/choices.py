@@ -41,7 +41,7 @@ def explain_choices(
         TargetError: If there is no such choice or label.
     """
     task = cast(Comparing, model.task)
-    task.locate([], options.position)
+    task.position.locate([], options.position)
     questions, single = task.alternatives(inputs)
     options.check_count(len(questions))
     results = []

@@ -34,7 +34,7 @@ def explain_every_position(
     """
     if options.target is not None and not is_choice(options.target):
         raise TargetError("position=ALL explains one target at each position: a name, an index or None")
-    positions = model.task.every_position(encoding)
+    positions = model.task.position.every(encoding)
     results = explain(model, [replace(encoding, position=position) for position in positions], options)
     first, targets = results[0], []
     words = {token: word.text for word in (first.words() if first.has_words else ()) for token in word.tokens}

@@ -138,16 +138,15 @@ class Cite(TypedDict, total=False):
 
     messages: Annotated[
         Any,
-        "The messages of a conversation, as chat templates take them, or the path of their file; with spans as "
-        "documents a prompt of your own.",
+        "The messages of a conversation, as chat templates take them, or the path of their file.",
     ]
     turn: Annotated[
         int | None,
         "Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.",
     ]
     answer: Annotated[
-        str | Sequence[str] | None,
-        "The answer to be cited, of several questions one for each; None lets the model write one.",
+        str | None,
+        "The answer to be cited; None lets the model write one.",
     ]
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
     method: ByMethod

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import normxlogit
@@ -10,7 +9,6 @@ from normxlogit import Attribution, Attributions, DataError, Explainer, InputErr
 from normxlogit.grounding import Citations
 from tests import tiny
 from tests.commands import run
-from tests.contract.test_chat_template_strings import ANSWER, MESSAGES, rendered, with_template
 from tests.contract.test_safe_output import HOSTILE, NAME, check_line, check_page
 from tests.contract.test_unchanged_process import surroundings
 from tests.contract.test_untouched_model import nothing_left_behind, training
@@ -77,14 +75,6 @@ def test_an_unknown_argument_is_named(writer):
         writer.cite("who", ["the cat sat ."], verfy=True)
 
 
-def test_an_answer_to_a_rendered_prompt_is_cited_as_one_to_messages() -> None:
-    writer = Explainer(tiny.model("llama", "CausalLM"), with_template())
-    text, start = rendered(writer), len("[CLS] ! ")
-    of_text = writer.cite(messages=text, documents={"film": (start, start + 9)}, answer=ANSWER, verify=0)
-    of_messages = writer.cite(messages=MESSAGES, documents={"film": (0, 0, 9)}, answer=ANSWER, verify=0)
-    np.testing.assert_array_equal(of_text.attribution.scores, of_messages.attribution.scores)
-
-
 @pytest.mark.parametrize("documents", ["a list", "named"])
 def test_a_cited_answer(documents):
     explainer = tiny.writer(length=1000, name=HOSTILE)
@@ -119,24 +109,3 @@ def test_folders_and_pages_of_an_unknown_encoding_are_documents(writer, tmp_path
     (tmp_path / "a.html").write_bytes(b'<meta charset="x-none">\xff\xfe\xfd')
     with pytest.raises(DataError, match="encoding that it names"):
         writer.cite("is it good ?", tmp_path, answer="it is .", verify=0)
-
-
-def test_questions_answers_and_documents_of_a_frame_belong_together_by_their_place():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(
-        {
-            "question": ["who sat ?", "what is good ?"],
-            "passages": [["the cat sat."], np.array(["the film is good.", "a dog."], dtype=object)],
-            "answer": ["the cat.", "the film."],
-        },
-        index=[1, 0],  # as after shuffling or sorting
-    )
-    writer, rows = tiny.writer(), list(zip(frame["question"], frame["answer"], strict=True))
-    results = writer.cite(frame["question"], frame["passages"], answer=frame["answer"], verify=0)
-    assert [(c.question, c.answer.strip()) for c in results] == rows
-    assert [len(c.sources) for c in results] == [1, 2]
-    results = writer.cite(
-        frame[["question"]], (text for text in ["the cat sat", "a dog"]), answer=frame[["answer"]], verify=0
-    )
-    assert [(c.question, c.answer.strip()) for c in results] == rows
-    assert [len(c.sources) for c in results] == [2, 2], "what can be read once is read for each question"

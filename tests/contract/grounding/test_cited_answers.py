@@ -32,20 +32,6 @@ def test_an_answer_is_a_completion_explained_by_sources():
     assert Citations.from_dict(answer.to_dict()) == answer
 
 
-@pytest.mark.parametrize("template", [None, TEMPLATE], ids=["text", "chat"])
-def test_a_prompt_of_ones_own(template):
-    explainer = made(template)
-    content = "The movie is good. The plot is bad. Is it good?"
-    prompt, message = (content, ()) if template is None else ([{"role": "user", "content": content}], (0,))
-    spans = {"review": (*message, 0, 35)}
-    answer = explainer.cite(messages=prompt, documents=spans, answer=ANSWER)
-    assert answer.names == ("review:1", "review:2")
-    assert [answer.text[slice(*span)] for span in answer.spans] == ["The movie is good.", "The plot is bad."]
-    assert answer.question == ""
-    measured = explainer.cite(messages=prompt, documents=spans, answer=ANSWER, verify=2)
-    assert set(measured.losses) == set(answer.names)
-
-
 def test_what_is_missing_is_named():
     explainer = made()
     for answer in ("", "  ", 3, ["a"], "</s>", "\u00e9"):
@@ -55,11 +41,11 @@ def test_what_is_missing_is_named():
         explainer.cite(documents=DOCUMENTS, answer=ANSWER)
     with pytest.raises(InputError, match="documents"):
         explainer.cite(QUESTION, answer=ANSWER)
-    with pytest.raises(InputError, match="messages hold the question"):
-        explainer.cite(QUESTION, {"a": (0, 5)}, messages="the movie", answer=ANSWER)
-    for documents in (None, {}, ["the movie"], {"a": (0, 0, 9)}, {"a": "xy"}, {"a": None}, {"a": (5, 5)}):
-        with pytest.raises(InputError, match=r"span|hold no sentence"):
-            explainer.cite(messages="the movie is good .", documents=documents, answer=ANSWER)
+    with pytest.raises(InputError, match="call cite for each"):
+        explainer.cite([QUESTION, QUESTION], DOCUMENTS, answer=ANSWER)
+    for given in ({"question": QUESTION}, {"documents": DOCUMENTS}, {"system": "Be brief."}):
+        with pytest.raises(InputError, match="messages hold the question"):
+            explainer.cite(**given, messages=[{"role": "user", "content": "the movie"}], answer=ANSWER)
 
 
 def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
@@ -144,20 +130,3 @@ def test_special_tokens_in_an_answer_are_read_as_their_text(template):
         expected = explainer.explain_completion(prompt, ids, sources=spans, parts="sentence")
         np.testing.assert_allclose(held.attribution.scores, expected.scores, rtol=1e-4, atol=1e-5)
     assert held.text[: len(prompt)] == prompt
-
-
-def test_several_questions_are_cited_one_by_one():
-    explainer = tiny.explainer("gpt2", "CausalLM")
-    questions = ["is it good ?", "who sat ?"]
-    documents, answers = ["the movie is good . a cat sat ."], ["it is good .", "a cat ."]
-    for given, each in ((documents, [documents] * 2), ([documents, ["a cat saw the movie ."]],) * 2):
-        many = explainer.cite(questions, given, answer=answers, verify=0)
-        for result, question, held, answer in zip(many, questions, each, answers, strict=True):
-            alone = explainer.cite(question, held, answer=answer, verify=0)
-            assert (result.question, result.names, result.answer) == (question, alone.names, alone.answer)
-            np.testing.assert_allclose(result.attribution.scores, alone.attribution.scores, rtol=1e-4, atol=1e-6)
-    for wrong in ({"answer": "it is"}, {"answer": ["it is"]}, {"messages": [{"role": "user", "content": "x"}]}):
-        with pytest.raises(InputError):
-            explainer.cite(questions, documents, verify=0, **wrong)
-    with pytest.raises(InputError, match="lists of documents"):
-        explainer.cite(questions, [documents], answer=answers)

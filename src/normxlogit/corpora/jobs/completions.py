@@ -16,6 +16,7 @@ from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
+from ...tasks.abilities import generating_task
 from ..rows.cells import prompt_cell, text_cell
 from ..rows.shards import MEDIUM
 from .base import ExplainedRows, Job, ReadRows, Reads, Together, check_choice
@@ -62,7 +63,7 @@ class CompletionJob(Job):
     def model_of(self, model: TaskModel) -> TaskModel:
         """Return the part of the model that generates."""
         model = model.generating()
-        model.task.check_generates(model)
+        generating_task(model)
         return model
 
     def read(self, model: TaskModel, rows: list[dict[str, Any]], together: Together) -> ReadRows:

@@ -107,8 +107,10 @@ class Predictions(Job):
         """Return the model, after checks of what would fail in every row."""
         model.task.check_explains_inputs(model)
         model.refresh()
-        if model.task.compares:
-            raise UnsupportedModelError(f"a corpus is not explained by models of {model.task.purpose}")
+        if model.task.reads == "texts":
+            raise UnsupportedModelError(
+                f"a corpus is not explained by models that compare several texts, as {model.name} does"
+            )
         check_target(model.task, model.output_count, self.target, self.contrast)
         if self.layers is not None:
             try:

@@ -1,19 +1,17 @@
 """From a question and documents to an answer with citations."""
 
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError, nearest
-from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, messages_of
+from ...inputs.chat import Prompt, ReadPrompt, has_chat_template
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...inputs.message_parts import texts_of
-from ...inputs.texts import arrow_value, is_table, plain_cell, rows_of_texts
+from ...leave_out.units import Verify
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
@@ -21,10 +19,9 @@ from ...pipeline.completions.completed_prompts import Completed, TooLongError, g
 from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
-from ...results.collection import Attributions
 from ...results.storage.schema import FloatArray
-from ...results.units.sentences import finished_sentences, sentence_spans
-from ...results.units.spans import MessageSpan, NamedSpan, PartSpec, answer_parts
+from ...results.units.sentences import sentence_spans
+from ...results.units.spans import MessageSpan, NamedSpan, answer_parts
 from ...results.verification import CITATION_TEST, Removal, Verification
 from ..documents.conversations import Conversation, read_conversation
 from ..documents.documents import documents_by_name, separate_pictures
@@ -70,7 +67,7 @@ def cite(
     documents: Any,
     *,
     method: Method,
-    verify: int | Literal["auto"] | Sequence[str] = 0,
+    verify: Verify = 0,
     **arguments: Any,
 ) -> Citations:
     """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
@@ -97,43 +94,34 @@ def read_answered(
         model: A causal language model.
         question: As in `ask`, like `documents` and `system`.
         documents: As in `ask`.
-        messages: As in `ask`; without documents a conversation.
-        turn: Which of the assistant's texts in a conversation is the answer, counted from 0; None for the last.
+        messages: A conversation, as in `ask_in`, instead of these.
+        turn: As in `ask_in`.
         system: As in `ask`.
         **answer: Of `ask`: `answer` and `max_new_tokens`.
     """
-    if _is_conversation(question, documents, messages, system):
+    if messages is not None:
+        if not question is documents is system is None:
+            raise InputError("messages hold the question, the documents and the system message; pass one or the other")
         return ask_in(model, messages, turn, **answer)
     if turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
-    completed = ask(model, question, documents, messages=messages, system=system, longer=True, **answer)
-    return Answered(completed, question or "")
+    return Answered(ask(model, question, documents, system=system, longer=True, **answer), question or "")
 
 
-def _is_conversation(question: str | None, documents: Any, messages: Any, system: str | None) -> bool:
-    """Return whether the sources are the messages of a conversation, after checking that these are all there is."""
-    if messages is not None and (question is not None or system is not None):
-        raise InputError("messages hold the question and the system message; pass one or the other")
-    return documents is None and messages is not None and not isinstance(messages, str)
-
-
-def cite_answered(
-    model: TaskModel, answered: Answered, options: Options, parts: Literal["sentence"] | tuple[int, int] = "sentence"
-) -> Citations:
+def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Citations:
     """Find the sources that each sentence of an answer rests on, and verify them if the options ask for it.
 
     Args:
         model: A causal language model.
         answered: The question with its sources and the answer.
         options: How the sources are scored, and how many are left out to test them.
-        parts: The sentences of the answer, or the span of one of them.
     """
 
     def explain(completed: Completed) -> tuple[Citations, SentencesAfterPrompt]:
-        sentences = answer_parts(completed.sequenced(), parts)
+        sentences = answer_parts(completed.sequenced(), "sentence")
         read = SentencesAfterPrompt(model, completed, sentences_in(completed, sentences))
         gains = read.gains(len(completed.encoding) - completed.prompt_tokens)  # (K, G)
-        explained = explain_sources(model, completed, options, completed.named_sources, parts, token_weights=gains)
+        explained = explain_sources(model, completed, options, completed.named_sources, "sentence", token_weights=gains)
         return answered.cited(*_weighted_scores(explained, len(sentences))), read
 
     def score(completed: Completed) -> dict[str, float]:
@@ -148,7 +136,7 @@ def cite_answered(
     cited, read = explain(completed)
     attribution = cited.attribution
     if options.verify is not None:
-        attribution = replace(attribution, verified=_tested(model, completed, cited, options.verify, parts))
+        attribution = replace(attribution, verified=_tested(model, completed, cited, options.verify))
         if not completed.encoding.media:  # the verdict's regressions have seen texts only
             cited = replace(cited, readings=_readings(read, cited.quotations))
     elif completed.encoding.media:
@@ -173,105 +161,6 @@ def _weighted_scores(explained: Attribution, sentences: int) -> tuple[Attributio
     return alone, weighted
 
 
-def cite_stream(
-    model: TaskModel,
-    pieces: Iterable[str],
-    question: str | None,
-    documents: Any,
-    *,
-    method: Method,
-    verify: int | Literal["auto"] | Sequence[str] = 0,
-    messages: Any = None,
-    system: str | None = None,
-) -> Iterator[Citations]:
-    """Cite each sentence of an answer as soon as it is finished; see `Explainer.cite_stream`."""
-    if isinstance(pieces, str) or not isinstance(pieces, Iterable):
-        raise InputError(f"an answer in pieces is an iterable of texts, not {type(pieces).__name__}")
-    options = Options(method=method, verify=verify)
-    if _is_conversation(question, documents, messages, system):
-        messages = read_conversation(messages)
-        conversation_prompt(model, messages, answer="")  # refused at once, not when the answer is there
-    elif messages is None:
-        pictures, texts = separate_pictures(documents)
-        documents = {**pictures, **({} if texts is None else documents_by_name(texts))}
-        question_prompt(question, documents, system, chat=True)
-
-    def answered_with(text: str) -> Answered:
-        """Return the prompt with the beginning of the answer that is finished so far."""
-        return read_answered(model, question, documents, messages=messages, system=system, answer=text)
-
-    return _cite_finished(model, pieces, answered_with, options)
-
-
-def _cite_finished(
-    model: TaskModel,
-    pieces: Iterable[str],
-    answered_with: Callable[[str], Answered],
-    options: Options,
-) -> Iterator[Citations]:
-    """Yield the citations of each sentence of an answer as soon as it is finished."""
-    for text, (start, end) in finished_sentences(_checked(pieces)):
-        answered = answered_with(text)
-        completed = answered.completed
-        sequence = completed.sequenced()
-        completion = sequence.text[sequence.prompt_characters :]
-        shift = len(completion) - len(completion.lstrip())
-        span = (shift + start, min(shift + end, len(completion)))
-        first, last = (sequence.prompt_characters + place for place in span)
-        if span[0] >= span[1] or not sequence.tokens_in(first, last, of_answer=True):
-            continue  # a special token that ends it, or words that the tokenizer does not know
-        yield cite_answered(model, answered, options, span)
-
-
-def _checked(pieces: Iterable[str]) -> Iterator[str]:
-    for piece in pieces:
-        if not isinstance(piece, str):
-            raise InputError(f"a piece of an answer is a text, not {type(piece).__name__}")
-        yield piece
-
-
-def cite_each(model: TaskModel, questions: Iterable[Any], documents: Any, **options: Any) -> Attributions[Citations]:
-    """Cite for each of several questions.
-
-    Args:
-        model: A causal language model.
-        questions: The questions.
-        documents: As in `cite`, those of all questions; or a list with a list for each.
-        **options: The other arguments of `cite`; `answer` is a list, or None.
-
-    Raises:
-        InputError: If there is no question, or the lists differ in length; see `cite`.
-    """
-    questions = [arrow_value(question) for question in rows_of_texts(questions)]
-    if not questions:
-        raise InputError("there is no question")
-    if options.get("messages") is not None:
-        raise InputError("messages hold the question; pass one or the other")
-    answers = rows_of_texts(options.get("answer"))
-    if answers is not None:  # by place, as the index of a column may be in another order
-        answers = [] if isinstance(answers, str) else [arrow_value(answer) for answer in answers]
-        if len(answers) != len(questions):
-            raise InputError(f"of {len(questions)} questions answer= is a list with one for each")
-    return Attributions(
-        cite(model, question, documents_of_one, **{**options, "answer": None if answers is None else answers[place]})
-        for place, (question, documents_of_one) in enumerate(
-            zip(questions, _documents_of_each(documents, len(questions)), strict=True)
-        )
-    )
-
-
-def _documents_of_each(documents: Any, count: int) -> list[Any]:
-    """Return the documents of each question: those of a list of lists, or the same documents for all."""
-    if isinstance(documents, Iterable) and not isinstance(documents, str | Mapping) and not is_table(documents):
-        rows = [plain_cell(part) for part in documents]  # an iterator is read only once, for all questions
-        if rows and all(isinstance(row, list) for row in rows):
-            if len(rows) != count:
-                raise InputError(f"{len(rows)} lists of documents for {count} questions; give one for each")
-            return rows
-        documents = rows
-    return [documents] * count
-
-
 def ask_in(
     model: TaskModel, messages: Any, turn: int | None = None, *, answer: str | None = None, max_new_tokens: int = 200
 ) -> Answered:
@@ -287,15 +176,7 @@ def ask_in(
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     rendered = conversation_prompt(model, conversation, turn, answer)
     try:
-        completed = ask(
-            model,
-            None,
-            rendered.spans,
-            messages=rendered.prompt,
-            answer=rendered.answer,
-            max_new_tokens=max_new_tokens,
-            longer=True,
-        )
+        completed = _completed(model, rendered.prompt, rendered.spans, rendered.answer, max_new_tokens, longer=True)
     except TooLongError as error:
         raise _naming_messages(error, rendered.messages) from None
     return Answered(completed, rendered.question, _with_media(rendered.messages, completed.encoding))
@@ -326,7 +207,6 @@ def ask(
     question: str | None,
     documents: Any,
     *,
-    messages: Prompt | ReadPrompt | None = None,
     answer: str | None = None,
     system: str | None = None,
     max_new_tokens: int = 200,
@@ -336,23 +216,27 @@ def ask(
 
     Args:
         model: A causal language model.
-        question: The question; None with `messages`.
-        documents: What `documents_by_name` takes (`grounding/documents/documents.py`); with `messages` spans of
-            them by name, of a prompt that is rendered those of the sources.
-        messages: A prompt of the caller's own instead of the question.
+        question: The question.
+        documents: What `documents_by_name` takes (`grounding/documents/documents.py`).
         answer: An answer that was written elsewhere; None lets the model answer.
         system: The system message; none by default.
         max_new_tokens: Most tokens to generate.
         longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
     """
-    chat = has_chat_template(model.reader)
-    prompt: Prompt | ReadPrompt
-    if messages is None:
-        prompt, spans = question_prompt(question, documents, system, chat=chat)
-    elif isinstance(messages, ReadPrompt):
-        prompt, spans = messages, documents
-    else:
-        prompt, spans = messages, sentences_of_spans(messages, documents)
+    prompt, spans = question_prompt(question, documents, system, chat=has_chat_template(model.reader))
+    return _completed(model, prompt, spans, answer, max_new_tokens, longer=longer)
+
+
+def _completed(
+    model: TaskModel,
+    prompt: Prompt | ReadPrompt,
+    spans: Spans,
+    answer: str | None,
+    max_new_tokens: int,
+    *,
+    longer: bool,
+) -> Completed:
+    """Complete a prompt, whose spans are the named sources, by an answer or by the model's own."""
     if answer is None:
         completed = generate(model, prompt, max_new_tokens, {})
     elif not isinstance(answer, str) or not answer.strip():
@@ -360,7 +244,8 @@ def ask(
             "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
         )
     else:
-        completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ", longer=longer)
+        opening = "" if has_chat_template(model.reader) else " "
+        completed = _read_answer(model, prompt, answer.strip(), opening, longer=longer)
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
@@ -402,31 +287,6 @@ def _read_answer(
     return read_completion(model, prompt, ids, longer=longer)
 
 
-def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
-    """Return the span of each sentence of the documents in a prompt, by names such as "notes.txt:3".
-
-    Args:
-        prompt: A text, or messages.
-        documents: Spans by name: (start, end) in characters of a text, (message, start, end) of messages.
-    """
-    if not isinstance(documents, Mapping) or not documents:
-        raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
-    spans: Spans = {}
-    messages = [] if isinstance(prompt, str) else messages_of(prompt)
-    for name, span in documents.items():
-        try:
-            *message, start, end = map(operator.index, span)
-            texts = [prompt] if isinstance(prompt, str) else texts_of(messages[message[0]])
-            document = "\n".join(texts)[start:end]
-        except (TypeError, ValueError, IndexError, KeyError):
-            raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
-        for number, (first_character, end_character) in enumerate(sentence_spans(document), start=1):
-            spans[f"{name}:{number}"] = (*message, start + first_character, start + end_character)
-    if not spans:
-        raise InputError("the documents hold no sentence")
-    return spans
-
-
 def question_prompt(
     question: str | None, documents: Any, system: str | None = None, *, chat: bool
 ) -> tuple[Prompt, Spans]:
@@ -436,7 +296,9 @@ def question_prompt(
         The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3". Pictures among
         the documents stand before its text.
     """
-    if not isinstance(question, str) or not question.strip():
+    if not isinstance(question, str | None):
+        raise InputError(f"a question is a text, not {type(question).__name__}: call cite for each of several")
+    if question is None or not question.strip():
         raise InputError("the question is empty")
     if system is not None and not isinstance(system, str):
         raise InputError(f"a system message is a text, not {type(system).__name__}")
@@ -475,7 +337,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 
 @enough_memory("measure what the answer loses without a source")
-def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Any, parts: PartSpec) -> Verification:
+def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Verify) -> Verification:
     """Measure the loss of each sentence without its first sources and without all.
 
     Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
@@ -486,13 +348,12 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: An
         cited: The answer with the scores of its sources.
         verify: How many sources are left out, one at a time; "auto" until no other can come first, and the first one of
             each sentence; or their names.
-        parts: The sentences of the answer, or the span of one of them.
     """
     sequence = completed.sequenced()
-    sentences = answer_parts(sequence, parts)
+    sentences = answer_parts(sequence, "sentence")
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     weights = part_weights(completed, sentences)  # (K, G)
-    answer_weights = part_weights(completed, answer_parts(sequence, None if parts == "sentence" else parts))  # (1, G)
+    answer_weights = part_weights(completed, answer_parts(sequence, None))  # (1, G)
     sources_of_group = _sources_with_the_same_words(sequence.text, sources)  # N groups, which are left out together
     group_of = {source: group for group, members in enumerate(sources_of_group) for source in members}
     merged_sources = [_merged([sources[source] for source in members]) for members in sources_of_group]
@@ -563,7 +424,7 @@ def without(
     return Removal(names, tuple(removed), None, float(nats.sum()), False, tuple(nats.tolist()))
 
 
-def _named_sources(units: Sequence[str], sources: Sequence[NamedSpan]) -> list[int]:
+def _named_sources(units: Any, sources: Sequence[NamedSpan]) -> list[int]:
     """Return the indices of sources that are named, or that are sentences of documents that are.
 
     Raises:

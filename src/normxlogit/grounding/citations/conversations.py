@@ -12,15 +12,16 @@ from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
-from ..documents.chat_messages import ALTERNATE, AS_TEXT, ChatMessage, as_parts, chat_messages, wrapping
+from ...tasks.abilities import generating_task
+from ..documents.chat_messages import ChatMessage, as_parts, chat_messages, wrapping
 from ..documents.conversations import Conversation, Message
 from ..documents.json_fields import json_fields
 
 Spans = dict[str, tuple[int, ...]]
 """Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
 
-DEFINITIONS, PARTS = "definitions of tools", "contents as lists of parts"
-"""Further changes for templates: definitions of tools left out, contents as lists of parts."""
+AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
+"""Kinds of messages that chat templates may not render, and that are written as text then."""
 
 QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
 """Characters at the end of a question."""
@@ -91,7 +92,9 @@ def conversation_prompt(
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
     has_template = has_chat_template(model.reader)
-    conversation = conversation.with_readable_media(model.task.reads_medium if has_template else lambda _: False)
+    conversation = conversation.with_readable_media(
+        generating_task(model).reads_medium if has_template else lambda _: False
+    )
     messages = conversation.messages
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
@@ -187,7 +190,9 @@ def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
 
 
 def _render(model: TaskModel, conversation: Conversation) -> Rendering:
-    """Render a conversation by its chat template; kinds of messages that the template drops are written as text.
+    """Render a conversation by its chat template; what the template does not render is written as text.
+
+    Reasoning that it leaves out stays out: the model does not read it either.
 
     Returns:
         The first rendering that holds every message; if there is none, the one that lacks the fewest.
@@ -195,61 +200,41 @@ def _render(model: TaskModel, conversation: Conversation) -> Rendering:
     Raises:
         InputError: If the template refuses the messages however they are written.
     """
-    kinds = {message.kind for message in conversation.messages}
-    template = str(model.reader.chat_template)
-    tools_as_text = [] if "tool" in template else [DEFINITIONS, AS_TEXT["tool call"], AS_TEXT["tool result"]]
-    text_options = [DEFINITIONS, *(AS_TEXT[kind] for kind in AS_TEXT if kind in kinds)]
-    # "reasoning" stays last: templates leave it out, but do not refuse it.
-    text_options.insert(len(text_options) - 1 if "reasoning" in kinds else len(text_options), ALTERNATE)
-    # The lost messages of the best rendering so far, the rendering, and what it writes as text.
-    best: tuple[list[Message], Rendering, tuple[str, ...]] | None = None
+    ways = [(False, False), (True, False), (True, True)]  # tools as text, two roles
+    ways = ways if "tool" in str(model.reader.chat_template) else ways[1:]
+    best: tuple[int, Rendering] | None = None
     refusal: InputError | None = None
-    for first_options in (tools_as_text, [*tools_as_text, PARTS]):
-        as_text = list(first_options)
-        while best is None or best[0]:
-            lost: list[Message] = []
+    for in_parts in (False, True):
+        for tools_as_text, two_roles in ways:
             try:
-                rendering = _render_as(model, conversation, frozenset(as_text))
+                rendering = _render_as(model, conversation, tools_as_text, two_roles, in_parts)
             except InputError as error:
                 refusal = refusal or error
-            else:
-                lost = [
-                    message
-                    for place, message in enumerate(conversation.messages)
-                    if message.part is None and place not in rendering.starts
-                ]
-                if best is None or len(lost) < len(best[0]):
-                    best = lost, rendering, tuple(as_text)
-            next_option = _next_step(lost, [step for step in text_options if step not in as_text])
-            if next_option is None:
-                break
-            as_text.append(next_option)
-        if best is not None and any(m.kind == "user" and m not in best[0] for m in conversation.messages):
-            break  # the template reads contents that are texts, so that lists of parts need not be tried
+                continue
+            lost = sum(
+                message.part is None and message.kind != "reasoning" and place not in rendering.starts
+                for place, message in enumerate(conversation.messages)
+            )
+            if best is None or lost < best[0]:
+                best = lost, rendering
+            if not lost:
+                return rendering
     if best is None:
         raise refusal or InputError("the chat template writes none of the messages")
-    kinds_as_text = [AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and AS_TEXT[kind] in best[2]]
-    notes = []
-    if kinds_as_text:
-        notes.append(f"the reader's chat template does not render {', '.join(kinds_as_text)}: rendered as plain text")
-    if conversation.tools and DEFINITIONS in best[2]:
-        notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
-    return replace(best[1], prompt=replace(best[1].prompt, notes=tuple(notes)))
+    return best[1]
 
 
-def _next_step(lost: Sequence[Message], steps: Sequence[str]) -> str | None:
-    """Return what to write as text next: a kind of the lost messages, else the first step; None if none is left."""
-    kinds = {AS_TEXT.get(message.kind) for message in lost}
-    return next((step for step in steps if step in kinds), next(iter(steps), None))
-
-
-def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[str]) -> Rendering:
+def _render_as(
+    model: TaskModel, conversation: Conversation, tools_as_text: bool, two_roles: bool, in_parts: bool
+) -> Rendering:
     """Render a conversation by the chat template, and find where each message begins in the result.
 
     Args:
         model: A language model with a chat template.
         conversation: The conversation.
-        as_text: What is written as plain text: values of `AS_TEXT`, `ALTERNATE`, `DEFINITIONS` and `PARTS`.
+        tools_as_text: As in `chat_messages`.
+        two_roles: As in `chat_messages`.
+        in_parts: Whether contents are lists of parts.
     """
     messages = conversation.messages
     rendered_messages = len(messages)
@@ -257,19 +242,29 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
         rendered_messages > 1 and messages[rendered_messages - 1].kind == "reasoning"
     ):  # the answer's own reasoning follows the rendered text
         rendered_messages -= 1
-    chat = chat_messages(messages[:rendered_messages], as_text)
+    chat = chat_messages(messages[:rendered_messages], tools_as_text=tools_as_text, two_roles=two_roles)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
     rows = [chat_message.message for chat_message in chat]
-    if PARTS in as_text:
+    if in_parts:
         rows = [{**row, "content": as_parts(row["content"])} for row in rows]
     prompt: dict[str, Any] = {"messages": rows}
-    if conversation.tools and DEFINITIONS not in as_text:
+    if conversation.tools and not tools_as_text:
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
+    kinds = {message.kind for message in messages}
+    as_text = [
+        AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and (two_roles if kind == "system" else tools_as_text)
+    ]
+    notes = []
+    if as_text:
+        notes.append(f"the reader's chat template does not render {', '.join(as_text)}: rendered as plain text")
+    if conversation.tools and tools_as_text:
+        notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
+    rendered = replace(rendered, notes=tuple(notes))
     starts = _message_starts(rendered, chat, messages)
     text, opens_reasoning = rendered.text, rendered.text.rstrip().endswith("<think>")
     if rendered.media:  # read by the processor, from the messages
-        return Rendering(replace(rendered, notes=()), starts)
+        return Rendering(rendered, starts)
     if rendered_messages < len(messages):
         text = rendered.text if opens_reasoning else f"{rendered.text}<think>\n"
         for message_index in range(rendered_messages, len(messages)):
@@ -278,7 +273,7 @@ def _render_as(model: TaskModel, conversation: Conversation, as_text: frozenset[
         text += "</think>\n\n"
     elif opens_reasoning:  # the template begins the answer with reasoning, and there is none
         text += "\n</think>\n\n"
-    return Rendering(replace(rendered, text=text, notes=()), starts)
+    return Rendering(replace(rendered, text=text), starts)
 
 
 def _message_starts(rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message]) -> dict[int, int]:
@@ -315,7 +310,7 @@ def _as_one_text(conversation: Conversation) -> Rendering:
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
         title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
-        before, after = wrapping(message, plain=True) if message.kind == "tool call" else ("", "")
+        before, after = wrapping(message) if message.kind == "tool call" else ("", "")
         text += f"{title}: {before}"
         starts[place] = len(text)
         text += f"{message.text}{after}\n\n"

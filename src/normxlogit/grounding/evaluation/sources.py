@@ -78,7 +78,7 @@ def source_methods(explainer: Explainer) -> list[Method]:
     present = {info.name for info in list_methods()}  # a wing of methods may have been deleted
     methods = [*default_methods("completions"), method_named("normxlogit")]
     methods += [method_named("context-cite")] if "context-cite" in present else []
-    return [method for method in methods if task.left_to_right or not method.info.tokenwise]
+    return [method for method in methods if task.position.left_to_right or not method.info.tokenwise]
 
 
 def evaluate_sources(

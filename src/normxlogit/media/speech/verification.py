@@ -27,12 +27,12 @@ class Window(NamedTuple):
     Attributes:
         sound: The window.
         transcript: Its transcript, explained.
-        count: How many of its generated tokens are measured, the first ones.
+        kept: How many of its generated tokens are measured, the first ones.
     """
 
     sound: Sound
     transcript: Attribution
-    count: int
+    kept: int
 
 
 def with_speech_verification(
@@ -51,7 +51,7 @@ def with_speech_verification(
     if verify is None:
         return g
     measure_of = _frames_measure if cast(Any, model.task).per_frame else _decoder_measure
-    measures = [measure_of(model, window.transcript, window.count) for window in windows]
+    measures = [measure_of(model, window.transcript, window.kept) for window in windows]
     firsts = np.cumsum([g.audio[0].first, *(len(window.transcript.audio[0].times) for window in windows)]).tolist()
 
     def ask(silenced: list[TextRemoval]) -> Iterator[tuple[TextRemoval, float]]:

@@ -350,11 +350,11 @@ def scored_tokens(
 def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple[ExplainedTarget, ...]:
     """Return the explained vocabulary entry of each generated token, with the token's place in the text."""
     sequence = completion.completed.encoding
-    contrast_name = None if completion.contrast is None else model.task.output_name(completion.contrast)
+    contrast_name = None if completion.contrast is None else model.task.outputs.name_of(completion.contrast)
     targets = []
     for position, index in enumerate(completion.ids, start=completion.start):
         span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
-        name = model.task.output_name(index)
+        name = model.task.outputs.name_of(index)
         targets.append(ExplainedTarget("token", name, index, contrast_name, completion.contrast, position - 1, span))
     return tuple(targets)
 
@@ -441,4 +441,4 @@ def predictions_of(
         for values, indices in ((top.values, top.indices), (chosen, part_ids)):
             tables.append(torch.stack([values, indices.to(values), (values - top.values).exp() / total], -1))  # (G', 3)
     best, generated = (np.concatenate(to_host(*tables[first::2])) for first in (0, 1))  # (G, 3) each
-    return list(model.task.describe(best)), list(model.task.describe(generated))
+    return list(model.task.outputs.describe(best)), list(model.task.outputs.describe(generated))

@@ -1,7 +1,6 @@
 """Sentence and paragraph segmentation by rules, without a dependency."""
 
 import re
-from collections.abc import Iterable, Iterator
 
 Span = tuple[int, int]
 
@@ -32,27 +31,6 @@ def sentence_spans(text: str) -> list[Span]:
                 start = mark.end()
         spans.append((start, block_end))
     return _trimmed(text, spans)
-
-
-def finished_sentences(pieces: Iterable[str]) -> Iterator[tuple[str, Span]]:
-    """Yield the sentences of a streamed text, each once the next has begun, and the last one at the end.
-
-    Args:
-        pieces: The text, piece by piece.
-
-    Yields:
-        The text up to the end of the sentence, without white space around it, and the sentence's span in it.
-    """
-    text, finished = "", 0
-    for piece in pieces:
-        text = text + piece if text else piece.lstrip()
-        for start, end in sentence_spans(text)[:-1]:
-            if end > finished:
-                yield text[:end], (max(start, finished), end)
-                finished = end
-    for start, end in sentence_spans(text):
-        if end > finished:
-            yield text[:end], (max(start, finished), end)
 
 
 def _blocks(text: str) -> list[Span]:
