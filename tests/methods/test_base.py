@@ -29,14 +29,11 @@ def test_settings_spec_and_repr():
         "aggregate": "l1",
         "steps": 7,
         "baseline": "zero",
-        "internal_batch_size": None,
         "protocol": "default",
     }
     assert type(method.settings["steps"]) is int, "settings are written as JSON"
     assert method.spec == "integrated-gradients:aggregate=l1,steps=7"
-    assert repr(method) == (
-        "IntegratedGradients(aggregate='l1', steps=7, baseline='zero', internal_batch_size=None, protocol='default')"
-    )
+    assert repr(method) == ("IntegratedGradients(aggregate='l1', steps=7, baseline='zero', protocol='default')")
     assert repr(LogAt()) == "LogAt()"
     assert LogAt().spec == "logat"
 

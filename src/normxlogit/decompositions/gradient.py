@@ -204,7 +204,6 @@ class IntegratedGradients(_Gradient):
         steps: Points on the way.
         baseline: "zero" vectors everywhere (the paper's), or the embedding of the "pad" or "mask" token in the place
             of all tokens but the special ones.
-        internal_batch_size: Most texts-times-steps in one pass; by default as many as the token budget allows.
         protocol: As for `GradientNorm`; "published" has the zero baseline only.
     """
 
@@ -213,22 +212,17 @@ class IntegratedGradients(_Gradient):
         aggregate: Aggregate = "sum",
         steps: int = 50,
         baseline: Baseline = "zero",
-        internal_batch_size: int | None = None,
         protocol: Protocol = "default",
     ) -> None:
         super().__init__(aggregate, protocol)
-        if steps < 1 or (internal_batch_size is not None and internal_batch_size < 1):
-            raise ValueError("steps and internal_batch_size must be positive")
+        if steps < 1:
+            raise ValueError("steps must be positive")
         if protocol == "published" and baseline != "zero":
             raise ValueError("the published protocol has baseline='zero' only")
-        self.steps, self.internal_batch_size = steps, internal_batch_size
+        self.steps = steps
         self.baseline: Baseline = baseline
 
     converges = True
-
-    def _texts_at_once(self, model: TaskModel, answer: _AnswerToEmbeddings) -> int:
-        """Return how many texts-times-steps go into one pass."""
-        return self.internal_batch_size or super()._texts_at_once(model, answer)
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute by Captum."""
