@@ -59,7 +59,7 @@ def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_return
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         weights, passes = published_context_cite(prompt, 9)
-    assert (weights.tolist(), weights.dtype, passes) == ([[0.5, -1, 2]], np.float64, 9)
+    assert (weights.tolist(), weights.dtype, passes) == ([0.5, -1, 2], np.float64, 9)
     parts = [*(f"{sentence}." for sentence in DOCUMENT.split(".")[:3]), "Question: is this good?\nAnswer:"]
     first, second, third, rest = (inner.tokenizer(part)["input_ids"] for part in parts)
     assert package.asked["prompts"] == [first + third + rest, rest, first + second + third + rest]
