@@ -146,8 +146,7 @@ def _contributions(
             run.readouts[place].vectors = [states[place.layer].float() - means[place.layer]]
     last = run.answer[:, -1]  # (1, H)
     rows = torch.stack(list(weights.values())) @ model.head.tokens(torch.eye(last.shape[1])).T  # (K, H)
-    at_last = torch.full((1, len(rows)), len(encoding) - 1)
-    read = backpropagated(last.float() @ rows.T, run, places, at_last)
+    read = backpropagated(last.float() @ rows.T, run, places)
     return torch.stack([read.values[place][0] for place in places], 1).double().numpy()
 
 

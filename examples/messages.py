@@ -1,7 +1,8 @@
 """Messages of other services as messages of chat templates, which normxlogit reads: copy what you need.
 
 `explainer.cite(messages=anthropic(request["messages"], request["system"]))`. OpenAI's chat completions need none of
-this: their messages have the form already, also as the objects that the client returns.
+this: their messages have the form already, also as the objects that the client returns, but for pictures and sounds,
+which `medium` reads.
 """
 
 import json
@@ -15,6 +16,28 @@ def call(name, arguments, call_id=""):
 def message(role, texts=(), **fields):
     """A message of several texts, with those of the other fields that are not empty."""
     return {"role": role, "content": "\n".join(filter(None, texts)), **{k: v for k, v in fields.items() if v}}
+
+
+def medium(part):
+    """A part of a message that is a picture or a sound, as the clients of OpenAI, Anthropic, Google and AWS write it."""
+    kind = part.get("type") or part.get("block_type")
+    inline = part.get("inlineData") or part.get("inline_data") or (part if kind == "media" else None)
+    if inline is not None:  # Gemini
+        kind = (inline.get("mimeType") or inline["mime_type"]).partition("/")[0]
+        return {"type": kind, "base64" if isinstance(inline["data"], str) else "bytes": inline["data"]}
+    if kind in ("image_url", "input_image", "computer_screenshot"):  # OpenAI
+        url = part["image_url"]
+        return {"type": "image", "url": url if isinstance(url, str) else url["url"]}
+    if kind == "audio_url":
+        return {"type": "audio", "url": part["audio_url"]["url"]}
+    if kind == "input_audio":
+        return {"type": "audio", "base64": part["input_audio"]["data"]}
+    source = part.get("source") or (part.get("image") if isinstance(part.get("image"), dict) else None)
+    if source is not None:  # Anthropic, Bedrock
+        source = source.get("source", source)
+        key = "base64" if "data" in source else "bytes" if "bytes" in source else "url"
+        return {"type": "image", key: source.get("data") or source[key]}
+    return {"type": "image", "image": part["image"]} if kind == "image" and part.get("image") is not None else part
 
 
 def responses(items, instructions=None):

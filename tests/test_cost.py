@@ -1,6 +1,5 @@
 """What makes the explanation cheap, as counts of calls and operations: a clock on a busy machine proves nothing."""
 
-import random
 from collections import Counter
 
 import pytest
@@ -10,8 +9,6 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from normxlogit import ALL
-from normxlogit.inputs.batching import batches
-from normxlogit.inputs.encoding import Encoding
 from tests import tiny
 from tests.tiny import explainer
 
@@ -147,68 +144,3 @@ def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
         e(texts, layers=ALL, method="normxlogit")
         e(texts, target=["are", "is"], contrast="was", method="normxlogit")
     assert 0 < operations.rows_of(WIDE) <= len(texts)
-
-
-@pytest.mark.parametrize("target", [None, ["are", "is"]])
-def test_the_frozen_gradient_applies_a_language_models_head_once(target):
-    e = explainer("llama", "CausalLM", vocab_size=WIDE)
-    e("the movie is good", method="frozen-gradient")
-    with Operations(e._model.module) as operations:
-        e("the movie is good", method="frozen-gradient", target=target)
-    assert operations.product_widths[WIDE] == 1
-
-
-def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():
-    e = explainer("llama", "CausalLM", vocab_size=WIDE)
-    prompt, ids = "the movie is good and the cat sat on the mat", [10, 11, 12]
-    e.explain_completion(prompt, ids, method="normxlogit")
-    with Operations(e._model.module) as operations:
-        e.explain_completion(prompt, ids, method="normxlogit")
-    assert operations.rows_of(WIDE) == len(ids)
-
-
-def test_states_are_kept_only_for_layers():
-    e = warm(explainer())
-    batch = e._model.batch(e.encode([tiny.TEXTS[0]]), [0])
-    with torch.inference_mode():
-        assert e._model.run(batch).states is None
-        assert len(e._model.run(batch, layers=True).states) == 4
-
-
-def test_scores_are_made_in_inference_mode_and_in_few_operations():
-    e = warm(explainer())
-    seen = []
-    run = e._model.run
-    e._model.run = lambda *a, **k: seen.append(run(*a, **k)) or seen[-1]
-    with Operations(e._model.module) as operations:
-        e(tiny.TEXTS[0], method="normxlogit")
-    assert seen[0].hidden.is_inference()
-    assert seen[0].hidden.grad_fn is None
-    for name in ("nonzero", "_local_scalar_dense", "index_put_"):
-        assert not operations.counts[name], f"{name} waits for the device, and without padding there is nothing to find"
-
-
-def test_one_tokenizer_call_for_a_list(monkeypatch):
-    e = warm(explainer())
-    kind, call = type(e._model.tokenizer), type(e._model.tokenizer).__call__
-    calls = []
-    monkeypatch.setattr(kind, "__call__", lambda self, *a, **k: calls.append(a) or call(self, *a, **k))
-    e(tiny.TEXTS * 20)
-    assert len(calls) == 1
-
-
-def of_length(count):
-    return Encoding({"input_ids": [7] * count}, ("x",) * count, None, None, (0,) * count, (False,) * count)
-
-
-def test_padding_is_under_five_percent_of_a_corpus():
-    draw = random.Random(0)
-    texts = [of_length(min(66, 4 + int(draw.lognormvariate(2.9, 0.55)))) for _ in range(900)]  # sentences of reviews
-    groups = list(batches(texts, 8192))
-    assert sorted(i for group in groups for i in group) == list(range(len(texts)))
-    slots = sum(len(group) * len(texts[group[0]]) for group in groups)
-    assert all(len(group) * len(texts[group[0]]) <= 8192 for group in groups)
-    assert 1 - sum(map(len, texts)) / slots < 0.05
-    lengths = [len(texts[group[0]]) for group in groups]
-    assert lengths == sorted(lengths, reverse=True), "what needs most memory comes first"
-    assert len(groups) < 40, "nor are there many small batches"

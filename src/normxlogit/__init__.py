@@ -1,9 +1,10 @@
 """Which input tokens a Hugging Face model's answer rests on, from the forward pass it already runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._version import __version__
+from .extending import lazy_names
 
 if TYPE_CHECKING:
     from .corpora.jobs import Answers, Completions, Conversations, Predictions
@@ -45,29 +46,27 @@ __all__ = [
     "UnsupportedModelError",
     "__version__",
 ]
+_MODULES: dict[str, tuple[str, ...]] = {
+    "errors": (
+        "DataError",
+        "HeadMismatchError",
+        "InputError",
+        "MethodError",
+        "NormXLogitError",
+        "TargetError",
+        "UnsupportedModelError",
+    ),
+    "explainer": ("Explainer",),
+    "methods": ("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"),
+    "results.attribution": ("Attribution",),
+    "results.collection": ("Attributions", "load"),
+    "tasks.targets": ("ALL",),
+}
 if Path(__file__).with_name("corpora").is_dir():
     __all__ += ["attribute", "Predictions", "Completions", "Answers", "Conversations", "summarize"]
+    _MODULES["corpora"] = ("attribute", "Predictions", "Completions", "Answers", "Conversations", "summarize")
 
-_HOMES = (
-    {
-        "ALL": "tasks.targets",
-        "Explainer": "explainer",
-        "Attributions": "results.collection",
-        "load": "results.collection",
-    }
-    | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
-    | dict.fromkeys(("attribute", "summarize", "Predictions", "Completions", "Answers", "Conversations"), "corpora")
-    | {"Attribution": "results.attribution"}
-)
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: torch takes seconds, `--help` should not."""
-    from .extending import named
-
-    if name not in __all__:
-        raise AttributeError(f"module 'normxlogit' has no attribute {name!r}")
-    return named(f"{__name__}.{_HOMES.get(name, 'errors')}:{name}")
+__getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

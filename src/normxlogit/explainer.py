@@ -14,7 +14,6 @@ from .copies.answers import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
 from .errors import InputError
 from .extending import named
-from .frozen.contributions import Balance
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Text, repeatable, split_texts
@@ -29,14 +28,13 @@ from .pipeline.completions.given_completion import explain_generation
 from .pipeline.completions.prompts import explain_generated, explain_written, without_other_answer
 from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
-from .pipeline.texts import balance_of, explain_by_default, explain_inputs, explain_outputs
+from .pipeline.texts import explain_by_default, explain_inputs, explain_outputs
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.verification import Removal
 from .tasks import TaskName
 from .tasks.choice import Question
 from .tasks.interfaces import Pooling
-from .tasks.targets import Choice
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -288,23 +286,6 @@ class Explainer:
         """
         self._model.refresh()
         return self._model.encoder(split_texts(texts) if is_split_into_words else texts, max_length=max_length)
-
-    def frozen_report(self, text: Text, target: Choice | None = None) -> Balance:
-        """Return the contributions of a text and of each module's constants to the output, by the frozen network.
-
-        Args:
-            text: A text, or a pair.
-            target: As in a call; None for the prediction.
-
-        Returns:
-            The answer, the tokens' contribution at the word embeddings, and the bias by module.
-
-        Raises:
-            InputError: If the text cannot be read, or the model compares several.
-            TargetError: If the target does not exist.
-            UnsupportedModelError: If the model cannot be frozen.
-        """
-        return balance_of(self._model, text, target)
 
     def from_outputs(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromOutputs]

@@ -7,7 +7,7 @@ deleted takes along what it added.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -28,7 +28,6 @@ class Extension:
     Attributes:
         tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
             come before the core's.
-        holders: Functions that return the module and the tokenizer in an object of another library; None for others.
         part_readers: Readers of parts of messages that are no texts (`normxlogit.inputs.message_parts.PartReader`).
         media: Classes of what an input holds beside a text, by their kinds (`normxlogit.results.units.media.Medium`).
         row_kinds: What corpora hold of an input without a text (`normxlogit.results.storage.row_kinds.RowKind`), by the
@@ -40,7 +39,6 @@ class Extension:
     """
 
     tasks: Sequence[str] = ()
-    holders: Sequence[str] = ()
     part_readers: Sequence[str] = ()
     media: Mapping[str, str] = field(default_factory=dict)
     row_kinds: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +70,25 @@ def named_or_none(reference: str) -> Any:
     except Exception as error:
         warnings.warn(f"the extension {reference} could not be loaded: {error}", stacklevel=3)
         return None
+
+
+def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return a `__getattr__` that imports the public names of a package when they are first used.
+
+    Importing torch takes seconds, and the command line lists its commands without.
+
+    Args:
+        package: The name of the package.
+        modules: The names that each of its modules holds.
+    """
+    homes = {name: module for module, names in modules.items() for name in names}
+
+    def imported(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return imported
 
 
 @cache

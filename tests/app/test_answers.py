@@ -6,7 +6,6 @@ import json
 import threading
 
 import pytest
-from PIL import Image
 
 from normxlogit import Attribution, Attributions, Explainer, InputError, MethodError, TargetError, UnsupportedModelError
 from normxlogit.app.answers import App
@@ -61,18 +60,6 @@ def test_several_methods_stand_side_by_side_and_one_that_fails_is_told(app):
     assert note.startswith("decompx: ")
     with pytest.raises(UnsupportedModelError):
         app.explain("the cat sat", model="writer", methods=["decompx"])
-
-
-def test_pairs_contrast_layers_and_tokens(app):
-    shown = app.explain(
-        *tiny.PAIR, methods=["normxlogit"], targets=["0"], contrast="LABEL_1", every_layer=True, words=False
-    )
-    (a,) = Attributions.from_dict(json.loads(shown.json))
-    assert (a.text, a.text_pair) == tiny.PAIR
-    assert (a.target.id, a.target.contrast, a.layers) == (0, "LABEL_1", (1, 2, 3))
-    assert "[CLS]" in shown.page
-    assert 'type="range"' in shown.page
-    assert "[CLS]" not in app.explain(TEXT).page
 
 
 def test_generation_and_citation(app):
@@ -171,19 +158,3 @@ def test_a_picture_is_classified_compared_or_asked_about_by_what_the_model_is_fo
         picture_app.picture(uploaded(picture()), "what?", model=None)
     with pytest.raises(InputError, match="7 texts, and the app compares a picture with 6 at once"):
         picture_app.picture(uploaded(picture()), "\n".join("abcdefg"), model="towers")
-
-
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        ("", "choose a picture"),
-        ("data:image/png;base64,AAAA", "cannot be read as a picture"),
-        ("data:image/png;base64,%%%%", "did not arrive whole"),
-        (uploaded(Image.new("RGB", (60, 60)))[:-24] + "AAAA", "cannot be read as a picture"),
-        (uploaded(Image.new("RGB", (101, 100))), "101 x 100 pixels"),
-        ("data:image/png;base64," + "A" * 2800, "more than 2,000 bytes"),
-    ],
-)
-def test_what_is_no_picture_or_too_large_is_refused(file, message):
-    with pytest.raises(InputError, match=message):
-        Limits(picture_bytes=2_000, pixels=10_000).picture(file)

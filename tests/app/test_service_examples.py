@@ -1,7 +1,6 @@
 """The web services of `examples/`."""
 
 import asyncio
-import threading
 from pathlib import Path
 
 import httpx
@@ -88,39 +87,6 @@ def test_concurrent_requests_are_explained_in_few_batches_with_the_same_scores(s
         assert [word["score"] for word in state["words"]] == pytest.approx(
             [w.score for w in alone.words()], rel=1e-4, abs=1e-5
         )
-
-
-def test_a_bad_text_fails_alone(service):
-    async def scenario(client):
-        return await asyncio.gather(*(explain(client, text) for text in ("the movie", " ", "a film", "x" * 20_001)))
-
-    statuses = [answer.status_code for answer in run(service, scenario)]
-    assert statuses == [200, 422, 200, 422]
-
-
-def test_a_full_queue_is_refused(service, monkeypatch):
-    monkeypatch.setitem(service, "WAITING", 3)
-    going = threading.Event()
-    counted = service["explainer"]
-
-    def waiting(texts):
-        going.wait(30)
-        return counted(texts)
-
-    monkeypatch.setitem(service, "explainer", waiting)
-
-    async def scenario(client):
-        first = asyncio.create_task(explain(client, "the movie"))
-        await asyncio.sleep(0.1)  # it is being explained
-        tasks = [asyncio.create_task(explain(client, text)) for text in TEXTS]
-        await asyncio.sleep(0.1)
-        status = (await client.get("/health")).json()
-        going.set()
-        return status, [answer.status_code for answer in await asyncio.gather(first, *tasks)]
-
-    status, statuses = run(service, scenario)
-    assert status == {"waiting": 3}
-    assert statuses == [200, 200, 200, 200, *[503] * 5]
 
 
 def test_conversations_are_cited_one_at_a_time(citing):

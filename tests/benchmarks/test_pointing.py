@@ -9,11 +9,8 @@ import torch
 from benchmarks.pointing import evaluate_pointing
 from benchmarks.pointing_cases import PointingCase
 from benchmarks.pointing_peers import signal_answer
-from benchmarks.pointing_verdicts import evaluate_verdicts, verdicts_table
 from normxlogit import Explainer
-from tests.media import test_speech as speech
 from tests.media import vlm
-from tests.media.test_signals import RATE, sound
 
 METHODS = ("frozen-gradient:read_at=0", "occlusion")
 EVERYWHERE = ((-1e3, -1e3, 1e3, 1e3),)
@@ -83,58 +80,6 @@ def test_peers_are_the_formulas_on_the_pixels_of_the_callers_model(case):
     np.testing.assert_allclose(integrated, expected, atol=0.05 * np.abs(expected).max())
 
 
-def test_attention_rollout_is_the_product_of_the_layers_mean_attention(case):
-    g = explainer().generate(case.prompt, max_new_tokens=4)
-    rollout = signal_answer(explainer(), g, case.prompt).scores("attention-rollout")
-    model = vlm.llava().model  # of the same weights
-    model.set_attn_implementation("eager")
-    read = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
-    inputs = explainer().language_model.reader.apply_chat_template(case.prompt, **read)
-    ids = torch.tensor([g.token_ids])
-    rows = np.eye(len(g.token_ids))
-    with torch.no_grad():
-        attentions = model(input_ids=ids, pixel_values=inputs["pixel_values"], output_attentions=True).attentions
-    for attention in attentions:
-        rows = (attention[0].mean(0).double().numpy() / 2 + np.eye(len(rows)) / 2) @ rows
-    expected = rows[g.prompt_tokens - 1 : -1][:, list(g.images[0].tokens)].reshape(rollout.shape)
-    np.testing.assert_allclose(rollout, expected, atol=1e-6)
-    assert (rollout > 0).all()
-    assert (rollout.sum((1, 2)) < 1).all()
-
-
-def test_parts_of_a_model_that_merges_patches_lie_where_the_result_has_them():
-    reader = Explainer(*vlm.qwen2_vl())
-    prompt = vlm.question(vlm.picture())
-    g = reader.generate(prompt, max_new_tokens=2)
-    answer = signal_answer(reader, g, prompt)
-    shape = g.images[0].boxes.shape[:2]
-    assert answer.scores("occlusion").shape == (len(g), *shape)
-    for place in range(shape[0] * shape[1]):
-        without = np.zeros(shape[0] * shape[1], bool)
-        without[place] = True
-        numbers = torch.isin(
-            answer.parts, torch.from_numpy(answer.medium.by_part.parts[answer.medium.by_part.places == place])
-        )
-        assert numbers.sum() * len(without) == answer.values.numel()
-    all_gone = answer.probabilities(np.ones(len(without), bool))
-    assert np.abs(all_gone - answer.probabilities(np.zeros(len(without), bool))).max() > 0
-
-
-def test_the_strongest_patch_and_the_mass_are_those_of_the_result(case):
-    image = explainer().generate(case.prompt, max_new_tokens=4, method=METHODS[0]).images[0]
-    rows = len(case.answer.split())
-    scores = image.scores[:rows].sum(0) if rows == 1 else image.scores[0]
-    box = tuple(image.boxes.reshape(-1, 4)[scores.argmax()].tolist())
-    on = evaluate_pointing(explainer(), [case._replace(evidence=((box,),) * rows)], METHODS[:1])[0].words[0]
-    assert on.strongest == 1
-    assert on.area == pytest.approx(1 / scores.size)
-    assert on.mass == pytest.approx(scores.max() / np.clip(scores, 0, None).sum(), rel=1e-3)
-    others = tuple(tuple(b) for b in image.boxes.reshape(-1, 4).tolist() if tuple(b) != box)
-    off = evaluate_pointing(explainer(), [case._replace(evidence=(others,) * rows)], METHODS[:1])[0].words[0]
-    assert off.strongest == 0
-    assert off.mass == pytest.approx(1 - on.mass)
-
-
 def test_answers_lose_what_the_own_model_says_without_the_strongest_parts(case):
     ((level, strongest, others),) = evaluate_pointing(explainer(), [case], METHODS[:1])[0].losses
     g = explainer().generate(case.prompt, max_new_tokens=4)
@@ -149,49 +94,3 @@ def test_answers_lose_what_the_own_model_says_without_the_strongest_parts(case):
         pytest.approx(whole - tested.control.value, abs=1e-3),
     )
     assert strongest != pytest.approx(others, abs=1e-3)
-
-
-def test_answers_are_cited_with_their_own_picture_and_with_another(case, tmp_path):
-    vlm.picture(seed=3).save(tmp_path / "two.png")
-    cases = [case, case._replace(path=tmp_path / "two.png", answer="cat dog"), case._replace(question="is it red ?")]
-    answers = evaluate_verdicts(explainer(), cases)
-    assert len(answers) == 2
-    for answer, (asked, shown) in zip(answers, [(cases[0], cases[1]), (cases[1], cases[0])], strict=True):
-        for support, picture in ((answer.own, asked), (answer.other, shown)):
-            cited = explainer().cite(messages=picture.prompt, answer=asked.answer, verify=1)
-            assert support == cited.support[0]
-    own, other = ([getattr(answer, side).loss for answer in answers] for side in ("own", "other"))
-    above = np.mean([(a > b) + (a == b) / 2 for a in own for b in other])
-    assert f"| the nats lost without it alone | {above:.2f} |" in verdicts_table(answers)
-
-
-def test_removing_what_occlusion_ranks_first_costs_more_than_removing_it_last(case):
-    results = {r.method: r.words[0].drop for r in evaluate_pointing(explainer(), [case], METHODS)}
-    assert results["occlusion"] > results["random"]
-
-
-def test_a_stopped_run_goes_on_and_another_picture_of_the_same_name_is_measured_anew(case, tmp_path):
-    first = evaluate_pointing(explainer(), [case], METHODS, folder=tmp_path)
-    files = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert evaluate_pointing(explainer(), [case], METHODS, folder=tmp_path) == first
-    assert files == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    other = tmp_path / "other" / case.path.name
-    other.parent.mkdir()
-    vlm.picture(seed=5).save(other)
-    evaluate_pointing(explainer(), [case, case._replace(path=other)], METHODS, folder=tmp_path)
-    assert len(list(tmp_path.glob("*.json"))) == len(files) + 1
-
-
-def test_words_of_a_sound_each_have_their_own_evidence(tmp_path):
-    model, processor = speech.whisper()
-    samples = (sound(samples=RATE * 3 // 2).clip(-1, 1) * 32767).astype("<i2")
-    path = speech.write_file(tmp_path, samples)
-    listener = Explainer(model, processor)
-    g = listener.generate(str(path), method=METHODS[0], max_new_tokens=4)
-    words = own_words(g)
-    spans = tuple(((0.0, 0.5 + 0.01 * i),) for i in range(len(words)))
-    results = evaluate_pointing(listener, [PointingCase(path, "", " ".join(words), spans)])
-    measured = {result.method: result.words for result in results}
-    assert {"frozen-gradient", "gradient-x-input", "integrated-gradients", "occlusion", "random"} <= set(measured)
-    areas = [word.area for word in measured[METHODS[0]]]
-    assert areas == pytest.approx([(0.5 + 0.01 * i) / 1.5 for i in range(len(words))], abs=0.01)

@@ -58,23 +58,10 @@ def explained(page, text):
     return page.frame_locator("#explained iframe")
 
 
-def name_model(page, name):
-    """Type the name of a model, and leave the field, which takes it."""
-    field = page.locator("#model input, #model textarea").first
-    field.fill(name)
-    field.press("Tab")
-
-
 def told(page, where):
     """Wait for a message of a tab, and return it."""
     page.locator(f"#{where} [role=alert]").wait_for()
     return page.locator(f"#{where} [role=alert]").inner_text()
-
-
-def choose(page, field, text):
-    """Type something into a list, and take it."""
-    page.locator(f"#{field} input").fill(text)
-    page.keyboard.press("Enter")
 
 
 def saved(page, button):
@@ -107,33 +94,6 @@ def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path, text):
         assert text in page.locator("body").inner_text()
 
 
-def test_the_page_opens_on_an_explained_example(watched, address):
-    with watched.page() as page:
-        page.goto(address)
-        shown = explained(page, page.locator("#text textarea").input_value())
-        assert "negative" in shown.locator("h2").first.inner_text()
-        shown.locator(".nxl-mark", has_text="mediocre").first.click()
-        assert "maybe even bad" in explained(page, "The movie is, maybe even bad.").locator("body").inner_text()
-
-
-def test_text_files_become_the_documents_and_stay_in_the_browser(watched, address, tmp_path):
-    names = ["pool.txt", "library.md"]
-    for name, text in zip(
-        names, ["The pool opened in 1974.\n", "</textarea><script>alert(1)</script> Käse"], strict=True
-    ):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    with watched.page() as page:
-        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
-        page.goto(address)
-        page.get_by_role("tab", name="Cite").click()
-        page.locator("#documents-file").set_input_files([tmp_path / name for name in names])
-        expected = "The pool opened in 1974.\n---\n</textarea><script>alert(1)</script> Käse"
-        page.wait_for_function("text => document.querySelector('#documents textarea').value === text", arg=expected)
-        question = page.locator("#question input, #question textarea").first
-        assert question.input_value() == "When was the swimming pool built?"
-        assert page.locator("#answer textarea").input_value() == ""
-
-
 def test_a_click_strikes_a_word_out_and_the_model_answers_again(watched, address):
     text, without = "An awful film with a great cast.", "An film with a great cast."
     answers = [a.prediction.label for a in Explainer.from_pretrained()([text, without])]
@@ -157,37 +117,6 @@ def test_a_click_strikes_a_word_out_and_the_model_answers_again(watched, address
         expect(page.locator("#text textarea")).to_have_value("An awful film with a great.")
         page.locator("#text textarea").press_sequentially("x")  # another text: nothing is put back into it
         expect(back).to_be_hidden()
-
-
-def test_mistakes_are_told_and_the_app_goes_on(watched, address):
-    with watched.page() as page:
-        page.goto(address)
-        page.locator("#text textarea").fill("  ")
-        page.locator("#explain").click()
-        assert "InputError" in told(page, "explained")
-        page.locator("#text textarea").fill(TEXT)
-        choose(page, "methods", "no-such-method")
-        page.locator("#explain").click()
-        page.get_by_text("no method named 'no-such-method'").wait_for()
-        page.locator("#methods input").focus()
-        page.keyboard.press("Backspace")
-        name_model(page, "/no/such/<b>folder</b>")
-        page.locator("#explain").click()
-        page.get_by_text("/no/such/<b>folder</b>: no such model folder").wait_for()
-        name_model(page, "")
-        page.locator("#explain").click()
-        result(page, "explained")
-
-
-def test_a_click_while_it_still_explains_is_not_lost(watched, address):
-    with watched.page() as page:
-        page.goto(address)
-        for text in (TEXT, "A wonderful film."):
-            page.locator("#text textarea").fill(text)
-            page.locator("#explain").click()
-        page.wait_for_function(
-            "document.querySelector('#explained iframe')?.dataset.json.includes('A wonderful film.')"
-        )
 
 
 def test_generation_and_citation(watched, address, writer):

@@ -97,15 +97,6 @@ def test_every_page_fits_and_everyone_can_read_it(watched, pages, size):
     assert found == {}
 
 
-def test_tables_of_an_answer_are_not_cut_in_the_frame_of_the_app_on_a_phone(watched, pages):
-    with watched.page("phone") as page:
-        page.set_viewport_size({"width": 280, "height": 800})
-        page.goto(pages["citation"])
-        assert page.locator(".nxl-all").count() > 1
-        cut = "(tables) => tables.filter((t) => t.scrollWidth > t.parentElement.clientWidth).map((t) => t.innerText)"
-        assert page.locator(".nxl-all").evaluate_all(cut) == []
-
-
 def test_the_slider_shows_every_layer(watched, pages, explainer):
     wanted = explainer(TEXT, layers=[1], method="normxlogit").layer(1)
     strongest = max(wanted.words(), key=lambda word: abs(word.score))
@@ -153,93 +144,6 @@ def test_tables_sort_filter_and_open_cards(watched, pages):
         assert page.locator(".nxl-sort tbody th").first.inner_text() == "mediocre"
 
 
-def test_columns_of_numbers_with_something_behind_them_are_sorted_as_numbers(watched, pages):
-    """Such as "2.05 ± 0.35", or "12 (40.0%)"; what is missing comes last."""
-    with watched.page() as page:
-        page.goto(pages["summary"])
-        table = page.locator("table", has=page.get_by_role("button", name="mean score")).first
-        for column in ("mean score", "deleting it takes"):
-            index = [head.strip() for head in table.locator("thead th, thead td").all_inner_texts()].index(column)
-            for _ in range(2):
-                table.get_by_role("button", name=column).click()
-                shown = [row.locator("th, td").nth(index).inner_text() for row in table.locator("tbody tr").all()]
-                values = [float(text.split()[0]) for text in shown]
-                descending = table.locator("[aria-sort]").get_attribute("aria-sort") == "descending"
-                assert values == sorted(values, reverse=descending)
-            assert any("±" in text for text in shown)
-            assert min(values) < 0 < max(values)
-
-
-def test_pointing_at_tokens_and_sources(watched, pages):
-    with watched.page() as page:
-        page.goto(pages["generation"])
-        page.locator(".nxl-written").nth(2).hover()
-        assert "rests on" in page.locator(".nxl-status").inner_text()
-        page.keyboard.press("Tab")
-        assert page.locator("[data-source].nxl-for, [data-source].nxl-against").count() > 0
-        page.goto(pages["citation"])
-        page.locator("[data-source]").first.hover()  # waits until nothing moves under the pointer
-        assert "is what these rest on" in page.locator(".nxl-status").inner_text()
-        page.goto(pages["summary"])
-        page.locator("table a").first.click()
-        assert page.locator(":target").count() == 1
-
-
-def test_a_page_opens_on_the_part_that_says_most_and_a_link_on_the_part_that_was_held(watched, pages):
-    with watched.page() as page:
-        page.goto(pages["generation"])
-        data = json.loads(page.locator("script.nxl-data").text_content())
-        given = page.locator("[data-source]:not([data-part]):not(.nxl-special)")
-        sources = given.evaluate_all("elements => elements.map((e) => Number(e.dataset.source))")
-        largest = [max(abs(row[i]) for i in sources) for row in data["scores"]]
-        assert page.locator(".nxl-now").get_attribute("data-part") == str(np.argmax(largest))
-        chosen = page.locator("[data-part]").nth((int(np.argmax(largest)) + 1) % len(largest))
-        chosen.click()
-        address = page.url
-    with watched.page() as page:
-        page.goto(address)
-        assert page.locator("[aria-pressed=true]").get_attribute("data-part") == chosen_part(address)
-        assert page.locator(".nxl-now").get_attribute("data-part") == chosen_part(address)
-
-
-def chosen_part(address: str) -> str:
-    """Return the number of the part that an address names."""
-    return address.rsplit("-", 1)[1]
-
-
-def test_a_sentence_of_an_answer_gives_messages_their_shares(watched, pages, writer):
-    cited = writer.cite(messages=CONVERSATION, verify=0)
-    with watched.page() as page:
-        page.goto(pages["conversation"])
-        for sentence, shares in enumerate(np.nan_to_num(cited.sentence_shares)):
-            page.locator(f"[data-part='{sentence}']").hover()
-            with_sources = sorted(set(cited.message_indices))  # all but the question
-            for index, shown in zip(with_sources, page.locator(".nxl-share").all(), strict=True):
-                share = sum(shares[s] for s, of in enumerate(cited.message_indices) if of == index)
-                assert int(shown.inner_text().strip("%")) == pytest.approx(100 * min(max(share, 0), 1), abs=0.7)
-
-
-def test_a_word_lights_up_its_moments_and_a_moment_its_words(watched, pages):
-    g = make_media()
-    words, sound = g.group_targets("word").audio[0].scores, g.audio[0].scores
-    with watched.page() as page:
-        page.goto(pages["sound"])
-        parts, moments = page.locator("[data-part]"), page.locator(".nxl-wave [data-source]")
-        parts.nth(1).hover()
-        for i, score in enumerate(words[1]):
-            expected = "nxl-for" if score > 0 else "nxl-against"
-            assert expected in moments.nth(i).get_attribute("class")
-        strengths = [float(m.evaluate("e => e.style.getPropertyValue('--s')")) for m in moments.all()]
-        np.testing.assert_allclose(strengths, np.abs(words[1]) / np.abs(words[1]).max(), atol=1e-3)
-        moments.nth(2).hover()
-        strengths = [float(p.evaluate("e => e.style.getPropertyValue('--s')")) for p in parts.all()]
-        column = np.array([word[2] for word in words])
-        np.testing.assert_allclose(strengths, np.abs(column) / np.abs(column).max(), atol=1e-3)
-        moments.nth(2).press("ArrowLeft")
-        assert "0.50 to 1.00 s is what these rest on" in page.locator(".nxl-status").inner_text()
-        assert len(sound[0]) == moments.count()
-
-
 def test_hostile_texts_stay_texts(watched, tmp_path):
     """Scripts, quotes, line separators and bidi marks in every name that a page shows."""
     pieces = ("</script><script>alert(1)</script><img", "src=x", "onerror='alert(2)'>\"&", "\u2028", "bad")
@@ -265,19 +169,3 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
             page.goto(write(tmp_path, name, content))
             assert page.locator("img, article b, article i, script[src]").count() == 0
             assert "<script>alert(1)</script>" in page.locator("body").inner_text()
-
-
-def test_a_long_text_is_one_page(watched, tmp_path):
-    """Of 4,000 tokens: a table of all their layers would be a burden, the slider shows them."""
-    words = [f"word{i}" for i in range(4000)]
-    scores = np.sin(np.arange(12 * 4000.0)).reshape(12, 4000)
-    a = make_attribution(words, scores, text=" ".join(words), layers=tuple(range(1, 13)))
-    with watched.page() as page:
-        page.goto(write(tmp_path, "long", a.to_html()))
-        assert page.locator(".nxl-map").count() == 0
-        assert "48,000 scores is too large for a page" in page.locator("article").inner_text()
-        page.get_by_role("slider").press("Home")
-        assert page.locator(".nxl-caption").inner_text() == "layer 1"
-        page.goto(write(tmp_path, "one", a.layer(12).to_html()))
-        page.locator("summary").click()
-        assert page.locator(".nxl-sort tbody tr").count() == 4000

@@ -21,20 +21,7 @@ def test_short_help_has_an_example_that_is_that_command(names, capsys, monkeypat
     assert all(option in shown for option in words if option.startswith("--"))
 
 
-def test_errors_are_wrapped_at_spaces_on_a_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    asked = ["explain", "--method", "no-such-method", "a text"]
-    code, _, plain = run(capsys, *asked)
-    assert code == 2
-    assert plain.count("\n") == 1, "one line for programs"
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    code, _, drawn = run(capsys, *asked)
-    assert code == 2
-    assert max(map(len, drawn.splitlines())) <= 40
-    assert drawn.split() == plain.split(), "no word is cut"
-
-
-@pytest.mark.parametrize("name", ["why.html", "why.tex", "why.svg"])
+@pytest.mark.parametrize("name", ["why.html", "why.svg"])
 def test_a_file_that_is_opened_later_leaves_the_result_and_its_name_in_a_pipe_too(name, tmp_path, capsys):
     file, asked = tmp_path / name, ["explain", "good", "--method", "normxlogit"]
     code, printed, said = run(capsys, *asked, "--output", file)

@@ -87,13 +87,3 @@ def test_the_device_reaches_the_model(name, made, capsys):
     code, out, err = call(capsys, *words, "--device", "nosuch")
     assert (code, out) == (2, "")
     assert err == "error: there is no device 'nosuch' here: this machine has cpu\n"
-
-
-def test_no_training_on_one_card_of_several(monkeypatch, made, capsys):
-    from paper.finetuning import trainer
-
-    monkeypatch.setattr(trainer, "device_named", torch.device)
-    words = [word.format(made=made) for word in CALLS["finetune"].split()]
-    code, _, err = call(capsys, *words, "--device", "cuda:1")
-    assert code == 2
-    assert "name 'cuda', and choose them by CUDA_VISIBLE_DEVICES" in err

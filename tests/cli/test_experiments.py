@@ -78,28 +78,3 @@ def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, t
         assert (code, out) == (2, "")
         assert "answers with 2 labels, and mnli needs 3 labels" in err
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_from_fine_tuning_to_the_table(capsys, tmp_path):
-    data = tmp_path / "data"
-    data.mkdir()
-    lines = "".join(json.dumps({"sentence": t, "label": y}) + "\n" for t, y in ROWS)
-    for split in ("train", "validation"):
-        (data / f"{split}.jsonl").write_text(lines)
-    base, out = tmp_path / "base", tmp_path / "out"
-    tiny.save(base, "deberta-v2", "MaskedLM")
-    command = ["table1", "--base", f"DeBERTa={base}", "--tasks", "sst2", "--data-dir", data]
-    command += ["--output", out, "--methods", "normxlogit random decompx"]
-    code, text, err = run_paper(capsys, *command)
-    assert code == 0, err
-    assert "| method | SST-2/DeBERTa |" in text
-    assert "(0.386)" in next(line for line in text.splitlines() if line.startswith("| normxlogit |"))
-    assert "N/A" in next(line for line in text.splitlines() if line.startswith("| decompx |"))
-    assert (out / "models" / "deberta-sst2" / "config.json").is_file()
-    assert run_paper(capsys, *command)[1] == text
-    drawn = run_paper(capsys, "figures", *command[1:], "--limit", "sst2=3", "--dtype", "bfloat16")[1].split()
-    assert drawn[0] == str(out / "aopc.svg")
-    assert json.loads((out / "sst-2-deberta" / "results.json").read_text())["metadata"]["texts"] == 3
-    code, _, err = run_paper(capsys, *command, "--limit", "sst2=few")
-    assert (code, err) == (2, "error: --limit takes a number or TASK=NUMBER, not 'sst2=few'\n")

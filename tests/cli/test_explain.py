@@ -63,16 +63,6 @@ def test_another_method_takes_the_place_of_a_default_that_does_not_work(run, mon
     assert "sin is not linear" in err
 
 
-def test_several_methods_stand_together(run):
-    code, out, _ = run("explain", TEXT, "--method", "normxlogit", "--method", "frozen-gradient")
-    both = loaded(None).compare(TEXT, ["normxlogit", "frozen-gradient"])
-    assert code == 0
-    costs = {"1 forward", "1 forward, 1 backward"}
-    paid = [line for line in out.splitlines() if line.rpartition(": ")[2] in costs]
-    assert len(paid) == 2
-    assert [line.split(": ")[0] if line in paid else line for line in out.splitlines()] == str(both).splitlines()
-
-
 def test_options_reach_the_explainer(run, three):
     found = explained(
         run,
@@ -138,20 +128,6 @@ def test_texts_from_standard_input(run, monkeypatch):
     assert [a.text for a in explained(run)] == ["eins", "zwölf"]
 
 
-@pytest.mark.parametrize("merge", ["sum", "max", "mean", "first"])
-def test_json_with_words(run, merge):
-    text = "an unremittingly mediocre film"
-    state = json.loads(run("explain", text, "--format", "json", "--words", "--merge", merge)[1])["attributions"][0]
-    result = Attribution.from_dict(state)
-    assert [(w["text"], w["start"], w["end"], w["tokens"], w["score"]) for w in state["words"]] == [
-        (w.text, w.start, w.end, list(w.tokens), pytest.approx(float(w.score))) for w in result.words(merge)
-    ]
-    assert any(len(word["tokens"]) > 1 for word in state["words"]), "else the ways to merge are one"
-    layered = json.loads(run("explain", text, "--format", "json", "--words", "--layers", "all")[1])
-    count = loaded(None)._model.layer_count()
-    assert [len(word["score"]) for word in layered["attributions"][0]["words"]] == [count] * 4
-
-
 @pytest.mark.parametrize(
     ("name", "start"),
     [("a.json", "{"), ("a.csv", "text_index,"), ("a.html", "<!DOCTYPE"), ("a.txt", "prediction"), ("a", "prediction")],
@@ -163,20 +139,3 @@ def test_output_goes_to_a_file_of_the_format_in_its_name(run, tmp_path, name, st
     content = (tmp_path / name).read_text(encoding="utf-8")
     assert content.lstrip().startswith(start)
     assert "\x1b" not in content
-
-
-@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.png", b"\x89PNG"), ("a.pdf", b"%PDF")])
-@pytest.mark.parametrize("methods", [[], ["--method", "normxlogit", "--method", "logat"]])
-def test_a_figure_is_written_where_the_name_asks_for_one(run, tmp_path, name, start, methods):
-    code, _, err = run("explain", "a fine film", *methods, "--output", str(tmp_path / name))
-    assert (code, err) == (0, f"wrote {tmp_path / name}\n")
-    assert (tmp_path / name).read_bytes().startswith(start)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_latex_is_written_of_one_text(run, tmp_path):
-    assert run("explain", "a fine film", "--output", str(tmp_path / "a.tex"))[0] == 0
-    assert "film" in (tmp_path / "a.tex").read_text(encoding="utf-8")
-    code, _, err = run("explain", "a fine film", "a dull one", "--output", str(tmp_path / "b.tex"))
-    assert code == 2
-    assert "no .tex of it" in err

@@ -107,5 +107,4 @@ def test_what_could_not_be_tried_on_a_second_text_is_a_note():
     torch.manual_seed(0)
     explainer = Explainer(plain.grown(Begun()), tiny.tokenizer(), task="sequence-classification")
     found = explainer("the movie is not good", target=1, method="frozen-gradient:read_at=0")
-    (note,) = (note for note in found.notes if note.startswith("frozen-gradient"))
-    assert "more holds for the tokens', which was not tried on a second text" in note
+    assert any("not tried on a second text" in note for note in found.notes)

@@ -7,7 +7,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import normxlogit
 from normxlogit import ALL, InputError, TargetError
 from tests import tiny
 
@@ -138,15 +137,6 @@ def test_whole_words_are_removed(classifier):
     assert single.value == pytest.approx(float(logits.softmax(-1)[result.target.id]), abs=1e-5)
 
 
-@pytest.mark.parametrize("suffix", ["json", "parquet"])
-def test_saved_results_keep_the_words(classifier, tmp_path, suffix):
-    result = classifier(WORDS, is_split_into_words=True)
-    result.save(tmp_path / f"result.{suffix}")
-    loaded = normxlogit.load(tmp_path / f"result.{suffix}")
-    assert loaded == result
-    assert texts_of(loaded) == WORDS
-
-
 def test_long_texts_keep_the_words(tagger):
     words = WORDS * 6
     cut = tagger(words, is_split_into_words=True, long_text="truncate")
@@ -178,16 +168,6 @@ def test_every_words_label_is_a_target_of_one_result(tagger):
         np.testing.assert_allclose(every.scores[k], one.scores, atol=1e-6)
         total = every.scores[k].sum() + every.bias[k] + (0 if every.sink is None else every.sink[k])
         assert total == pytest.approx(float(logits[one.target.position].max()), abs=1e-4)
-
-
-def test_every_words_label_is_on_one_page_and_in_one_file(tagger, tmp_path):
-    every = tagger("the cat, not bad", position=ALL, layers=ALL, method="normxlogit")
-    assert [target.name.partition(":")[0] for target in every.targets] == ["the", "cat", ",", "not", "bad"]
-    every.to_html(tmp_path / "every.html")
-    page = (tmp_path / "every.html").read_text(encoding="utf-8")
-    assert all(target.name in page for target in every.targets)
-    every.save(tmp_path / "every.json")
-    assert normxlogit.load(tmp_path / "every.json") == every
 
 
 def test_every_mask_is_a_target(classifier):

@@ -144,12 +144,6 @@ def test_a_text_in_windows_adds_up_to_the_mean_logits(explainer, model, method):
     np.testing.assert_allclose(layered.scores.sum(-1) + layered.bias, [logits[2]] * 2, **CLOSE)
 
 
-def test_words_special_tokens_and_bias_are_the_logit(explainer):
-    a = explainer(TEXT, method=FROZEN)
-    special = a.scores[list(a.special_tokens_mask)].sum()
-    assert sum(word.score for word in a.words()) + special + a.bias == pytest.approx(a.prediction.value, abs=1e-3)
-
-
 @pytest.mark.parametrize("text", [TEXT, LONG], ids=["short", "in windows"])
 def test_a_waterfall_ends_at_the_logit(explainer, text):
     a = explainer(text, method=FROZEN, long_text="window")

@@ -8,7 +8,7 @@ from torch import nn
 
 from normxlogit.copies.clone import clone
 from normxlogit.copies.pool import MAX_IDLE_COPIES, Pool
-from normxlogit.copies.run import run, without_autocast
+from normxlogit.copies.run import run
 
 
 class Growing(nn.Module):
@@ -65,10 +65,3 @@ def test_a_clean_copy_is_lent_again_and_each_thread_has_its_own():
         results = list(threads.map(lambda length: [answer(pool, length).item() for _ in range(50)], lengths))
     assert results == [[float(n if n <= 4 else 1)] * 50 for n in lengths]
     assert len(pool._idle) <= MAX_IDLE_COPIES
-
-
-def test_autocast_is_off_inside_and_on_again():
-    with torch.autocast("cpu", torch.bfloat16):
-        with without_autocast({"x": torch.ones(1)}):
-            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16

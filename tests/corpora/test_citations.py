@@ -5,15 +5,13 @@ import json
 from collections import Counter
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import normxlogit
 from normxlogit import Answers, Conversations, Explainer, attribute, summarize
-from normxlogit.errors import DataError, InputError, MethodError
+from normxlogit.errors import InputError
 from tests import tiny
-from tests.commands import run
 
 from .corpora import errors, jsonl, results
 
@@ -153,7 +151,6 @@ def thresholds_of_a_random_reader(monkeypatch):
     monkeypatch.setattr("normxlogit.grounding.verdicts._fitted", lambda: fitted)
 
 
-OPTIONS = {"answers": ["--answer-column", "answer"], "conversations": ["--messages-column", "messages", "--turn", "-1"]}
 CASES = {"answers": (ANSWERS, Answers, WITHOUT_ANSWER), "conversations": (CHATS, Conversations, WITHOUT_CITATION)}
 
 
@@ -254,109 +251,3 @@ def test_the_rows_hold_contradictions(reader):
     rows, _, wrong = CASES["answers"]
     cited = [cited_row(reader, row, "auto") for i, row in enumerate(rows) if i not in wrong]
     assert {s.judgement for one in cited for s in one.support} >= {"contradicts"}
-
-
-def test_a_stopped_run_goes_on_and_another_count_is_another_run(reader, tmp_path):
-    path, out = jsonl(tmp_path / "in.jsonl", ANSWERS[:3]), tmp_path / "out"
-
-    def interrupt(_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        attribute(reader, path, out, Answers(verify=1), shard_rows=1, watch=interrupt)
-    assert 0 < len(results(out)) < 3
-    for other in (None, 0, 2, "auto"):
-        with pytest.raises(DataError, match="made with verify 1, not"):
-            attribute(reader, path, out, Answers(verify=other), shard_rows=1)
-    attribute(reader, path, out, Answers(verify=1), shard_rows=1)
-    attribute(reader, path, tmp_path / "whole", Answers(verify=1), shard_rows=1)
-    assert results(out).equals(results(tmp_path / "whole"))
-    assert attribute(reader, path, out, Answers(verify=1), shard_rows=1).fresh == 0
-    attribute(reader, path, tmp_path / "plain", Answers(), shard_rows=1)
-    with pytest.raises(DataError, match="made with verify null, not 1"):
-        attribute(reader, path, tmp_path / "plain", Answers(verify=1), shard_rows=1)
-    assert attribute(reader, path, tmp_path / "plain", Answers(verify=0), shard_rows=1).fresh == 0
-    columns = {"sentence_losses", "sentence_contradictions", "source_losses", "readings"}
-    assert columns <= set(results(out).column_names)
-    assert not columns & set(results(tmp_path / "plain").column_names)
-
-
-def test_an_earlier_turn_is_explained(reader, tmp_path):
-    attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=1), shard_rows=2)
-    assert errors(tmp_path / "out") == {0: "no turn 1: the assistant has 1 texts in this conversation, from 0 on"}
-    (row,) = results(tmp_path / "out").to_pylist()
-    assert row["completion"].strip() == "On 9 May."
-    with pytest.raises(DataError, match="turn"):
-        attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=0), shard_rows=2)
-
-
-def test_without_texts_examples_are_answers(reader, tmp_path):
-    job = Answers(answer_column="answer", verify="auto")
-    attribute(reader, ANSWERS, tmp_path / "out", job, keep_text=False)
-    summary = summarize(tmp_path / "out", top=1)
-    assert [c.text.strip() for c in summary.contradictions] == [ANSWERS[int(summary.contradictions[0].id)]["answer"]]
-
-
-@pytest.mark.parametrize("verify", [-1, 1.5, True, "all", [1]])
-def test_what_is_no_number_is_refused(reader, tmp_path, verify):
-    with pytest.raises(InputError, match="verify"):
-        attribute(reader, ANSWERS, tmp_path / "out", Answers(answer_column="answer", verify=verify))
-    assert not (tmp_path / "out").exists()
-
-
-def test_what_was_not_tested_is_not_tested_later(reader, tmp_path):
-    attribute(reader, ANSWERS, tmp_path / "run", Answers())
-    with pytest.raises(InputError, match="when they are attributed"):
-        summarize(tmp_path / "run", verify=3, explainer=reader)
-
-
-def test_scores_that_do_not_add_up_have_the_same_verdicts(reader, tmp_path):
-    attribute(reader, ANSWERS, tmp_path / "out", Answers(answer_column="answer", verify=1), method="occlusion")
-    rows = results(tmp_path / "out").to_pylist()
-    for row, given in zip(rows, ANSWERS, strict=False):
-        cited = reader.cite(given["question"], given["documents"], answer=given["answer"], method="occlusion", verify=1)
-        assert row["sentence_losses"] == pytest.approx(cited.sentence_losses.tolist(), abs=1e-4)
-        assert row["sentence_verdicts"] == [s.judgement for s in cited.support]
-    with pytest.raises(MethodError):
-        attribute(reader, ANSWERS, tmp_path / "no", Answers(answer_column="answer", verify=1), method="no-method")
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_commands_test_citations_and_sum_them_up(tmp_path, capsys, reader, case):
-    rows, _, _ = CASES[case]
-    reader.model.save_pretrained(tmp_path / "model")
-    reader.tokenizer.save_pretrained(tmp_path / "model")
-    data, out = jsonl(tmp_path / "in.jsonl", rows), tmp_path / "out"
-    options = ["--model", tmp_path / "model", *OPTIONS[case], "--output", out]
-    code, _, err = run(capsys, "attribute", data, *options, "--verify", "auto", "--keep-text")
-    assert code == 0, err
-    code, text, err = run(capsys, "summarize", out)
-    assert code == 0, err
-    text = " ".join(text.split())
-    of_case = ["refunds.txt"] if case == "answers" else ["tool result look_up", "last message of the user"]
-    for part in (
-        "that contradict a source",
-        '" than "',
-        "left out",
-        "used",
-        "mean loss",
-        *of_case,
-    ):
-        assert part in text
-    code, _, err = run(capsys, "summarize", out, "--output", tmp_path / "page.html")
-    assert code == 0, err
-    assert "Sentences that contradict a source" in (tmp_path / "page.html").read_text()
-    code, _, err = run(capsys, "attribute", data, *options, "--verify", "many")
-    assert (code, "verify" in err) == (2, True)
-    (file, *_) = sorted((out / "shards").iterdir())
-    assert "readings" in pq.read_table(file).column_names
-
-
-def test_documents_of_a_map_of_parquet_are_named(tmp_path):
-    column = pa.array([[("a", "the cat sat."), ("b", "a dog.")]], pa.map_(pa.string(), pa.string()))
-    table = pa.table({"documents": column, "question": ["is it good?"], "answer": ["the cat."]})
-    pq.write_table(table, tmp_path / "in.parquet")
-    for number, source in enumerate((tmp_path / "in.parquet", table, table.to_pandas())):
-        attribute(tiny.writer(), source, tmp_path / str(number), Answers())
-        (row,) = pq.read_table(tmp_path / str(number) / "shards").to_pylist()
-        assert row["unit_names"][:2] == ["a:1", "b:1"]

@@ -11,22 +11,6 @@ from normxlogit.errors import DataError
 from .corpora import jsonl, results, run, texts
 
 
-@pytest.mark.parametrize("named", [{"id_column": "nope"}, {"keep": ["nope"]}], ids=str)
-def test_a_column_that_no_row_of_a_stream_has_is_refused_and_the_folder_is_free_again(
-    tmp_path, bert, named, monkeypatch
-):
-    source = jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts(5)])
-
-    def stream():
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(source.read_bytes())))
-        return "-"
-
-    with pytest.raises(DataError, match="no column 'nope' in the input; there are text"):
-        attribute(bert, stream(), tmp_path / "out", input_format="jsonl", **named)
-    assert attribute(bert, stream(), tmp_path / "out", input_format="jsonl").rows == 5
-    assert results(tmp_path / "out")["id"].to_pylist() == list("01234")
-
-
 def test_a_table_on_standard_input_is_read_and_its_run_resumes(tmp_path, bert, monkeypatch):
     lines = ["key,body", *(f'k{i},"{text}"' for i, text in enumerate(texts(5)))]
 
@@ -67,24 +51,3 @@ def test_tables_in_memory_are_read_as_files_are(tmp_path, bert, kind):
     assert results(tmp_path / "out")["id"].to_pylist() == [f"k{i}" for i in range(20) if i != 2]
     assert results(tmp_path / "out")["stars"].to_pylist() == [i for i in range(20) if i != 2]
     assert run(bert, table, tmp_path / "out", id_column="key", keep=["stars"]).fresh == 0
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-@pytest.mark.parametrize("name", ["text", None])
-def test_a_column_of_texts_is_a_corpus(tmp_path, bert, library, name):
-    from importlib import import_module
-
-    arguments = {"values" if library == "polars" else "data": texts(5), "name": name}
-    column = import_module(library).Series(**arguments)
-    assert run(bert, column, tmp_path / "out", keep_text=True).rows == 5
-    assert results(tmp_path / "out")["text"].to_pylist() == texts(5)
-
-
-def test_a_frame_with_values_of_several_types_loses_those_rows_alone(tmp_path, bert):
-    import pandas
-
-    first, *others = texts(5)
-    frame = pandas.DataFrame({"text": [first, 5, None, float("nan"), *others], "stars": [1, "two", None, *range(5)]})
-    done = run(bert, frame, tmp_path / "out", keep=["stars"], keep_text=True)
-    assert (done.rows, done.errors) == (8, 3)
-    assert results(tmp_path / "out")["text"].to_pylist() == [first, *others]

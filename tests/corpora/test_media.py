@@ -10,14 +10,11 @@ import soundfile
 import torch
 import transformers
 from PIL import Image
-from scipy.signal import resample_poly
 
 import normxlogit
-from normxlogit import Completions, DataError, Explainer, InputError, Predictions, attribute, summarize
-from normxlogit.corpora.jobs import predictions
-from tests.commands import run as command
-from tests.media import audio_lm, vlm
+from normxlogit import Completions, Explainer, Predictions, attribute
 from tests.media import test_signals as signals
+from tests.media import vlm
 
 from .corpora import errors, results
 
@@ -154,73 +151,6 @@ def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, ph
             assert "\n" not in reasons[row]
 
 
-def test_rows_that_are_explained_in_halves_keep_their_targets(tmp_path, vit, photos, monkeypatch):
-    paths, names = files(photos)[:4], ["cat", "dog", "bird", "cat"]
-    explain = predictions.explain_encodings
-
-    def few(model, encodings, options):
-        if len(encodings) > 1:
-            raise InputError("too many at once")
-        return explain(model, encodings, options)
-
-    monkeypatch.setattr(predictions, "explain_encodings", few)
-    rows = [{"path": p, "gold": name} for p, name in zip(paths, names, strict=True)]
-    attribute(vit, rows, tmp_path, Predictions(target_column="gold"))
-    monkeypatch.undo()
-    for row, path, name in zip(results(tmp_path).to_pylist(), paths, names, strict=True):
-        same(row, vit(path, target=name))
-
-
-def test_a_stopped_run_goes_on_with_the_same_processor_alone(tmp_path, models, photos):
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    out, explainer = tmp_path / "out", Explainer.from_pretrained(models / "vit")
-    with pytest.raises(KeyboardInterrupt):
-        attribute(explainer, photos, out, shard_rows=2, watch=stop)
-    done = attribute(explainer, photos, out, shard_rows=2)
-    assert done.fresh < done.rows == 11
-    assert results(out)["row"].to_pylist() == list(range(11))
-    assert attribute(explainer, photos, out, shard_rows=2).fresh == 0
-    explainer.tokenizer.image_mean = [0.1, 0.2, 0.3]
-    with pytest.raises(DataError, match="another tokenizer"):
-        attribute(explainer, photos, out, shard_rows=2)
-    explainer.tokenizer.size = {"height": 24, "width": 24}  # which the model cannot read
-    with pytest.raises(DataError, match=r"none of 11 rows has a result.*cannot read it"):
-        attribute(explainer, photos, tmp_path / "none")
-
-
-def test_recordings_of_another_rate_are_resampled_in_a_run_that_goes_on(tmp_path, wav2vec2):
-    samples = np.random.default_rng(0).normal(size=3000).astype(np.float32)
-    soundfile.write(tmp_path / "cd.wav", samples, 3 * RATE, subtype="FLOAT")
-    rows = [{"audio": {"array": samples, "sampling_rate": 3.0 * RATE}}, {"audio": str(tmp_path / "cd.wav")}] * 2
-
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        attribute(wav2vec2, rows, tmp_path / "out", shard_rows=1, watch=stop)
-    attribute(wav2vec2, rows, tmp_path / "out", shard_rows=1)
-    alone = wav2vec2(resample_poly(samples, 1, 3).astype(np.float32))
-    rows = results(tmp_path / "out").to_pylist()
-    assert [row["row"] for row in rows] == [0, 1, 2, 3]
-    for row in rows:
-        assert row["scores"] == pytest.approx(alone.scores.tolist(), rel=1e-4, abs=1e-5)
-        assert row["times"][-1] == pytest.approx(alone.audio[0].times[-1])
-        assert any("resampled from 3000 samples a second to 1000" in note for note in row["notes"])
-
-
-def test_a_file_that_was_replaced_is_noticed(tmp_path, vit, photos):
-    path = tmp_path / "a.png"
-    path.write_bytes(files(photos)[1].read_bytes())
-    rows = [{"path": path}]
-    attribute(vit, rows, tmp_path / "out")
-    assert attribute(vit, rows, tmp_path / "out").fresh == 0
-    path.write_bytes(files(photos)[3].read_bytes())
-    with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
-        attribute(vit, rows, tmp_path / "out")
-
-
 def test_questions_about_pictures(tmp_path, photos):
     model = vlm.llava()
     explainer, path = Explainer(model.model, model.processor), files(photos)[1]
@@ -249,42 +179,3 @@ def test_questions_about_pictures(tmp_path, photos):
     attribute(explainer, beside[:2], tmp_path / "w", written)
     one, other = results(tmp_path / "w")["completion"].to_pylist()
     assert one == other == explainer.generate(vlm.question(str(path)), max_new_tokens=3).completion
-
-
-def test_questions_about_sounds(tmp_path):
-    path, samples = tmp_path / "dog.wav", audio_lm.sound()
-    soundfile.write(path, samples, audio_lm.RATE, subtype="FLOAT")
-    explainer = Explainer(*audio_lm.qwen2_audio())
-    rows = [
-        {"q": "what is on the left ?", "audio": str(path), "a": "a cat"},
-        {"q": "what is on the left ?", "audio": {"array": samples, "sampling_rate": audio_lm.RATE}, "a": "a cat"},
-    ]
-    attribute(explainer, rows, tmp_path / "out", Completions("q", "a", audio_column="audio"), keep_text=True)
-    alone = explainer.explain_completion(audio_lm.question(samples), "a cat", sources="sentence")
-    for row in normxlogit.load(tmp_path / "out" / "shards" / "00000000.parquet"):
-        np.testing.assert_allclose(row.scores, alone.scores, rtol=1e-4, atol=1e-5)
-
-
-def test_commands(tmp_path, models, photos, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "photos").symlink_to(photos)
-    names = [f"photos/{path.name}" for path in files(photos)]
-    golds = ["cat", "dog"] * 6
-    lines = [f"{name},{gold}" for name, gold in zip(names, golds, strict=False)]
-    (tmp_path / "photos.csv").write_text("\n".join(["path,gold", *lines, "photos/none.png,cat"]) + "\n")
-    arguments = ["photos.csv", "--text-column", "path", "--model", models / "vit", "--keep", "gold", "--output", "out"]
-    code, text, err = command(capsys, "attribute", *arguments)
-    assert (code, text) == (0, "out: 12 rows, 1 of them without a result, see out/errors\n"), err
-    assert results("out")["id"].to_pylist() == names
-    code, text, err = command(capsys, "summarize", "out", "--gold", "gold", "--min-count", 1)
-    assert code == 0, err
-    for shown in ("pictures  11", "patch", "1,1", "photos/", "no such file", "Wrong answers"):
-        assert shown in text
-    summary = summarize("out", gold="gold", min_count=1)
-    rows = results("out").to_pylist()
-    for unit in summary.highest:
-        row, column = map(int, unit.text.split(","))
-        scores = [r["scores"][1 + 2 * row + column] for r in rows if r["target"] == [unit.label]]
-        assert unit.mean == pytest.approx(np.mean(scores), rel=1e-4, abs=1e-4)
-    assert summary.accuracy == np.mean([r["prediction"] == r["gold"] for r in rows])
-    assert {mass.kind for mass in summary.mass} == {"patch", "special"}

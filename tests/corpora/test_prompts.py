@@ -5,7 +5,7 @@ import pytest
 
 import normxlogit
 from normxlogit import Completions, attribute, summarize
-from normxlogit.errors import DataError, InputError
+from normxlogit.errors import DataError
 from normxlogit.methods import method_named
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.pipeline.completions.sources import explain_sources
@@ -102,18 +102,3 @@ def test_the_model_writes_where_nothing_is_given(writer, tmp_path):
         own = writer.generate(ROWS[row["row"]]["prompt"], max_new_tokens=3)
         assert row["completion"] == own.completion
         np.testing.assert_allclose(row["scores"], own.sources("sentence").scores[0], rtol=1e-4, atol=1e-5)
-
-
-WRONG = {
-    "sources must be": {"sources": "letter"},
-    "parts must be": {"parts": "letter"},
-    "give one of the two": {"max_new_tokens": 3, "completion_column": "completion"},
-    "max_new_tokens": {"max_new_tokens": 0},
-    "has no argument 'target'": {"target": 3},
-}
-
-
-@pytest.mark.parametrize("message", WRONG)
-def test_settings_that_do_not_fit_are_refused(message):
-    with pytest.raises(InputError, match=message):
-        Completions("prompt", **WRONG[message])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from normxlogit import Completions, Predictions, attribute
+from normxlogit import Predictions, attribute
 from normxlogit.corpora.ray_engine import Cluster
 from normxlogit.errors import DataError
 
@@ -25,12 +25,15 @@ def cluster():
     import ray
 
     root = str(Path(__file__).parents[2])
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env={"env_vars": {"PYTHONPATH": f"{root}/src:{root}"}},
-    )
+    environment = {"env_vars": {"PYTHONPATH": f"{root}/src:{root}"}}
+    for last_try in (False, False, True):
+        try:
+            ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+            break
+        except Exception:  # Ray gives a node 30 seconds to start, which a busy machine may exceed
+            ray.shutdown()
+            if last_try:
+                raise
     yield
     ray.shutdown()
 
@@ -66,27 +69,15 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     assert killed
     attribute(model, path, tmp_path / "local", shard_rows=8)
     one, two = results(tmp_path / "ray"), results(tmp_path / "local")
-    floats = ["scores", "value", "probability"]
+    floats = ["scores", "bias", "value", "probability"]  # a worker computes with as many threads as it has cores
     assert one.drop_columns(floats).equals(two.drop_columns(floats))
+    for name in floats:
+        for row, other in zip(one[name].to_pylist(), two[name].to_pylist(), strict=True):
+            np.testing.assert_allclose(row, other, atol=1e-5)
     assert errors(tmp_path / "ray") == errors(tmp_path / "local") == {9: "no text: column 'text' is null"}
     (tmp_path / "ray/shards/00000003.parquet").unlink()
     again = attribute(model, path, tmp_path / "ray", shard_rows=8, engine="ray", cluster=Cluster(2))
     assert (again.fresh, results(tmp_path / "ray").num_rows) == (8, COUNT - 1)
-
-
-def test_prompts_and_their_sources_are_those_of_the_local_engine(tmp_path):
-    model = explainer("llama", "CausalLM")
-    path = jsonl(
-        tmp_path / "in.jsonl", [{"prompt": t, "completion": " bad film" if i else ""} for i, t in enumerate(texts(6))]
-    )
-    job = Completions(sources="word", parts="token")
-    for engine in ("ray", "local"):  # by default the states in the middle are read
-        attribute(model, path, tmp_path / engine, job, shard_rows=2, keep_text=True, engine=engine)
-    one, two = (results(tmp_path / engine) for engine in ("ray", "local"))
-    assert one["units"].to_pylist() == two["units"].to_pylist()
-    for row, other in zip(one["scores"].to_pylist(), two["scores"].to_pylist(), strict=True):
-        np.testing.assert_allclose(row, other, atol=1e-4)
-    assert errors(tmp_path / "ray") == {0: "the completion is empty"}
 
 
 def test_errors_are_ours(tmp_path):
@@ -102,9 +93,3 @@ def test_errors_are_ours(tmp_path):
             engine="ray",
             cluster=Cluster(1),
         )
-
-
-def test_a_stream_is_read_by_the_process_that_starts_the_run(tmp_path):
-    rows = ({"text": text} for text in texts(20))
-    assert attribute(explainer(), rows, tmp_path, shard_rows=8, engine="ray", cluster=Cluster(2)).rows == 20
-    assert results(tmp_path)["row"].to_pylist() == list(range(20))

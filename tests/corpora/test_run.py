@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-import normxlogit
-from normxlogit import ALL, Predictions
+from normxlogit import Predictions
 from normxlogit.errors import DataError, TargetError
-from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
 
@@ -22,69 +20,6 @@ def same(loaded, wanted):
     if wanted.bias is not None:
         np.testing.assert_allclose(loaded.bias, wanted.bias, atol=2e-4, rtol=1e-4)
     assert loaded.scores.shape == wanted.scores.shape
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"target": ALL, "layers": ALL},
-        {"target": ["LABEL_1", "LABEL_0"], "contrast": 2},
-        {"layers": [2, 3]},
-        {"long_text": "window"},
-    ],
-)
-def test_the_results_are_the_explainers(tmp_path, options):
-    model = explainer(num_labels=3)
-    some = [*texts(40), "the movie is good " * 20]
-    done = run(model, rows_of(some), tmp_path / "out", Predictions(**options), keep_text=True)
-    assert (done.rows, done.errors) == (41, 0)
-    loaded = [a for file in sorted((tmp_path / "out/shards").glob("*")) for a in normxlogit.load(file)]
-    assert [a.text for a in loaded] == some  # in the order of the input
-    for one, other in zip(loaded, model(some, **options), strict=True):
-        same(one, other)
-
-
-@pytest.mark.parametrize(
-    ("family", "kind", "some"),
-    [
-        ("gpt2", "CausalLM", texts(20)),
-        ("bert", "MaskedLM", [tiny.MASKED, "a [MASK] film", "the movie was [MASK] !"]),
-        ("bert", "TokenClassification", texts(20)),
-        ("bert", "QuestionAnswering", [("is the movie good ?", text) for text in texts(5)]),
-    ],
-)
-def test_models_that_answer_at_a_token(tmp_path, family, kind, some):
-    model, pairs = explainer(family, kind), kind == "QuestionAnswering"
-    rows = [{"text": a, "b": b} for a, b in some] if pairs else rows_of(some)
-    run(model, rows, tmp_path, Predictions(pair_column="b" if pairs else None))
-    loaded = normxlogit.load(tmp_path / "shards/00000000.parquet")
-    for one, other in zip(loaded, model(some)[:16], strict=True):
-        same(one, other)
-
-
-def test_four_readers_read_it(tmp_path, bert):
-    import datasets
-    import duckdb
-    import pandas
-    import polars
-
-    rows = [{"text": text, "gold": i % 2, "note": "x"} for i, text in enumerate(texts(20))]
-    run(bert, rows, tmp_path, Predictions(words=True), keep=["gold"], keep_text=True)
-    pattern = str(tmp_path / "shards/*.parquet")
-    table = results(tmp_path)
-    assert table.column_names[:2] == ["row", "id"]
-    assert table.column_names[-1] == "gold"
-    first = table.slice(0, 1).to_pylist()[0]
-    assert pandas.read_parquet(tmp_path / "shards")["units"][0].tolist() == first["units"]
-    frame = polars.read_parquet(pattern)
-    assert frame["spans"][0].to_list() == first["spans"]
-    assert frame["gold"].to_list() == [row["gold"] for row in rows]
-    found = duckdb.sql(f"SELECT scores, words, word_scores FROM '{pattern}' ORDER BY row LIMIT 1").fetchall()[0]
-    assert found[0] == pytest.approx(first["scores"])
-    assert len(found[1]) == len(found[2])
-    loaded = datasets.Dataset.from_parquet(str(tmp_path / "shards/00000000.parquet"), cache_dir=str(tmp_path / "hf"))
-    assert loaded[0]["scores"] == pytest.approx(first["scores"])
 
 
 def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
@@ -116,33 +51,12 @@ def test_too_many_errors_stop_the_run(tmp_path, bert):
         run(bert, rows, tmp_path, max_errors=10)
 
 
-def test_a_text_that_breaks_the_method_costs_no_other(tmp_path):
-    model = explainer("bert", "MaskedLM")
-    run(model, rows_of(["a [MASK] film", "no mask", "[MASK] [MASK]", "the [MASK] is good"]), tmp_path)
-    assert results(tmp_path)["row"].to_pylist() == [0, 3]
-    assert "nowhere" in errors(tmp_path)[1]
-
-
 def test_what_would_be_wrong_in_every_row_is_refused_before_anything_is_written(tmp_path):
     names = ("once", "twice", "TWICE")
     model = explainer(id2label=dict(enumerate(names)), label2id={name: i for i, name in enumerate(names)})
     with pytest.raises(TargetError, match="more than one label 'Twice'"):
         run(model, rows_of(texts(2)), tmp_path / "out", Predictions(target="Twice"))
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("long_text", ["truncate", "window"])
-def test_a_prediction_that_is_the_contrast_is_noted(tmp_path, bert, long_text):
-    some = [*texts(8), "the movie is good " * 20]
-    said = [result.prediction.id for result in bert(some, long_text=long_text)]
-    run(bert, rows_of(some), tmp_path, Predictions(contrast=said[-1], long_text=long_text))
-    found = results(tmp_path).to_pylist()
-    plain = bert(some, contrast=said[-1], long_text=long_text)
-    for row, result, label in zip(found, plain, said, strict=True):
-        zero = label == said[-1]
-        assert any("their difference is zero" in note for note in row["notes"]) == zero
-        assert tuple(row["notes"]) == result.notes
-        assert (max(map(abs, row["scores"])) == 0) == zero == (not result.scores.any())
 
 
 def test_a_target_for_each_row(tmp_path, bert):

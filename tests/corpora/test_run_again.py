@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 
-import pyarrow as pa
 import pytest
 
 from normxlogit import ALL, Predictions
@@ -77,29 +76,6 @@ def test_a_run_without_any_result_says_why_and_is_no_bar_to_the_next(tmp_path, b
         with pytest.raises(DataError, match="none of 1 rows") if rows else nullcontext():
             run(bert, rows, tmp_path / "memory")
     assert run(bert, rows_of(texts(2)), tmp_path / "memory").errors == 0
-
-
-def test_rows_are_compared_by_their_values(tmp_path, bert):
-    """Neither by the rows after them, nor by what Arrow holds behind nulls, nor by a dictionary that grew."""
-    pd, some = pytest.importorskip("pandas"), texts(40)
-
-    def table(last):
-        rows = range(32) if last is None else [*range(31), last]
-        frame = pd.DataFrame(
-            {"text": some[: len(rows)], "whole": rows, "odd": [i % 2 == 1 for i in rows], "name": map(str, rows)}
-        )
-        frame["half"] = frame["whole"].where(frame["odd"])
-        return frame.astype({"name": "category", "whole": "int32"})
-
-    out, keep = tmp_path / "out", ["whole", "odd", "name", "half"]
-    with pytest.raises(KeyboardInterrupt):
-        run(bert, table(None), out, keep=keep, shard_rows=3, watch=lambda now: now.rows > 26 and interrupt())
-    written = len(list((out / "shards").iterdir()))
-    assert run(bert, table(99), out, keep=keep, shard_rows=3).fresh == 32 - 3 * written
-    arrow = pa.table(table(99))
-    nulls = pa.array(arrow["half"].to_pylist())  # zeros behind nulls, where pandas has NaN
-    arrow = arrow.set_column(arrow.column_names.index("half"), "half", nulls)
-    assert run(bert, arrow, out, keep=keep, shard_rows=3).fresh == 0
 
 
 def test_the_output_may_not_lie_in_the_folder_that_is_read(tmp_path, bert):

@@ -2,27 +2,17 @@
 
 import pytest
 
-from normxlogit import DataError, Explainer
+from normxlogit import Explainer
 from normxlogit.evaluation import faithfulness, frontier_report
-from normxlogit.evaluation import frontier as module
 from normxlogit.evaluation import timing as clock
-from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost, run_frontier
-from normxlogit.methods import Lime, NormXLogit, Random, method_named
+from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost
+from normxlogit.methods import Lime, NormXLogit
 from tests import plain, tiny
-
-EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]
 
 
 @pytest.fixture
 def explainer():
     return tiny.explainer("bert", scale=8.0)
-
-
-def maskless():
-    made = tiny.tokenizer_for("gpt2")
-    made.mask_token = None
-    return Explainer(tiny.model("gpt2"), made)
 
 
 def point(name, passes, aopc, reason=""):
@@ -96,62 +86,6 @@ def test_layers_are_compared_where_there_are_any():
     specs = [method.spec for method in frontier_methods(explainer)]
     assert specs.count("frozen-gradient:read_at=-1") == 1
     assert "frozen-gradient:read_at=-2" not in specs
-
-
-def test_what_a_model_cannot_do_is_a_row_that_says_why():
-    explainer = maskless()
-    names = ["decompx", "frozen-gradient:read_at=0,points=0.3,baseline=mask", "frozen-gradient:read_at=9", "random"]
-    found = run_frontier(explainer, EXAMPLES, list(map(method_named, names)), rounds=1)
-    assert "post-LayerNorm encoder" in found[0].reason
-    assert "no mask token" in found[1].reason
-    assert "layers 1 to" in found[2].reason
-    assert [p.method for p in found] == names
-    assert [p.cost is None for p in found] == [True, True, True, False]
-    table = frontier_report.frontier_table(found)
-    assert "| decompx | N/A: " in table
-    with pytest.raises(DataError, match="label 7"):
-        run_frontier(explainer, [Example("fine", 7)])
-
-
-def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
-    methods = [NormXLogit(), Random(), method_named("frozen-gradient:read_at=9")]
-    seen = []
-
-    def stop(name, done, total):
-        seen.append(name)
-        if name == "random":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1, on_progress=stop)
-    assert seen == ["normxlogit", "random"]
-    kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert len(kept) == 3, "two results and a cost"
-    first = run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1)
-    assert len(list(tmp_path.iterdir())) == 5
-    assert all((tmp_path / name).read_text() == text for name, text in kept.items())
-    monkeypatch.setattr(module, "measure_cost", lambda *_, **__: pytest.fail("a kept cost is measured again"))
-    monkeypatch.setattr(explainer._model, "answer", None)
-    assert run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1) == first
-    assert first[2].reason
-
-
-def test_the_table_begins_with_the_cheapest_and_marks_the_frontier():
-    without_cost = Point("lime:samples=8", POINTS[0].result)
-    lines = frontier_report.frontier_table([*POINTS, without_cost]).splitlines()[2:]
-    assert [line.split("|")[1].strip() for line in lines] == [
-        "random",
-        "logat",
-        "normxlogit",
-        "frozen-gradient:read_at=-1",
-        "frozen-gradient",
-        "occlusion",
-        "lime",
-        "decompx",
-    ]
-    assert lines[0] == "| random | 1 | **0.250** | 0.200 to 0.300 | 0.100 | 0.020 to 0.200 |"
-    assert "| 0.280 |" in lines[3]
-    assert lines[-1] == "| decompx | N/A: needs an encoder / of some kind |  |  |  |  |"
 
 
 def test_a_line_joins_what_no_other_setting_beats():

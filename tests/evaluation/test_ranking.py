@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from normxlogit.evaluation.ranking import RankingResult, agreement, ranking_table, summarise_ranking
-from normxlogit.evaluation.statistics import Candidate, mean_interval, rank_correlation, recommendations
+from normxlogit.evaluation.statistics import rank_correlation
 from normxlogit.results.storage.schema import plain
 
 
@@ -32,22 +32,6 @@ def test_means_have_the_percentiles_of_resampled_texts(seed):
     assert found.shares["nats"] == pytest.approx(sum(r["first"] for r in rows) / sum(r["best"] for r in rows))
 
 
-def test_texts_that_belong_together_are_drawn_together():
-    pairs = [np.random.default_rng(i).random(count) for i, count in enumerate((1, 2, 2, 1, 2, 2))]
-    rows = [{"first": float(pair.sum()), "best": 1.0} for pair in pairs]
-    found = summarise_ranking("m", rows, "1", 3, [len(pair) for pair in pairs])
-    draws = np.random.default_rng(3).integers(0, 6, (2000, 6))
-    means = [np.concatenate([pairs[i] for i in row]).mean() for row in draws]
-    mean, *ends = found.means["first"]
-    assert (found.texts, mean) == (10, pytest.approx(np.concatenate(pairs).mean()))
-    np.testing.assert_allclose(ends, np.quantile(means, [0.025, 0.975]))
-
-
-def test_a_figure_that_some_texts_lack_is_of_the_others():
-    found = summarise_ranking("m", [{"first": 1.0, "best": 1.0, "top 3": 2.0}, {"first": 0.0, "best": 1.0}], None)
-    assert found.means["top 3"] == (2.0, 2.0, 2.0)
-
-
 def test_the_table_begins_with_leave_one_out_and_goes_on_with_the_best():
     def result(method, rho, passes):
         low = rho - (0.25 if method == "normxlogit" else 0.1)  # lower than that of a worse one
@@ -64,24 +48,3 @@ def test_the_table_begins_with_leave_one_out_and_goes_on_with_the_best():
         "| logat |  | 0.10 (0.00 to 0.20) | 0.98 | 1.2 (1.0 to 1.5) |  |\n"
     )
     assert plain(rows)[0]["means"]["drop"] == [1.25, 1.0, 1.5]
-
-
-def test_the_best_for_a_budget_with_the_interval_of_its_lead():
-    values = np.linspace(0, 1, 50)
-    found = recommendations(
-        [Candidate("cheap", 1.0, values), Candidate("dear", 3.0, values + 0.5), Candidate("dearer", 39, values)], "AOPC"
-    )
-    assert "at most 1.2 passes: `cheap` (AOPC 0.500, 1 passes)" in found
-    assert "at most 3 passes: `dear` (AOPC 1.000, 3 passes); +0.500 (+0.500 to +0.500) to `cheap`" in found
-    assert found.count("`dear`") == 2
-    assert recommendations([Candidate("a", 99, values)], "AOPC") == ""
-
-
-def test_intervals_hold_the_mean_of_the_population():
-    random, inside = np.random.default_rng(0), 0
-    for _ in range(200):
-        mean, low, high = mean_interval(random.normal(size=60))
-        inside += low <= 0 <= high
-        assert low <= mean <= high
-    assert 180 <= inside <= 199
-    assert mean_interval([2.0]) == (2.0, 2.0, 2.0)

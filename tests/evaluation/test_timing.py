@@ -1,9 +1,7 @@
 """Timing in turn, on a clock that the work itself moves."""
 
-import pytest
-
 from normxlogit.evaluation import timing
-from normxlogit.evaluation.timing import Timing, in_turn, ratio, ratios
+from normxlogit.evaluation.timing import Timing, in_turn
 
 
 class Work:
@@ -34,11 +32,3 @@ def test_a_side_waits_for_the_device_before_and_after(monkeypatch):
     work = Work(monkeypatch, a=(1,))
     monkeypatch.setattr(timing, "synchronise", lambda: setattr(work, "now", work.now + 10))
     assert in_turn(work.sides(), rounds=1, warmup=0)["a"].seconds == (11,), "what it left to do is its own"
-
-
-def test_a_ratio_is_taken_round_by_round():
-    one, other = Timing("a", (2.0, 30.0, 12.0)), Timing("b", (1.0, 10.0, 3.0))
-    assert ratios(one, other) == (2.0, 3.0, 4.0)
-    assert ratio(one, other) == 3.0
-    with pytest.raises(ValueError, match="longer"):
-        ratios(one, Timing("b", (1.0, 10.0, 3.0, 4.0)))

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from normxlogit.frozen.backward import frozen_backward
-from normxlogit.frozen.contributions import balance
+from normxlogit.frozen.contributions import sum_of_contributions
 from normxlogit.frozen.forward import Constants, Recording, recorded
 from normxlogit.frozen.places import WORDS, Readout
 
@@ -25,9 +25,10 @@ def slope_of(function, x):
 
 
 def assert_conserved(function, x):
-    constants, readout = Constants(nn.Module()), Readout()
-    with recorded(nn.Module(), constants=constants):
+    constants, readout = Constants(), Readout()
+    with recorded(nn.Module(), constants):
         value = function(readout.read(x, enters=True))
     weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(1)).to(value)
-    sums = balance((value * weights).sum(), {WORDS: readout}, constants)
-    assert sums.inputs + sum(sums.bias.values()) == pytest.approx(sums.answer, abs=1e-5 * max(1, sums.size))
+    answer = (value * weights).sum()
+    total, size = sum_of_contributions(answer, {WORDS: readout}, constants.leaves)
+    assert total == pytest.approx(answer.item(), abs=1e-5 * max(1, size))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import normxlogit.cli  # whose commands are those of the wings
-from normxlogit.errors import DataError
 from normxlogit.grounding import documents_by_name
 from tests import tiny
 from tests.commands import run
@@ -27,23 +26,6 @@ def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
     assert documents_by_name([Path("a/x.txt"), Path("x.txt")]) == {"a/x.txt": "two", "x.txt": "one"}
     assert documents_by_name([Path("x.txt"), Path("a")]) == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
     assert documents_by_name(tmp_path) == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
-
-
-def test_hidden_files_are_left_out_unless_they_are_named(tmp_path):
-    write(tmp_path, x_txt="one")
-    for name in ("._x.txt", ".hidden/z.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"\x00\x05\xff")
-    assert documents_by_name(tmp_path) == {"x.txt": "one"}
-    with pytest.raises(DataError, match="not UTF-8"):
-        documents_by_name(tmp_path / "._x.txt")
-
-
-def test_marks_and_line_ends_of_windows_are_no_text(tmp_path):
-    for content in (b"\xef\xbb\xbfOne.\r\n\r\nTwo.\r\n", "One.\r\n\r\nTwo.\r\n".encode("utf-16")):
-        (tmp_path / "x.txt").write_bytes(content)
-        assert documents_by_name(tmp_path / "x.txt") == {"x.txt": "One.\n\nTwo.\n"}
 
 
 def test_a_conversation_in_a_file(tmp_path, capsys, monkeypatch):
@@ -107,3 +89,11 @@ def test_documents_are_files_and_standard_input(shop, capsys, monkeypatch):
     code, _, error = run(capsys, *shop, "c.txt", *asked)
     assert code == 2
     assert "c.txt: there is no such file" in error
+
+
+def test_the_figures_of_the_verdicts_are_printed_when_asked_for(shop, capsys):
+    asked = [*shop[:-2], "--question", "Is the cat here?", "--answer", "The cat is never there."]
+    for options, printed in (([], False), (["--verbose"], True), (["--verbose", "--format", "json"], False)):
+        code, out, _ = run(capsys, *asked, *options)
+        assert code == 0
+        assert ("The cat is never there.: in the documents" in out) == printed

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from normxlogit.errors import DataError, InputError
 from normxlogit.grounding.documents.conversations import read_conversation
-from normxlogit.grounding.documents.json_fields import json_fields
 
 ARGUMENTS = '{"location": "Paris, France"}'
 RESULT = '{"temperature": 14, "sky": "clear"}'
@@ -156,23 +155,6 @@ def test_what_is_not_a_conversation_is_said_in_one_line(value, message):
     with pytest.raises(InputError, match=message) as caught:
         read(value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "fields"),
-    [
-        (RESULT, {"temperature": '"temperature": 14', "sky": '"sky": "clear"'}),
-        ('{"a":{"b":[1,{"c":"x"}]},"d":true}', {"a.b[0]": "1", "a.b[1].c": '"c":"x"', "d": '"d":true'}),
-        ('[ "a" , -1.5e3 , null , "" , {} , [] ]', {"[0]": '"a"', "[1]": "-1.5e3"}),
-        ('{"a \\" b": "\\u00e9 \\\\"}', {'a " b': '"a \\" b": "\\u00e9 \\\\"'}),
-        ("{}", {}),
-        ("plain text", {}),
-        ("[1, 2", {}),
-        ("42", {}),
-    ],
-)
-def test_fields_of_json_and_where_they_are(text, fields):
-    assert {path: text[start:end] for path, start, end in json_fields(text)} == fields
 
 
 KEYS = [

@@ -91,16 +91,6 @@ def test_shares_are_of_what_speaks_for_the_answer():
     assert not result(scores=-np.abs(scores)).sources("sentence").shares.any()
 
 
-def test_the_largest_score():
-    g = result()
-    most = g.sources("sentence", parts=3, merge="max")
-    assert most.scores[0, 0] == g.scores[3, 1:5].max()
-    assert most.bias is None
-    assert most.settings["merge"] == "max"
-    with pytest.raises(InputError, match="'sum', 'max', "):
-        g.sources(merge="median")
-
-
 @pytest.mark.parametrize(
     ("by", "of", "message"),
     [
@@ -119,15 +109,6 @@ def test_the_largest_score():
 def test_what_is_no_source_or_part_is_refused(by, of, message):
     with pytest.raises(InputError, match=message):
         result().sources(by, of)
-
-
-def test_offsets_are_needed_and_layers_stay():
-    with pytest.raises(DataError, match="offsets"):
-        result(offsets=None).sources()
-    g = result()
-    layered = replace(g, scores=np.stack([g.scores, 2 * g.scores], 1), bias=np.stack([g.bias] * 2, 1), layers=(1, 2))
-    both = layered.sources(parts="sentence")
-    np.testing.assert_allclose(both.layer(2).scores, 2 * g.sources(parts="sentence").scores, rtol=1e-5)
 
 
 def citations():
@@ -211,12 +192,3 @@ def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradic
     assert "contradicts [1][2]" in str(c)
     assert "rather say &#34;ran&#34;" in c.to_html()
     assert Citations.from_dict(c.to_dict()) == c
-
-
-def test_a_sentence_of_new_words_that_gains_nothing_from_the_documents_is_not_in_them():
-    c = citations()
-    spans = [target.span for target in c.attribution.targets]
-    c = replace(c, readings=tuple(Reading((WordReading(*span, "a", True, -20.0, -20.0),), ()) for span in spans))
-    assert [s.verdict for s in c.support] == ["not in the documents"] * 2
-    assert c.cited == ((), ())
-    assert all(word.unsaid for word in c.words)

@@ -10,7 +10,10 @@ import pytest
 from normxlogit.errors import InputError
 from normxlogit.grounding.documents.conversations import read_conversation
 from normxlogit.media.inputs.pictures import read_picture
+from tests.grounding.test_vendors_messages import converted
 from tests.media import vlm
+
+medium = converted.medium
 
 PICTURE = vlm.picture(6, 5)
 FILE = io.BytesIO()
@@ -23,16 +26,16 @@ PARTS = {
     "array": np.asarray(PICTURE),
     "transformers": {"type": "image", "image": PICTURE},
     "without a type": {"image": PICTURE},
-    "OpenAI": {"type": "image_url", "image_url": {"url": URI, "detail": "low"}},
-    "OpenAI's responses": {"type": "input_image", "image_url": URI},
-    "OpenAI's computer": {"type": "computer_screenshot", "image_url": URI},
-    "Anthropic": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": BASE64}},
-    "Gemini": {"inlineData": {"mimeType": "image/png", "data": BASE64}},
-    "Gemini's client": {"inline_data": {"mime_type": "image/png", "data": BYTES}},
-    "Bedrock": {"image": {"format": "png", "source": {"bytes": BYTES}}},
+    "OpenAI": medium({"type": "image_url", "image_url": {"url": URI, "detail": "low"}}),
+    "OpenAI's responses": medium({"type": "input_image", "image_url": URI}),
+    "OpenAI's computer": medium({"type": "computer_screenshot", "image_url": URI}),
+    "Anthropic": medium({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": BASE64}}),
+    "Gemini": medium({"inlineData": {"mimeType": "image/png", "data": BASE64}}),
+    "Gemini's client": medium({"inline_data": {"mime_type": "image/png", "data": BYTES}}),
+    "Bedrock": medium({"image": {"format": "png", "source": {"bytes": BYTES}}}),
     "LangChain": {"type": "image", "base64": BASE64, "mime_type": "image/png"},
-    "LangChain for Google": {"type": "media", "data": BASE64, "mime_type": "image/png"},
-    "LlamaIndex": {"block_type": "image", "image": BYTES, "path": None, "url": None},
+    "LangChain for Google": medium({"type": "media", "data": BASE64, "mime_type": "image/png"}),
+    "LlamaIndex": medium({"block_type": "image", "image": BYTES, "path": None, "url": None}),
 }
 TYPED = [name for name, part in PARTS.items() if isinstance(part, dict) and "type" in part]
 

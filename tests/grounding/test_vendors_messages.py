@@ -7,33 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from normxlogit.grounding import read_conversation
+from tests.grounding.test_conversations import ARGS, ARGUMENTS, ASKED, OPENAI, OPENAI_CALL, ORDER, RESULT, SAID, SAYS
 
 CONVERTERS = {}
 EXAMPLE = Path(__file__).parents[2] / "examples" / "messages.py"
 exec(compile(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "exec"), CONVERTERS)
 converted = SimpleNamespace(**CONVERTERS)
 
-ARGUMENTS = '{"location": "Paris, France"}'
-RESULT = '{"temperature": 14, "sky": "clear"}'
-ORDER, ASKED, SAYS = "Answer briefly.", "What is the weather in Paris?", "It is 14 degrees and clear."
-ARGS = json.loads(ARGUMENTS)
-SAID = [
-    ("system", "", ORDER),
-    ("user", "", ASKED),
-    ("tool call", "get_weather", ARGUMENTS),
-    ("tool result", "get_weather", RESULT),
-    ("assistant", "", SAYS),
-]
-"""What all examples say."""
-
-OPENAI_CALL = {"id": "call_9pw1", "type": "function", "function": {"name": "get_weather", "arguments": ARGUMENTS}}
-OPENAI = [
-    {"role": "developer", "content": ORDER},
-    {"role": "user", "content": [{"type": "text", "text": ASKED}]},
-    {"role": "assistant", "content": None, "refusal": None, "tool_calls": [OPENAI_CALL]},
-    {"role": "tool", "tool_call_id": "call_9pw1", "content": RESULT},
-    {"role": "assistant", "content": SAYS},
-]
 ITEMS = [
     {"role": "user", "content": ASKED},
     {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "get_weather", "arguments": ARGUMENTS},
@@ -174,18 +154,3 @@ def test_converted_messages_say_the_same(name):
 def test_reasoning_is_kept(messages):
     said = [(m.kind, m.text) for m in read_conversation(messages).messages]
     assert said[-2:] == [("reasoning", "I look."), ("assistant", SAYS)]
-
-
-@pytest.mark.slow
-def test_objects_of_langchain():
-    messages = pytest.importorskip("langchain_core.messages")
-    load = pytest.importorskip("langchain_core.load")
-    conversation = [
-        messages.SystemMessage(ORDER),
-        messages.HumanMessage(ASKED),
-        messages.AIMessage("", tool_calls=[LANGCHAIN_CALL]),
-        messages.ToolMessage(RESULT, tool_call_id="call_1"),
-        messages.AIMessage(SAYS),
-    ]
-    for given in (conversation, load.dumpd(conversation), messages.messages_to_dict(conversation)):
-        assert [(m.kind, m.name, m.text) for m in read_conversation(converted.langchain(given)).messages] == SAID

@@ -46,16 +46,3 @@ def test_texts_times_longest_stays_within_the_budget(budget, sizes):
     assert [len(group) for group in batches(texts, budget)] == sizes
     mixed = [encoding(*range(4)), encoding(*range(3)), encoding(*range(4))]
     assert [len(group) for group in batches(mixed, budget)] == sizes, "padding counts"
-
-
-def test_the_share_of_padding_is_bounded():
-    lengths = [100] * 9 + [60]
-    made = list(batches([encoding(*range(n)) for n in lengths], 10_000))
-    assert [len(group) for group in made] == [10], "forty of a thousand tokens"
-    lengths = [100] * 9 + [59]
-    made = list(batches([encoding(*range(n)) for n in lengths], 10_000))
-    assert [len(group) for group in made] == [9, 1]
-    few = [encoding(*range(n)) for n in (40, 8)]
-    assert [len(group) for group in batches(few, 10_000)] == [2], "thirty-two tokens cost less than a pass"
-    few = [encoding(*range(n)) for n in (40, 7)]
-    assert [len(group) for group in batches(few, 10_000)] == [1, 1]

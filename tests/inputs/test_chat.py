@@ -1,6 +1,5 @@
 import pytest
 
-from normxlogit import InputError
 from normxlogit.inputs.chat import read_prompt
 from tests import tiny
 
@@ -33,16 +32,6 @@ def test_a_content_that_the_template_also_writes_is_found_at_its_own_place():
     assert [(c.start, c.end) for c in prompt.contents] == [(24, 31), (40, 44)]
 
 
-@pytest.mark.parametrize("empty", ["", " \n"])
-def test_an_empty_message_does_not_shift_the_others(empty):
-    messages = [{"role": "user", "content": empty}, {"role": "user", "content": "user"}]
-    for template in (PLAIN, "{% if messages[0]['content'] %}once {% endif %}" + PLAIN):
-        prompt = read(template, messages)
-        (only,) = prompt.contents
-        assert (only.role, prompt.text[only.start : only.end], only.message, only.first) == ("user", "user", 1, 0)
-        assert prompt.text[: only.start].endswith(f"<user>{empty}</><user>")
-
-
 NAMED = [{"role": "user", "content": "ok"}, {"role": "assistant", "content": "a < b, yes"}, *MESSAGES[1:]]
 NAMED += [{"role": "user", "content": "yes"}, {"role": "user", "content": "user"}]
 
@@ -67,18 +56,6 @@ def test_a_content_that_a_template_changes_is_not_found_in_another_one(template,
     assert all(f"message {i} " in note for i, note in zip(lost, prompt.notes, strict=True))
 
 
-PARTS = PLAIN.replace("{{ m['content'] }}", "{% for part in m['content'] %}{{ part['text'] }}{% endfor %}")
-
-
-def test_each_text_of_a_message_is_found():
-    parts = [{"type": "text", "text": " ok "}, {"type": "text", "text": "ok"}]
-    other = {"role": "system", "content": [{"type": "text", "text": "good"}]}
-    prompt = read(PARTS, [{"role": "user", "content": parts}, other])
-    assert prompt.text == "<user> ok ok</><system>good</><a>"
-    assert [(c.message, c.start, c.first) for c in prompt.contents] == [(0, 7, 1), (0, 10, 5), (1, 23, 0)]
-    assert prompt.notes == ()
-
-
 @pytest.mark.parametrize("text", ["text", "input_text", None])
 def test_parts_are_one_text_for_a_template_that_would_write_them_as_code(text):
     parts = [({} if text is None else {"type": text}) | {"text": each} for each in ("ok", "it is good")]
@@ -86,8 +63,3 @@ def test_parts_are_one_text_for_a_template_that_would_write_them_as_code(text):
         prompt = read(PLAIN, [{"role": "user", "content": content}])
         assert prompt.text == "<user>ok\nit is good</><a>"
         assert [prompt.text[c.start : c.end] for c in prompt.contents] == ["ok\nit is good"]
-
-
-def test_parts_that_a_template_would_leave_out_are_refused():
-    with pytest.raises(InputError, match="message 1 holds a part of type 'video'"):
-        read(PLAIN, [MESSAGES[0], {"role": "user", "content": [{"type": "video", "video": "talk.mp4"}]}])

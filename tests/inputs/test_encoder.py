@@ -1,13 +1,8 @@
 """Texts to encodings, and the tokenizer as it was."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
-from tokenizers import Tokenizer, models
 
-from normxlogit import InputError
-from normxlogit.inputs.encoder import Encoder, private_tokenizer
+from normxlogit.inputs.encoder import Encoder
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5
@@ -25,28 +20,6 @@ def encoder(tokenizer=None, limit=40, **changes):
     return Encoder(tokenizer or tiny.tokenizer_for("bert"), tiny.model("bert", **changes).config, limit)
 
 
-def test_a_thread_that_uses_the_tokenizer_meanwhile_gets_its_own_results():
-    tokenizer = tiny.tokenizer_for("bert")
-    own = encoder(tokenizer)
-    wanted = tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True)["input_ids"]
-    texts = [LONG, "the movie is bad", "a"]
-    ours = [e.ids for e in own(texts)]
-    stop = threading.Event()
-
-    def use():
-        results = []
-        while not stop.is_set():
-            results.append(tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True))
-        return all(found["input_ids"] == wanted for found in results)
-
-    with ThreadPoolExecutor(4) as threads:
-        user = threads.submit(use)
-        encoded = list(threads.map(lambda _: [e.ids for e in own(texts)], range(300)))
-        stop.set()
-        assert user.result()
-    assert all(found == ours for found in encoded)
-
-
 def test_the_tokenizer_is_read_as_it_is_now():
     tokenizer = tiny.tokenizer_for("bert")
     own = encoder(tokenizer)
@@ -55,16 +28,6 @@ def test_the_tokenizer_is_read_as_it_is_now():
     assert own(["zebra"])[0].ids == [2, len(tokenizer) - 1, 3]
     tokenizer.backend_tokenizer.post_processor = None
     assert own(["zebra"])[0].ids == [len(tokenizer) - 1]
-
-
-def test_a_copy_that_would_number_tokens_otherwise_is_refused():
-    backend = Tokenizer(models.WordLevel({"[UNK]": 0, "the": 1, "cat": 2}, unk_token="[UNK]"))
-    backend.add_special_tokens(["[PAD]"])
-    made = tiny.PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", pad_token="[PAD]")
-    assert private_tokenizer(made)("cat [PAD]")["input_ids"] == made("cat [PAD]")["input_ids"]
-    made.backend_tokenizer.model = models.WordLevel({"[UNK]": 0, "the": 1}, unk_token="[UNK]")
-    with pytest.raises(InputError, match="vocabulary was replaced"):
-        private_tokenizer(made)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -105,12 +68,3 @@ def test_a_mask_typed_into_the_text_is_no_special_token():
     (found,) = encoder()(["the [MASK] sat"])
     assert found.special == (True, False, False, False, True)
     assert found.offsets == ((0, 0), (0, 3), (4, 10), (11, 14), (0, 0))
-
-
-def test_texts_of_which_nothing_is_left():
-    own = encoder()
-    with pytest.raises(InputError, match="input 1 is empty after tokenisation"):
-        own(["the cat", "\x00\u200b"])
-    bare = encoder(tiny.tokenizer_for("gpt2"))
-    with pytest.raises(InputError, match="input 0 is empty after tokenisation"):
-        bare(["\x00\u200b"])

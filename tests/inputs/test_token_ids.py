@@ -1,15 +1,12 @@
 """Inputs that the user has tokenised."""
 
-import numpy as np
 import pytest
 import torch
-from transformers import BatchEncoding
 
 from normxlogit import InputError
 from normxlogit.inputs.token_ids import read_token_ids
 from tests import tiny
 
-IDS = [[2, 5, 6, 7, 3], [2, 5, 3, 0, 0]]
 MASK = [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
 
 
@@ -17,46 +14,11 @@ def read(encoded, vocabulary=tiny.SIZE):
     return read_token_ids(encoded, tiny.tokenizer_for("bert"), vocabulary)
 
 
-@pytest.mark.parametrize("kind", [list, torch.tensor, np.array, lambda rows: tuple(map(tuple, rows))])
-@pytest.mark.parametrize("truth", [False, True])
-def test_rows_lose_their_padding(kind, truth):
-    mask = [[bool(i) for i in row] for row in MASK] if truth else MASK
-    first, second = read({"input_ids": kind(IDS), "attention_mask": kind(mask), "token_type_ids": kind(MASK)})
-    assert (first.ids, second.ids) == ([2, 5, 6, 7, 3], [2, 5, 3])
-    assert second.inputs["token_type_ids"] == [1, 1, 1]
-    assert second.tokens == ("[CLS]", "the", "[SEP]")
-    assert second.special == (True, False, True)
-    (left,) = read({"input_ids": [IDS[1][::-1]], "attention_mask": [MASK[1][::-1]]})
-    assert left.ids == [3, 5, 2]
-
-
 def test_a_mask_is_no_special_token_without_the_tokenizers_own_encodings_either():
     (found,) = read({"input_ids": [2, 5, 4, 3]})
     assert found.tokens[2] == "[MASK]"
     assert found.special == (True, False, False, True)
     assert found.sequence_ids == (None, 0, 0, None)
-
-
-def test_offsets_of_a_fast_tokenizer_are_kept_while_they_belong_to_the_ids():
-    encoded = tiny.tokenizer_for("bert")(["the cats sat", "bad"], padding=True, return_tensors="pt")
-    first, second = read(encoded)
-    assert first.offsets == ((0, 0), (0, 3), (4, 7), (7, 8), (9, 12), (0, 0))
-    assert second.offsets == ((0, 0), (0, 3), (0, 0))
-    turned = BatchEncoding({name: value.flip(0) for name, value in encoded.items()}, encoded.encodings)
-    assert [e.offsets for e in read(turned)] == [None, None]
-    assert [e.ids for e in read(turned)] == [second.ids, first.ids]
-    cut = BatchEncoding({name: value[:, :3] for name, value in encoded.items()}, encoded.encodings)
-    assert read(cut)[0].ids == first.ids[:3]
-    assert read(cut)[0].offsets is None
-
-
-def test_what_the_answer_does_not_depend_on_is_left_out_and_the_rest_is_read():
-    (found,) = read(
-        {"input_ids": [[2, 5, 3]], "labels": torch.tensor([1]), "special_tokens_mask": [[1, 0, 1]], "length": [3]}
-    )
-    assert set(found.inputs) == {"input_ids"}
-    (found,) = read({"input_ids": [[2, 5, 3]], "global_attention_mask": [[1, 0, 0]]})
-    assert found.inputs["global_attention_mask"] == [1, 0, 0]
 
 
 def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
@@ -68,10 +30,3 @@ def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
     for call in (lambda: explainer(inputs), lambda: explainer.from_outputs(inputs, outputs)):
         with pytest.raises(InputError, match="has a hole at token 2"):
             call()
-
-
-def test_types_tell_the_texts_of_a_pair_apart():
-    (found,) = read({"input_ids": [[2, 5, 3, 6, 3]], "token_type_ids": [[0, 0, 0, 1, 1]]})
-    assert found.sequence_ids == (None, 0, None, 1, None)
-    (single,) = read({"input_ids": [[2, 5, 3]], "token_type_ids": [[1, 1, 1]]})
-    assert single.sequence_ids == (None, 0, None)

@@ -42,21 +42,3 @@ def test_what_is_known_is_not_asked_about_and_the_callers_code_runs_outside_infe
     encodings = tiny.explainer("bert")._model.encoder(["bad movie", "good"])
     assert Outcomes(ask)([1, 0, 1]) == [1, 0, 1]
     assert modes == [False, False]
-
-
-def test_progress_is_told_of_every_removal_that_is_measured():
-    steps, totals = [], []
-
-    class Progress:
-        def __init__(self, total):
-            totals.append(total)
-
-        def __enter__(self):
-            return steps.append
-
-        def __exit__(self, *_):
-            pass
-
-    table = table_of(tiny.explainer("bert")._model, ["bad movie"], [], progress=Progress)
-    table([(0, ()), (0, (1,)), (0, ())])
-    assert totals == [sum(steps)] == [2]

@@ -47,33 +47,6 @@ def test_once_at_any_operation(method, layers):
             same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
 
 
-@pytest.mark.parametrize(("method", "layers"), CALLS, ids=ONCE)
-def test_never_enough_is_one_line(method, layers):
-    tokenizer = tiny.tokenizer_for("bert")
-    explainer = bert(tokenizer)
-    expected = bert(tokenizer)(tiny.TEXTS, method=method, layers=layers)
-    with nothing_left_behind(explainer._model.caller_model, tokenizer):
-        with (
-            pytest.raises(InputError, match="not enough memory to explain a single text of 15 tokens"),
-            AtOperation(largest=90),
-        ):
-            explainer(tiny.TEXTS, method=method, layers=layers)
-        same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
-
-
-def test_what_does_not_fit_together_fits_alone():
-    tokenizer = tiny.tokenizer_for("bert")
-    texts = [tiny.TEXTS[0]] * 24
-    together = AtOperation(largest=6000)  # of 24 x 7 x 48 numbers inside a layer; the generator's state has 5056
-    explainer = bert(tokenizer)
-    with together:
-        found = explainer(texts)
-    same(found, bert(tokenizer)(texts))
-    assert explainer._model.budget.tokens < 8192
-    with pytest.raises(RuntimeError, match="can't allocate"), AtOperation(largest=6000), torch.no_grad():
-        explainer._model.caller_model(**tokenizer(texts, return_tensors="pt"))
-
-
 def completion(explainer):
     return explainer.explain_completion("the cat sat", " on the mat")
 

@@ -5,7 +5,6 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import BertForSequenceClassification
 
 from normxlogit import InputError
 from normxlogit.loading.load import load
@@ -48,14 +47,6 @@ def test_broken_pickles_are_one_line(whole, tmp_path, content, message):
     with pytest.raises(InputError, match=message) as caught:
         load(folder, allow_pickle=True)
     assert "\n" not in str(caught.value)
-
-
-def test_a_folder_in_the_home_directory(whole, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(whole.parent))
-    model, _ = load(f"~/{whole.name}")
-    assert isinstance(model, BertForSequenceClassification)
-    with pytest.raises(InputError, match="no such model folder"):
-        load("~/nowhere")
 
 
 def test_too_little_memory_is_not_a_broken_file(whole, monkeypatch):

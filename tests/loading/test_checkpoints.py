@@ -1,13 +1,10 @@
 """From a folder to a model with its head, and one line for what cannot be loaded."""
 
-import sys
-
 import pytest
 import torch
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.loading.load import load
-from paper.finetuning.classification import finetune
 from tests import tiny
 from tests.contract.test_right_or_refused import configure
 
@@ -74,35 +71,6 @@ def test_a_sentencepiece_file_is_enough(tmp_path):
     a = Explainer.from_pretrained(tmp_path)("a fine film")
     assert a.tokens[0] == "[CLS]"
     assert "".join(a.tokens[1:-1]).replace("▁", " ").split() == ["a", "fine", "film"]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ValueError("`tiktoken` is required to read a `tiktoken` file. Install it with `pip install tiktoken`."),
-        ImportError("\nSentencePieceExtractor requires the SentencePiece library but it was not found. Check"),
-        ImportError("\n X requires the protobuf library but it was not found in your environment."),
-    ],
-)
-def test_a_sentencepiece_file_without_its_package_says_what_to_install(tmp_path, monkeypatch, error):
-    def from_pretrained(*_, **__):
-        raise error
-
-    (sentencepiece_only(tmp_path) / "spm.model").write_bytes(b"\n\x0e\n\x05")
-    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", from_pretrained)
-    monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    remedy = r"its SentencePiece file .*pip install 'normxlogit\[sentencepiece\]'"
-    with pytest.raises(InputError, match=remedy):
-        load(tmp_path)
-    pytest.importorskip("datasets")
-    (tmp_path / "train.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
-    (tmp_path / "validation.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
-    with pytest.raises(InputError, match=remedy):
-        finetune("sst2", tmp_path, tmp_path / "out", data_dir=tmp_path)
-    (tmp_path / "spm.model").unlink()
-    with pytest.raises(InputError) as told:
-        load(tmp_path)
-    assert "SentencePiece file" not in str(told.value)
 
 
 @pytest.mark.parametrize(

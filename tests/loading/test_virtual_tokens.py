@@ -1,18 +1,13 @@
 """Prompt tuning, p-tuning and prefix tuning: the scores are those of the caller's own `PeftModel`, as it answers."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
-import normxlogit
-from normxlogit import ALL, DataError, Explainer, Predictions, UnsupportedModelError, attribute
-from normxlogit.frozen import frozen_model
+from normxlogit import ALL, Explainer, UnsupportedModelError
 from tests import tiny
 from tests.contract.compare import total
-from tests.corpora.corpora import results
 
 peft = pytest.importorskip("peft")
 
@@ -105,7 +100,6 @@ def test_scores_add_up_to_the_own_logit_of_the_wrapped_model(family, kind, how):
     assert a.special_tokens_mask[:virtual] == (True,) * virtual
     assert [a.text[start:end] for start, end in a.offsets[:virtual]] == [""] * virtual
     assert sum("4 virtual tokens of the adapter precede the text" in note for note in a.notes) == 1
-    assert abs(float(explainer.frozen_report(TEXT).difference)) < 1e-4  # by the constants one by one
 
 
 @pytest.mark.parametrize("how", CONFIGS)
@@ -165,41 +159,6 @@ def test_other_methods_and_removals_are_those_of_the_own_model(family, kind, how
 
 
 @pytest.mark.parametrize("how", ["prompt", "p-tuning", "prefix"])
-@pytest.mark.parametrize(("family", "kind"), BOTH)
-@pytest.mark.parametrize("method", ["frozen-gradient", "normxlogit"])
-def test_alone_in_a_batch_in_windows_in_a_thread_and_from_own_outputs(family, kind, how, method, tmp_path, monkeypatch):
-    model, tokenizer = tuned(family, kind, how), tiny.tokenizer_for(family)
-    explainer = Explainer(model, tokenizer)
-    alone = [explainer(text, method=method) for text in tiny.TEXTS]
-    for a, expected in zip(explainer(tiny.TEXTS, method=method), alone, strict=True):
-        np.testing.assert_allclose(a.scores, expected.scores, rtol=1e-4, atol=1e-5)
-    padded = tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
-    padded = {name: value for name, value in padded.items() if name in ("input_ids", "attention_mask")}
-    with torch.no_grad():
-        outputs = model(**padded, output_hidden_states=True)
-    for a, expected in zip(explainer.from_outputs(padded, outputs, method=method), alone, strict=True):
-        np.testing.assert_allclose(a.scores, expected.scores, rtol=1e-4, atol=1e-5)
-    given = explainer({"input_ids": [expected.token_ids for expected in alone]}, method=method)  # ids of results
-    for a, expected in zip(given, alone, strict=True):
-        np.testing.assert_allclose(a.scores, expected.scores, rtol=1e-4, atol=1e-5)
-    in_thread = []
-    thread = threading.Thread(target=lambda: in_thread.append(explainer(TEXT, method=method)))
-    thread.start()
-    thread.join()
-    np.testing.assert_allclose(in_thread[0].scores, alone[2].scores, rtol=1e-4, atol=1e-5)
-    alone[2].save(tmp_path / "a.json")
-    assert normxlogit.load(tmp_path / "a.json") == alone[2]
-    monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", 4)  # layers run again in the backward pass
-    a = Explainer(model, tokenizer)(TEXT, method=method)
-    np.testing.assert_allclose(a.scores, alone[2].scores, rtol=1e-4, atol=1e-5)
-    if kind == "SequenceClassification":
-        a = explainer(" ".join(tiny.TEXTS * 6), method=method, long_text="window", target=0)
-        limit = 40 - COUNT - 2  # positions, without those of the virtual and the special tokens
-        assert f"the model reads {limit + 2 + (COUNT if how != 'prefix' else 0)}" in " ".join(a.notes)
-        assert total(a) == pytest.approx(a.prediction.value, abs=1) if method == "frozen-gradient" else True
-
-
-@pytest.mark.parametrize("how", ["prompt", "p-tuning", "prefix"])
 @pytest.mark.parametrize("family", ["llama", "gpt2", "opt"])
 def test_completions_are_the_own_ones_and_add_up(family, how):
     model, tokenizer = tuned(family, "CausalLM", how), tiny.tokenizer_for(family)
@@ -245,49 +204,6 @@ def test_an_adapter_is_followed_while_it_changes():
     np.testing.assert_allclose(explainer(TEXT).scores, trained.scores, atol=1e-6)
 
 
-@pytest.mark.parametrize("how", ["prompt", "p-tuning", "prefix"])
-def test_half_precision_ranks_alike_and_many_virtual_tokens_are_read(how):
-    stats = pytest.importorskip("scipy.stats")
-    for family, kind in BOTH:
-        tokenizer = tiny.tokenizer_for(family)
-        full = Explainer(tuned(family, kind, how), tokenizer)(TEXT, target=0)
-        half = Explainer(tuned(family, kind, how).to(torch.bfloat16), tokenizer)(TEXT, target=0)
-        assert stats.spearmanr(full.scores, half.scores).statistic > 0.98
-    model = tuned("llama", "CausalLM", how, count=100)  # more than the proof of the head reads
-    a = Explainer(model, tiny.tokenizer_for("llama"))(TEXT)
-    with torch.no_grad():
-        assert total(a) == pytest.approx(float(answer(model, inputs_of("llama"))[a.targets[0].id]), rel=1e-3)
-
-
-@pytest.mark.parametrize("how", ["prompt", "prefix"])
-def test_a_folder_and_a_corpus_that_goes_on_know_the_virtual_tokens(how, tmp_path):
-    import transformers
-
-    def stop(progress):
-        raise KeyboardInterrupt
-
-    tiny.save(tmp_path / "base", "bert")
-    base = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "base")
-    tuned("bert", "SequenceClassification", how, base=base).save_pretrained(tmp_path / "adapter")
-    explainer = Explainer.from_pretrained(tmp_path / "adapter")
-    model = peft.PeftModel.from_pretrained(base.eval(), tmp_path / "adapter")
-    with torch.no_grad():
-        own = answer(model, inputs_of("bert"))
-    assert total(explainer(TEXT, target=0)) == pytest.approx(float(own[0]), rel=1e-4)
-    rows, out = [{"text": text} for text in tiny.TEXTS * 2], tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        attribute(explainer, rows, out, Predictions(), shard_rows=2, watch=stop)
-    attribute(explainer, rows, out, Predictions(), shard_rows=2)
-    found = results(out).to_pylist()
-    assert [row["row"] for row in found] == list(range(6))
-    for row, text in zip(found, tiny.TEXTS * 2, strict=True):
-        assert row["scores"] == pytest.approx(explainer(text).scores.tolist(), rel=1e-4, abs=1e-5)
-    with torch.no_grad():
-        explainer._model.copy.virtual_tokens.encoder.embedding.weight.add_(1e-6)
-    with pytest.raises(DataError, match="with other weights"):
-        attribute(explainer, rows, out, Predictions(), shard_rows=2)
-
-
 @pytest.mark.parametrize("method", ["alti", "decompx", "globenc", "attention-rollout", "value-zeroing"])
 def test_what_shares_attention_out_among_tokens_needs_tokens_for_all_of_it(method):
     explainer = Explainer(tuned("bert", "SequenceClassification", "prefix"), tiny.tokenizer_for("bert"))
@@ -299,32 +215,6 @@ def test_what_shares_attention_out_among_tokens_needs_tokens_for_all_of_it(metho
     if method == "decompx":
         with torch.no_grad():
             assert total(a) == pytest.approx(float(answer(model, inputs_of("bert"))[a.targets[0].id]), rel=1e-4)
-
-
-@pytest.mark.parametrize("how", ["prompt", "prefix"])
-def test_long_texts_are_cut_to_what_the_positions_leave(how):
-    model = tuned("bert", "SequenceClassification", how)
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    words = TEXT.split() * 5
-    a = explainer(" ".join(words), long_text="truncate")
-    inputs = inputs_of("bert", " ".join(words[: 40 - COUNT - 2]))
-    assert of_text(a, how).shape == inputs["input_ids"].shape[1:]
-    with torch.no_grad():
-        assert total(a) == pytest.approx(float(answer(model, inputs)[a.targets[0].id]), rel=1e-4)
-    encoding = explainer.encode(TEXT, max_length=6)[0]
-    assert len(encoding) - (0 if how == "prefix" else COUNT) == 6
-    with torch.no_grad():
-        own = answer(model, inputs_of("bert", " ".join(words[:4])))
-    assert total(explainer([encoding], target=0)[0]) == pytest.approx(float(own[0]), rel=1e-4)
-
-
-def test_tags_and_labels_at_tokens():
-    model = tuned("bert", "TokenClassification", "prompt")
-    a = Explainer(model, tiny.tokenizer_for("bert"))(TEXT)
-    with torch.no_grad():
-        logits = model(**inputs_of("bert")).logits[0]
-    assert total(a) == pytest.approx(float(logits[a.targets[0].position, a.targets[0].id]), rel=1e-4)
-    assert a.targets[0].position > COUNT
 
 
 def test_virtual_tokens_that_depend_on_more_than_the_adapter_are_refused():

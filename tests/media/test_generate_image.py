@@ -17,7 +17,7 @@ def with_picture(folder):
     made.model.save_pretrained(folder)
     made.processor.save_pretrained(folder)
     vlm.picture().save(folder / "street.png")
-    return Explainer(*made), vlm.question(str(folder / "street.png")), "--image", "street.png"
+    return Explainer(*made), vlm.question(str(folder / "street.png")), "--attach", "street.png"
 
 
 def with_sound(folder):
@@ -26,7 +26,7 @@ def with_sound(folder):
     for part in made:
         part.save_pretrained(folder)
     soundfile.write(folder / "dog.wav", audio_lm.sound(), audio_lm.RATE, subtype="FLOAT")
-    return Explainer(*made), audio_lm.question(audio_lm.sound()), "--audio", "dog.wav"
+    return Explainer(*made), audio_lm.question(audio_lm.sound()), "--attach", "dog.wav"
 
 
 @pytest.mark.parametrize("made", [with_picture, with_sound])

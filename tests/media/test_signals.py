@@ -158,24 +158,6 @@ def test_frames_lie_on_a_time_axis():
     assert times[-1][1] <= 4000 / RATE
 
 
-def test_sounds_of_different_length_are_read_without_padding():
-    explainer = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())
-    sounds = [sound(4000), sound(3000, 1), {"array": sound(4000, 2), "sampling_rate": RATE}]
-    for one, a in zip(sounds, explainer(sounds), strict=True):
-        np.testing.assert_allclose(a.scores, explainer(one).scores, rtol=1e-4, atol=1e-5)
-    assert explainer(list(sound().tolist())).units == explainer(sounds[0]).units
-
-
-def test_spectrogram_encoders_read_a_whole_chunk():
-    encoder = {"d_model": 32, "encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 48}
-    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "vocab_size": 64}
-    config = transformers.WhisperConfig(**encoder, **ids, num_mel_bins=80, max_source_positions=50, num_labels=3)
-    model = shaken(transformers.WhisperForAudioClassification(config))
-    a = Explainer(model, transformers.WhisperFeatureExtractor(chunk_length=1))(sound())
-    assert len(a.units) == 50
-    assert a.audio[0].times[1] == pytest.approx((0.02, 0.04))
-
-
 def test_a_pooling_that_is_no_module_of_the_model_has_frozen_contributions():
     config = transformers.ASTConfig(**SIZES, max_length=64, num_mel_bins=32)
     model = transformers.ASTForAudioClassification(config).eval()

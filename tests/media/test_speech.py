@@ -155,22 +155,6 @@ def test_frames_and_bias_add_up_to_the_logits_of_emitted_tokens(tmp_path, kind):
         assert not result.scores[:, : result.text_units].any(), "no token rests on another one"
 
 
-def test_words_have_the_moments_of_their_tokens_and_are_drawn_over_time(tmp_path):
-    model, processor = whisper()
-    g = Explainer(model, processor).generate(sound(), max_new_tokens=4)
-    words = g.group_targets("word")
-    assert [t.name for t in words.targets] == [w.text for w in g.words() if w.tokens[-1] >= g.prompt_tokens]
-    (audio,) = words.audio
-    np.testing.assert_allclose(audio.scores.sum(0), g.audio[0].scores.sum(0), rtol=1e-4, atol=1e-5)
-    assert "strongest moment" in str(g)
-    drawn = str(g).splitlines()
-    for target, scores in zip(words.targets, audio.scores, strict=True):
-        start, end = audio.times[int(scores.argmax())].tolist()
-        assert any(line.split()[:1] == [target.name] and f"{start:.2f} to {end:.2f} s" in line for line in drawn)
-    g.to_html(tmp_path / "why.html")
-    assert "over the seconds of sound 1" in (tmp_path / "why.html").read_text()
-
-
 def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     pytest.importorskip("soundfile")
     model, processor = frame_model(tmp_path)

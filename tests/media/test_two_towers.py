@@ -1,7 +1,6 @@
 """CLIP and SigLIP: the cosine of a text and a picture, from either side."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 import transformers
@@ -9,8 +8,6 @@ import transformers
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from tests.media.test_signals import picture
 from tests.media.towers import LENGTH, PICTURES, TEXT, model_and_processor
-
-pairs_grid = pytest.importorskip("normxlogit.similarity.drawing").pairs_grid
 
 
 def explained(kind):
@@ -67,38 +64,6 @@ def test_pairs_of_words_and_patches_add_up_to_the_cosine():
     np.testing.assert_allclose(result.pairs.sum(0)[:-1], side(result, 1), atol=1e-5)
 
 
-def test_pairs_of_words_and_patches_are_drawn_from_either_side():
-    _, _, explainer = explained("clip")
-    words, patches = TEXT.split(), ["0,0", "0,1", "0,2", "0,3"]
-    for first, second in ((TEXT, picture()), (picture(), TEXT)):
-        result = explainer.similarity(first, second, matrix=True)
-        grid = pairs_grid(result)
-        named = (grid.rows, grid.columns) if first is TEXT else (grid.columns, grid.rows)
-        assert named[0] == words
-        assert [name for name in named[1] if name in patches] == patches
-        by_word = [(result.pairs[:-1] if first is TEXT else result.pairs[:, :-1].T)[[token]].sum() for token in (1, 2)]
-        scores = grid.scores if first is TEXT else grid.scores.T
-        biases = (result.pairs[:, -1] if first is TEXT else result.pairs[-1])[[1, 2]]
-        np.testing.assert_allclose(scores.sum(1)[:2], by_word - biases, atol=1e-5)
-        assert "The strongest pairs" in str(result)
-        assert "Every pair" in result.to_html()
-
-
-def test_regions_of_two_pictures_are_replaced_to_test_their_cosine():
-    _, _, explainer = explained("clip")
-    first, second = picture(0), picture(1)
-    result = explainer.similarity(first, second, verify="auto")
-    verified = result.verified
-    assert (verified.unit, verified.removed_by) == ("region", "replaced")
-    assert verified.original.value == pytest.approx(result.prediction.value, abs=1e-6)
-    (_, *patches), (_, *second_patches) = ([i for i, s in enumerate(result.units.sequence) if s == k] for k in (0, 1))
-    for removal in verified.single:
-        (unit,), (name,) = removal.tokens, removal.units
-        assert name == f"{result.tokens[unit]} of picture {1 if unit in patches else 2}"
-        assert unit in patches + second_patches
-        assert removal.value != pytest.approx(verified.original.value, abs=1e-6)
-
-
 def test_words_and_regions_are_left_out_to_test_a_cosine_by_the_own_model():
     model, tokenizer, explainer = explained("clip")
     image = picture(0)
@@ -139,15 +104,3 @@ def test_what_cannot_be_compared_is_refused():
         explainer.similarity(TEXT, [])
     with pytest.raises(UnsupportedModelError, match="similarity"):
         explainer(picture())
-
-
-def test_tables_are_compared_by_their_column_and_not_by_its_name():
-    model, processor = model_and_processor()
-    explainer, texts, images = Explainer(model, processor), ["a great film", "the cat"], [picture(0), picture(1)]
-    for given, items, other in (
-        (pd.DataFrame({"text": texts}), texts, picture(0)),
-        ({"text": texts, "label": [0, 1]}, texts, picture(0)),
-        (pd.DataFrame({"image": images, "caption": texts}), images, "a cat"),
-    ):
-        expected = [result.prediction.value for result in explainer.similarity(other, items)]
-        assert [result.prediction.value for result in explainer.similarity(other, given)] == pytest.approx(expected)

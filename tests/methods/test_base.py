@@ -1,16 +1,14 @@
 """The base of all methods: what a class must be, what its objects say of themselves, and what may come out."""
 
-from typing import Literal
-
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Method, MethodError, Request, Scores, list_methods, register
+from normxlogit import ALL, Method, MethodError, Request, Scores, register
 from normxlogit.methods import IntegratedGradients, LogAt, registry
 from normxlogit.methods import run_method as run
 from normxlogit.tasks.targets import resolve
-from tests import commands, tiny
+from tests import tiny
 
 
 @pytest.fixture(autouse=True)
@@ -22,75 +20,6 @@ def fresh(monkeypatch):
 @pytest.fixture
 def explainer():
     return tiny.explainer("bert", num_labels=3)
-
-
-def place_method():
-    """Register a method from outside, as another package would."""
-
-    @register("place", paper="nobody", per_layer=True, signed=True, tokenwise=True)
-    class Place(Method):
-        """Where a token stands, times a factor.
-
-        Args:
-            factor: The factor.
-            way: From the "left" or the "right".
-        """
-
-        def __init__(self, factor: float = 1.0, way: Literal["left", "right"] = "left") -> None:
-            self.factor, self.way = factor, way
-
-        def score(self, request: Request) -> Scores:
-            mask = request.forward.batch.mask
-            places = mask.cumsum(-1).float() * self.factor  # (B, T)
-            if self.way == "right":
-                places = -places
-            count, layers = request.target.ids.shape[1], max(len(request.layers), 1)
-            values = places[:, None, None].expand(-1, count, layers, -1)
-            return Scores(values, {"largest": values.amax((2, 3))})
-
-    return Place
-
-
-def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys):
-    place = place_method()
-    assert place.info in list_methods()
-    for method in (place(factor=2, way="right"), "place:factor=2,way=right", "place:way=right,factor=2.0"):
-        together = explainer(tiny.TEXTS, method=method, target=ALL, layers=[1, 3])
-        for text, found in zip(tiny.TEXTS, together, strict=True):
-            assert found.scores.shape == (3, 2, len(found.units))
-            np.testing.assert_array_equal(found.scores[1, 0], -2.0 * np.arange(1, len(found.units) + 1))
-            assert (found.method, dict(found.settings)) == ("place", {"factor": 2.0, "way": "right"})
-            assert found.diagnostics == {"largest": (-2.0,) * 3}
-            assert found.signed
-            alone = explainer(text, method=method, target=ALL, layers=[1, 3])
-            np.testing.assert_array_equal(alone.scores, found.scores)
-    writer = tiny.explainer("llama", "CausalLM")
-    written = writer.explain_completion("the cat", " sat on", method="place:factor=2")
-    np.testing.assert_array_equal(written.scores, [[2, 4, 0, 0], [2, 4, 6, 0]])
-    code, out, _ = commands.run(capsys, "explain", "a film", "--method", "place:factor=2", "--format", "json")
-    assert code == 0
-    assert '"place"' in out
-
-
-def test_an_object_of_a_class_that_is_not_registered_is_refused(explainer):
-    class Unnamed(LogAt):
-        """What its base is registered as, this one is not."""
-
-    for made in (Unnamed(), type("Bare", (Method,), {"score": LogAt.score})()):
-        with pytest.raises(MethodError, match=r"is not registered: put @register\(...\) before the class"):
-            explainer(tiny.TEXTS[0], method=made)
-
-
-def test_a_class_has_one_name_and_its_subclasses_have_others():
-    place = place_method()
-    with pytest.raises(MethodError, match="Place is registered already, as place: make a subclass"):
-        register("somewhere", paper="nobody")(place)
-
-    @register("elsewhere", paper="nobody")
-    class Elsewhere(place): ...
-
-    assert (place().spec, Elsewhere(factor=2).spec) == ("place", "elsewhere:factor=2.0")
-    assert place() != Elsewhere()
 
 
 def test_settings_spec_and_repr():

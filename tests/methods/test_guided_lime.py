@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, Method
+from normxlogit import Explainer, Method
 from normxlogit.methods import Scores, register, registry
-from normxlogit.methods.guided_lime import fit_pairs, halves_of
+from normxlogit.methods.guided_lime import halves_of
 from tests import plain, tiny
 
 from .test_perturbation import MASK, bert, close, masked_logits
@@ -75,18 +75,6 @@ def plain_r2(halves, there, gone, prior, alpha):
     return 1 - np.sum(np.square(errors)) / np.sum(np.square(spread))
 
 
-@pytest.mark.parametrize(("pairs", "count"), [(3, 7), (12, 7), (12, 4)])
-def test_the_fit_and_its_error_equal_plain_loops(pairs, count):
-    rng = np.random.default_rng(pairs)
-    halves = rng.integers(0, 2, (pairs, count))
-    there, gone, prior = rng.normal(size=pairs), rng.normal(size=pairs), rng.normal(size=count)
-    weights, r2 = fit_pairs(halves, there, gone, prior, 0.7)
-    np.testing.assert_allclose(weights, plain_ridge(2.0 * halves - 1, there - gone, prior, 0.7), atol=1e-6)
-    assert r2 == pytest.approx(plain_r2(halves, there, gone, prior, 0.7), abs=1e-6)
-    scaled, _ = fit_pairs(halves, there, gone, 1e6 * prior, 0.7)
-    np.testing.assert_allclose(scaled, weights, atol=1e-9)
-
-
 def test_scores_equal_a_plain_loop():
     (e, inputs), count = bert(TEXT, scale=8.0), 8
     prior = e(TEXT, method="normxlogit", target=1).scores[1:-1].astype(float)
@@ -108,16 +96,3 @@ def test_a_linear_game_with_a_right_prior_is_recovered_from_four_texts(noisy):
         found = e(TEXT, method=f"guided-lime:samples=4,prior=({noisy}:scale={scale}),alpha=100", target=1)
         close(found.scores, expected, 1e-3)
         assert found.diagnostics["r2"] > 0.999
-
-
-def test_several_targets_share_the_perturbed_texts(monkeypatch):
-    e = tiny.explainer("bert", num_labels=3)
-    single = [e(TEXT, method="guided-lime:samples=8", target=k) for k in range(3)]
-    rows = []
-    answer = e._model.answer
-    monkeypatch.setattr(e._model, "answer", lambda i, *a, **k: rows.append(len(i["input_ids"])) or answer(i, *a, **k))
-    everything = e(TEXT, method="guided-lime:samples=8", target=ALL)
-    assert sum(rows) == 8
-    for k, one in enumerate(single):
-        close(everything.scores[k], one.scores, 1e-3)
-        assert everything.diagnostics["r2"][k] == pytest.approx(one.diagnostics["r2"], abs=1e-3)

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer, MethodError, list_methods
-from normxlogit.methods import LogAt, method_named, registry
-from normxlogit.methods.settings import format_value
+from normxlogit.methods import method_named, registry
+from normxlogit.methods.settings import Setting, format_value, parse
 from tests import tiny
 
 ROOT = Path(__file__).parent.parent.parent
@@ -51,18 +51,6 @@ def test_the_example_in_the_docs_is_a_method(fresh, monkeypatch, tmp_path):
     with pytest.raises(MethodError, match="gives no scores for single layers"):
         Explainer(model, made)(tiny.TEXTS[0], method="distance-to-mean", layers=ALL)
     exec(compile(use, "your-own.md", "exec"), {"DistanceToMean": info.cls})
-
-
-def test_names_are_taken_once(fresh, monkeypatch):
-    monkeypatch.setattr(LogAt, "info", LogAt.info)
-    with pytest.raises(MethodError, match="'logat' is registered already"):
-
-        @registry.register("logat", paper="nobody")
-        class Another(LogAt):
-            pass
-
-    assert registry.describe("logat").cls is LogAt
-    assert registry.register("logat", paper="nobody")(LogAt) is LogAt, "a module may be imported again"
 
 
 def test_what_a_method_is_is_said_by_name():
@@ -107,3 +95,20 @@ def test_every_method_reads_back_from_its_spec(info):
     assert {name for name in info.settings if f"{name}=" in other.spec} >= set(info.settings) - {"baseline", "read_at"}
     spelled_out = info.name + ":" + ",".join(f"{k}={format_value(v)}" for k, v in plain.settings.items())
     assert method_named(spelled_out) == plain, "defaults may be written too"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (bool, True, "true"),
+        (float, 1e-05, "1e-05"),
+        (int | None, 7, "7"),
+        (str | None, None, "none"),
+        (tuple[int, ...], (1,), "1"),
+        (tuple[str, ...], ("a", "b"), "a+b"),
+    ],
+)
+def test_a_setting_is_written_as_text_and_read_from_it(kind, value, text):
+    assert format_value(value) == text
+    found = parse(Setting("s", None, kind), text)
+    assert (found, type(found)) == (value, type(value))

@@ -2,14 +2,12 @@
 
 import pytest
 import torch
-import transformers
 from torch import nn
-from transformers.models.auto import modeling_auto
 
 from normxlogit import Explainer
-from normxlogit.model.input_limits import filler_id, padding_id, position_limit, vocabulary_limit
+from normxlogit.model.input_limits import filler_id, position_limit
 from tests import tiny
-from tools.survey.base import MAPPINGS, build
+from tools.survey.base import build
 
 CLASSIFIER, MASKED, CAUSAL = "sequence-classification", "masked-lm", "causal-lm"
 BOUNDED = {
@@ -21,12 +19,6 @@ BOUNDED = {
     CAUSAL: "opt bart pegasus whisper codegen gpt2 reformer",
 }
 """In RoBERTa positions begin after the padding row."""
-UNBOUNDED = {
-    CLASSIFIER: "llama t5 xlnet funnel",
-    MASKED: "modernbert nomic_bert",
-    CAUSAL: "bloom mamba xglm gpt_neox gemma2 falcon",
-}
-"""XGLM's table of sines grows with the text."""
 
 
 def pairs(names):
@@ -54,33 +46,6 @@ def test_the_limit_is_the_last_length_that_works(task, family):
     assert not reads(model, limit + 1)
 
 
-@pytest.mark.parametrize(("task", "family"), pairs(UNBOUNDED))
-def test_models_without_a_table_are_not_limited(task, family):
-    model = build(task, family)
-    assert position_limit(model) is None
-    assert reads(model, 12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "family"),
-    [(task, family) for task in (CLASSIFIER, MASKED, CAUSAL) for family in getattr(modeling_auto, MAPPINGS[task].name)],
-)
-def test_every_family_of_transformers(task, family):
-    try:
-        model = build(task, family)
-    except Exception as error:  # some need packages that are not here
-        pytest.skip(f"{type(error).__name__}: {error}")
-    if not reads(model, 12):
-        pytest.skip("reads no plain text")
-    limit = position_limit(model)
-    if limit is None:
-        assert reads(model, 530)
-    else:
-        assert reads(model, limit - (family == "prophetnet"))  # which looks up the position after the last one too
-        assert family == "tapas" or not reads(model, limit + 1)  # which begins to count anew in every cell
-
-
 @pytest.mark.parametrize(("task", "family"), [(CAUSAL, "opt"), (CLASSIFIER, "yoso"), (CLASSIFIER, "roberta")])
 def test_a_longer_text_is_cut_with_a_note(task, family):
     tokenizer = tiny.tokenizer(specials=False)
@@ -104,51 +69,8 @@ def test_the_smallest_of_the_limits_counts():
     assert position_limit(nn.Linear(2, 2)) is None
 
 
-def test_a_module_around_a_model_of_transformers_has_its_limit():
-    pixels = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "image_size": 16, "patch_size": 8}
-    both = nn.ModuleList([tiny.model("roberta").roberta, transformers.ViTModel(transformers.ViTConfig(**pixels))])
-    assert position_limit(both) == position_limit(tiny.model("roberta"))
-
-
-def test_vocabulary():
-    assert vocabulary_limit(tiny.model("bert")) == tiny.SIZE
-    assert vocabulary_limit(nn.Linear(2, 2)) is None
-    model = tiny.model("bert")
-    model.resize_token_embeddings(80)
-    assert vocabulary_limit(model) == 80
-
-
-def test_tables_of_another_models_settings_bound_no_text():
-    model = tiny.model("bert")
-    model.tower = transformers.ViTModel(
-        transformers.ViTConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=4, image_size=16, patch_size=8)
-    )
-    model.tower.inner = nn.Module()
-    model.tower.inner.position = nn.Embedding(7, 4)
-    assert position_limit(model) == 40
-    model.bert.own = nn.Module()
-    model.bert.own.position = nn.Embedding(7, 4)
-    assert position_limit(model) == 7
-    model.later = nn.Module()
-    model.later.position = nn.Embedding(5, 4)
-    assert position_limit(model) == 5, "its own modules behind them do"
-
-
-class _With:
-    def __init__(self, pad, eos):
-        self.pad_token_id, self.eos_token_id = pad, eos
-
-
 @pytest.mark.parametrize(("eos", "pad", "filler"), [(3, 0, 3), (3, 3, 0), (None, 0, 1), ([4, 5], 0, 4), ([0], 0, 1)])
 def test_the_token_of_one_token_sequences_is_no_padding(eos, pad, filler):
     config = tiny.model("llama").config
     config.eos_token_id = eos
     assert filler_id(config, pad) == filler
-
-
-def test_the_first_id_is_chosen_that_there_is():
-    model = tiny.model("llama")
-    for own, pads, eos, found in [(0, 1, 3, 0), (tiny.SIZE - 1, 1, 3, tiny.SIZE - 1), (tiny.SIZE, 1, 3, 1),
-                                  (None, tiny.SIZE, 3, 3), (-1, -1, -1, 0), (None, None, None, 0)]:  # fmt: skip
-        model.config.pad_token_id = own
-        assert padding_id(model, model.config, _With(pads, eos)) == (found, found == own)

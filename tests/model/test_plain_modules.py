@@ -5,11 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit import ALL, Explainer
+from normxlogit import Explainer
 from normxlogit.errors import InputError, UnsupportedModelError
 from tests import plain, tiny
-
-TEXT = tiny.TEXTS[2]
 
 
 def explainer(module, task="sequence-classification", labels=None, **options):
@@ -46,30 +44,6 @@ def test_a_plain_module_is_explained_by_its_own_head(kind):
         expected = by_hand(module, list(result.token_ids), result.prediction.id)
         np.testing.assert_allclose(result.scores, expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(among.scores, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_loss_beside_the_logits_of_a_mapping_is_left_out():
-    class WithLoss(plain.Recurrent):
-        def forward(self, ids):
-            return {"loss": torch.tensor(0.5), "scores": super().forward(ids)}
-
-    expected = explainer(plain.grown(plain.Recurrent()))(TEXT, method="normxlogit")
-    found = explainer(plain.grown(WithLoss()))(TEXT, method="normxlogit")
-    np.testing.assert_array_equal(found.scores, expected.scores)
-
-
-def test_layers_of_a_plain_module_go_its_own_way_to_the_head():
-    module = plain.grown(plain.Transformer())
-    e = explainer(module)
-    found = e(TEXT, layers=ALL, target=1, method="logat")
-    assert found.layers == (1, 2, 3)
-    ids = torch.tensor([found.token_ids])
-    with torch.no_grad():
-        x = module.embed(ids)
-        for block, scores in zip(module.blocks, found.scores, strict=True):
-            x = block(x, None)
-            expected = module.out(module.norm(x))[0, :, 1]
-            np.testing.assert_allclose(scores, expected.numpy(), rtol=1e-4, atol=1e-5)
 
 
 class NoHead(nn.Module):

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from normxlogit import Explainer
 from normxlogit.errors import InputError
 from normxlogit.model.model_copy import input_errors, sample_of
 from normxlogit.model.task_model import TaskModel
@@ -20,18 +19,6 @@ def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
     sample = sample_of(batch, task.task)
     assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
     assert sample["attention_mask"].all()
-
-
-def test_a_model_that_makes_as_many_distances_as_its_configuration_says_is_cut_there():
-    model = build("causal-lm", "mpt")
-    model.config.max_seq_len = 30
-    tokenizer = tiny.tokenizer(specials=False)
-    tokenizer.model_max_length = 1000
-    assert Explainer(model, tokenizer)("the " * 30).notes == ()
-    cut = Explainer(model, tokenizer)("the " * 31)
-    assert (len(cut.units), cut.notes) == (30, ("the text has 31 tokens; only the first 30 were read",))
-    with pytest.raises(InputError, match="31 tokens and the model reads 30; shorten it"):
-        Explainer(model, tokenizer)("the " * 31, long_text="error")
 
 
 def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths_and_the_remedy():

@@ -1,21 +1,15 @@
 """Fine-tuning learns, leaves a folder that anything can load, and goes on where it was stopped."""
 
 import json
-import math
 import random
 from functools import partial
 
 import pytest
-import torch
-import transformers
-from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from normxlogit import Explainer
-from paper.alignment.measures import accuracy
 from paper.finetuning import classification, minimal_pairs
 from paper.finetuning.trainer import Recipe
-from paper.sentence_pairs import load_items
 from tests import blimp, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer and PEFT warn of their own plans
@@ -64,68 +58,3 @@ def test_learns_and_writes_a_normal_folder(task, tmp_path):
         assert model.config.id2label == {0: "negative", 1: "positive"}
         assert AutoTokenizer.from_pretrained(out).mask_token == "[MASK]"
         assert Explainer.from_pretrained(out)("the movie is good").prediction.label == "positive"
-
-
-def test_lora_is_merged(tmp_path):
-    pytest.importorskip("peft")
-    data, source, out = write_reviews(tmp_path / "data"), base(tmp_path, "llama", "CausalLM"), tmp_path / "out"
-    recipe = Recipe(epochs=8, learning_rate=1e-2, batch_size=16, lora_rank=4, patience=8)
-    assert classification.finetune("sst2", source, out, data_dir=data, recipe=recipe)["accuracy"] > 0.9
-    model = AutoModelForSequenceClassification.from_pretrained(out)
-    assert not [name for name, _ in model.named_parameters() if "lora" in name]
-    assert model.config.pad_token_id == 0
-
-
-def test_the_loss_of_a_pair_is_the_cross_entropy_of_the_two_logits():
-    logits = torch.randn(3, 5, 7)
-    labels = torch.tensor([[1, 4, 2], [0, 6, 0], [4, 3, 5]])
-    expected = [
-        -math.log(math.exp(logits[i, p, t]) / (math.exp(logits[i, p, t]) + math.exp(logits[i, p, f])))
-        for i, (p, t, f) in enumerate(labels.tolist())
-    ]
-    assert minimal_pairs.preference_loss(logits, labels).item() == pytest.approx(sum(expected) / 3, rel=1e-5)
-
-
-def test_causal_models_learn_what_stands_before_the_target(tmp_path):
-    data, source, out = blimp.write(tmp_path / "data"), base(tmp_path, "gpt2", "CausalLM"), tmp_path / "out"
-    minimal_pairs.finetune(source, out, data_dir=data, recipe=PAIRS)
-    model = Explainer.from_pretrained(out)._model
-    items, _ = load_items("train", model.encoder, "causal-lm", evidence=False, data_dir=data)
-    assert accuracy(model, items)["rpsv"][-1] > 0.9
-
-
-class Stopped(Exception):
-    pass
-
-
-class Stop(transformers.TrainerCallback):
-    def on_save(self, args, state, control, **_):
-        raise Stopped
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_a_stopped_run_goes_on(task, tmp_path, monkeypatch):
-    write, start, _ = TASKS[task]
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    recipe = Recipe(epochs=2, learning_rate=3e-3, batch_size=8, max_length=32)
-    finetune = partial(start, base(tmp_path), data_dir=write(tmp_path / "data"), recipe=recipe)
-    figures = finetune(whole)
-    train, starts = transformers.Trainer.train, []
-
-    def stopping(self, **options):
-        self.add_callback(Stop())
-        return train(self, **options)
-
-    def watching(self, **options):
-        starts.append(options["resume_from_checkpoint"])
-        return train(self, **options)
-
-    monkeypatch.setattr(transformers.Trainer, "train", stopping)
-    with pytest.raises(Stopped):
-        finetune(out)
-    assert not (out / "config.json").exists()
-    monkeypatch.setattr(transformers.Trainer, "train", watching)
-    assert finetune(out) == figures
-    assert "checkpoint-" in starts[0]
-    here, there = (load_file(folder / "model.safetensors") for folder in (out, whole))
-    assert all(torch.allclose(here[name], there[name], atol=1e-5) for name in here), "the same steps, in two runs"

@@ -4,8 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import AutoConfig, PreTrainedTokenizerFast
+from transformers import AutoConfig
 
 from normxlogit.inputs.encoder import Encoder
 from paper import sentence_pairs as module
@@ -39,15 +38,6 @@ def encoder(tokenizer=None, family="bert"):
     return Encoder(tokenizer or tiny.tokenizer_for(family), AutoConfig.for_model(family), 40)
 
 
-def byte_level(words):
-    """A tokenizer whose tokens hold the space before them, and no special tokens around the text."""
-    vocabulary = {"<unk>": 0, "<mask>": 1} | {word: i + 2 for i, word in enumerate(words)}
-    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
-    backend.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", mask_token="<mask>")
-
-
 def test_the_target_is_masked_in_place_and_evidence_is_all_pieces(data, labelled):
     items, counts = load_items("test", encoder(), "masked-lm", evidence=True, data_dir=data)
     assert sum(counts.kept(short) for short in counts.rows) == len(items)
@@ -67,48 +57,6 @@ def test_the_target_is_masked_in_place_and_evidence_is_all_pieces(data, labelled
     assert (
         "surplus of singular targets" in counts.dropped["rpsv"] or "surplus of plural targets" in counts.dropped["rpsv"]
     )
-
-
-def test_causal_models_read_what_is_before_the_target(data, labelled):
-    items, counts = load_items("test", encoder(family="gpt2"), "causal-lm", evidence=True, data_dir=data)
-    assert {item.group for item in items} == {"ana", "darn", "rpsv"}
-    assert counts.dropped["dna"] == {"evidence not before the target": counts.rows["dna"]}
-    for item in items:
-        text = item.encoding.text
-        assert item.encoding.position is None
-        assert item.position == len(item.encoding.tokens) - 1
-        (word,) = item.evidence
-        assert max(word) == item.position, "here the evidence is the last word of the prefix"
-        following = text[item.encoding.offsets[-1][1] :].split()[0].strip(".")
-        assert tiny.VOCABULARY[following] == item.target
-
-
-@pytest.mark.parametrize("task", ["masked-lm", "causal-lm"])
-def test_byte_level_tokens_hold_their_space(data, labelled, task):
-    words = ["The", "A", "This", "These", "Those", ".", *(f"Ġ{word}" for word in tiny.WORDS)]
-    words += ["Ġactors", "Ġcats", "Ġmovies", "Ġplots", "Ġcabinets"]
-    items, _ = load_items("test", encoder(byte_level(words)), task, evidence=True, data_dir=data)
-    vocabulary = {word: i + 2 for i, word in enumerate(words)}
-    item = next(i for i in items if i.group == "ana")
-    assert item.target in (vocabulary["Ġhimself"], vocabulary["Ġthemselves"])
-    assert item.encoding.tokens[item.evidence[0][0]].strip() in ("saw", "never")
-    for item in items:
-        assert all(len(word) == 1 for word in item.evidence), "the neighbours share no token with the word"
-
-
-def test_targets_of_several_tokens_are_counted(data, labelled):
-    for name, reason in (("themselves", "target or foil of several tokens"), ("himself", "unknown to the tokenizer")):
-        tokenizer = tiny.tokenizer_for("bert")
-        vocabulary = {k: v for k, v in tiny.VOCABULARY.items() if k != name}
-        if name == "themselves":
-            vocabulary |= {"them": tiny.VOCABULARY[name], "##selves": 63}
-        backend = tokenizer.backend_tokenizer
-        backend.model = models.WordPiece(vocabulary, unk_token="[UNK]")
-        items, counts = load_items("test", encoder(tokenizer), "masked-lm", evidence=True, data_dir=data)
-        assert not [i for i in items if i.group == "ana"]
-        ((said, number),) = counts.dropped["ana"].items()
-        assert reason in said
-        assert number == counts.rows["ana"]
 
 
 def test_a_pair_that_differs_beside_its_target_is_left_out():

@@ -5,43 +5,9 @@ import json
 import pytest
 
 from normxlogit import DataError
-from normxlogit.methods import InputNorm, NormXLogit, Random, method_named
+from normxlogit.methods import InputNorm, NormXLogit, Random
 from paper import tables
 from tests import tiny
-
-
-@pytest.mark.parametrize(
-    ("method", "bert", "llama"),
-    [
-        ("normxlogit", 0.423, 0.341),
-        ("normxlogit:norm_of=word_embedding", None, None),
-        ("gradient-norm", None, 0.216),
-        ("gradient-norm:protocol=published", 0.331, 0.216),
-        ("gradient-norm:aggregate=l2,protocol=published", None, None),
-        ("integrated-gradients:aggregate=l1,protocol=published", 0.367, None),
-        ("integrated-gradients:aggregate=l1", None, None),
-        ("integrated-gradients:steps=25,aggregate=l1", None, 0.22),
-        ("integrated-gradients:steps=25", None, None),
-        ("decompx", 0.574, None),
-        ("occlusion", None, None),
-    ],
-)
-def test_published_figures_stand_beside_their_own_settings(method, bert, llama):
-    for column, theirs in (("SST-2/BERT", bert), ("SST-2/Llama 2", llama), ("SST-2/MiniLM", None)):
-        found = tables.published_figure(tables.TABLES["table1"], column, method_named(method), "published")
-        assert found == theirs, column
-    assert tables.published_figure(tables.TABLES["table1"], "SST-2/BERT", method_named(method), "default") is None
-
-
-def test_the_papers_rows_have_the_settings_of_its_columns():
-    rows = tables.paper_rows({"BERT": {}, "Llama 2": {}})
-    for column in ("SST-2/BERT", "SST-2/Llama 2"):
-        theirs = [tables.published_figure(tables.TABLES["table1"], column, row, "published") for row in rows]
-        assert sorted(filter(None, theirs)) == sorted(
-            filter(None, (row[column] for row in tables.published()["table1_aopc_and_pearson"]["rows"].values()))
-        )
-    assert len(tables.paper_rows({"BERT": {}})) == 8
-    assert "steps=25" not in str([row.spec for row in tables.paper_rows({"BERT": {}})])
 
 
 def test_table_one_from_checkpoints(tmp_path):
@@ -91,19 +57,3 @@ def test_table_one_from_checkpoints(tmp_path):
         tables.run_table("table1", {}, [], tmp_path, limits={"cola": 3})
     with pytest.raises(DataError, match="no table named"):
         tables.run_table("table9", {}, [], tmp_path)
-
-
-def test_the_grid_prints_ours_beside_theirs_and_marks_the_best_of_each_column():
-    cells = {("b", "X"): 0.2, ("c", "X"): 0.4, ("a", "X"): None, ("d", "X"): 0.3, ("e", "X"): -0.1}
-    cells |= {("c", "Z"): 0.4, ("a", "Z"): 0.0, ("d", "Z"): -0.5}
-    published = {("c", "X"): 0.25, ("d", "X"): "see below", ("a", "X"): 0.125, ("a", "Z"): None}
-    text = tables.grid(["a", "b", "c", "d", "e"], ["X", "Y", "Z"], cells, published, lower_is_better=["Z"])
-    assert text == (
-        "| method | X | Y | Z |\n"
-        "|---|---:|---:|---:|\n"
-        "| a | N/A (0.125) |  | <u>0.000</u> |\n"
-        "| b | 0.200 |  |  |\n"
-        "| c | **0.400** (0.250) |  | 0.400 |\n"
-        "| d | <u>0.300</u> (see below) |  | **-0.500** |\n"
-        "| e | -0.100 |  |  |\n"
-    )

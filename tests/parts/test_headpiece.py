@@ -102,29 +102,6 @@ def test_every_row_of_the_vocabulary_is_proved(row):
         assert rows_are_of_the_vocabulary(head, "lm_head", hidden, logits) is (row is None)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda z: z + torch.linspace(0, 1, z.shape[-1]),
-        lambda z: z - z.logsumexp(-1, keepdim=True),
-        lambda z: torch.cat((z[..., :32] + 1, z[..., 32:]), -1),
-        lambda z: z + 0.1 * z.roll(1, -1),
-        lambda z: z * (1 + (torch.arange(z.shape[-1]) % 2)),
-    ],
-)
-def test_what_is_done_to_entries_by_their_index_or_number_is_seen(change):
-    plain = tiny.model("llama", "CausalLM")
-    plain.register_forward_hook(lambda _, __, output: output.__setitem__("logits", change(output.logits)) or output)
-    task = TaskModel(plain, tiny.tokenizer_for("llama"))
-    batch = task.batch(task.encoder([tiny.TEXTS[0]]), [0])
-    with torch.inference_mode():
-        hidden = task.run(batch).hidden[0]
-        assert task.parts.head.output_embedding is None
-        torch.testing.assert_close(
-            task.head.tokens(hidden, torch.tensor([7, 3])), plain(**batch.inputs).logits[0, :, [7, 3]]
-        )
-
-
 def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
     task, _, forward = tiny.task_run("llama", "CausalLM", tiny.TEXTS[2:])
     head, hidden = task.head, forward.hidden[0].repeat(4, 1)  # (T, H)

@@ -5,12 +5,11 @@ import pickle
 import pytest
 import torch
 
-from normxlogit.copies.clone import clone, override_forward
+from normxlogit.copies.clone import clone
 from normxlogit.copies.pool import Pool
 from normxlogit.copies.run import run
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts.find_parts import find_parts
-from normxlogit.parts.proofs import head_reads_tokens_alone
 from tests import plain, tiny
 
 INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
@@ -31,31 +30,6 @@ def test_trunk_layers_and_embedding_output(family):
     with torch.no_grad():
         done = run(model, INPUTS | {"output_hidden_states": True}, record=[site])
     torch.testing.assert_close(parts.embedded(done.last(site), 4), done.output.hidden_states[0])
-
-
-def test_a_head_agrees_where_the_answer_is_one():
-    logits = torch.tensor([[1.0, -2.0], [-1e5, 3.0]])  # a question's tokens are pushed out of a reader's choice
-    assert head_reads_tokens_alone(logits, logits)
-    assert head_reads_tokens_alone(torch.tensor([[1.0, -2.0], [7.0, 3.0]]), logits)
-    assert not head_reads_tokens_alone(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits)
-    assert not head_reads_tokens_alone(logits[:1], logits)
-
-
-def test_what_could_not_be_tried_is_noted(monkeypatch):
-    """A model that reads these tokens in this order alone."""
-    model = clone(tiny.model("bert"))
-    own = type(model).forward
-
-    def forward(self, input_ids=None, **inputs):
-        if input_ids.shape[1] == 4 and input_ids[-1].tolist() not in (INPUTS["input_ids"][-1].tolist(), [3] * 4):
-            raise ValueError("another order")
-        return own(self, input_ids=input_ids, **inputs)
-
-    override_forward(model, lambda forwards, **inputs: forward(forwards.__self__, **inputs))
-    parts, _ = find_parts(Pool(model), INPUTS, 3)
-    assert parts.unverified == (
-        "the model was not tried on a second text: it does not read this one's tokens in another order",
-    )
 
 
 class Bag(torch.nn.Module):

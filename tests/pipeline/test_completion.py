@@ -46,40 +46,6 @@ def test_the_array_equals_a_loop_over_prefixes_and_tokens(family):
     np.testing.assert_allclose(found.scores, by_hand(model, ids, found.prompt_tokens), rtol=2e-3, atol=1e-3)
 
 
-def test_a_given_completion_is_explained_as_the_generated_one():
-    explainer = explainer_for()
-    written = explainer.generate(PROMPT, max_new_tokens=6, method="normxlogit")
-    by_ids = explainer.explain_completion(PROMPT, written.token_ids[written.prompt_tokens :], method="normxlogit")
-    assert by_ids == written
-    text = explainer.explain_completion(PROMPT, " the cat sat on the mat", method="normxlogit")
-    assert text.tokens[text.prompt_tokens :] == ("the", "cat", "sat", "on", "the", "mat")
-    assert text.prompt == PROMPT
-    assert text.completion.strip() == "the cat sat on the mat"
-    assert text.text == "once upon a time the cat sat on the mat"
-
-
-def test_targets_and_contrast():
-    explainer, model = explainer_for(), tiny.model("llama", "CausalLM")
-    completion = " the cat sat"
-    cat, mat, a = (tiny.VOCABULARY[w] for w in ("cat", "mat", "a"))
-    base = explainer.explain_completion(PROMPT, completion, method="normxlogit")
-    ids, start = list(base.token_ids), base.prompt_tokens
-
-    one = explainer.explain_completion(PROMPT, completion, target="mat", method="normxlogit")
-    np.testing.assert_allclose(one.scores, by_hand(model, ids, start, [mat] * 3), rtol=2e-3, atol=1e-3)
-    each = explainer.explain_completion(PROMPT, completion, targets=["mat", cat, "a"], method="normxlogit")
-    np.testing.assert_allclose(each.scores, by_hand(model, ids, start, [mat, cat, a]), rtol=2e-3, atol=1e-3)
-    assert [t.name for t in each.targets] == ["mat", "cat", "a"]
-    less = explainer.explain_completion(PROMPT, completion, contrast=mat, method="normxlogit")
-    np.testing.assert_allclose(less.scores, by_hand(model, ids, start, contrast=mat), rtol=2e-3, atol=2e-3)
-    assert less.targets[0].contrast == "mat"
-    assert less.notes == base.notes == ()
-    own = explainer.explain_completion(PROMPT, completion, contrast=cat, method="normxlogit")
-    assert not own.scores[1].any(), "the second token is the contrast itself"
-    assert own.notes == ("'cat' is both target and contrast: their difference is zero at every token",)
-    np.testing.assert_allclose(less.scores, base.scores - one.scores, rtol=1e-3, atol=1e-3)
-
-
 def test_one_token_is_a_result_of_its_own():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat sat", method="normxlogit")
@@ -123,36 +89,3 @@ def test_a_model_whose_own_settings_sample_writes_greedily_all_the_same():
     model.generation_config.do_sample, model.generation_config.temperature = True, 50.0
     found = Explainer(model, tiny.tokenizer_for("llama")).generate("the a", max_new_tokens=6)
     assert list(found.token_ids) == wanted
-
-
-@pytest.mark.parametrize("method", [None, "normxlogit"])
-def test_a_chat_is_explained_as_the_first_token_that_is_generated_after_it(method):
-    explainer = explainer_for()
-    chats = [[{"role": "user", "content": PROMPT}], [{"role": "user", "content": "the movie is not good at all"}]]
-    for chat, alone in zip(chats, explainer(chats, method=method), strict=True):
-        (generated,) = explainer.generate(chat, max_new_tokens=1, method=method).predictions
-        first = explainer.generate(chat, max_new_tokens=1, method=method)[0]
-        assert alone.prediction.id == generated.id
-        assert alone.tokens == first.tokens
-        assert alone.special_tokens_mask == first.special_tokens_mask
-        np.testing.assert_allclose(alone.scores, first.scores, rtol=1e-5, atol=1e-6)
-        assert explainer(chat, method=method).text == alone.text
-
-
-def test_a_prompt_of_token_ids_is_read_like_its_text():
-    explainer = explainer_for()
-    tokenizer, after = explainer.tokenizer, [7, 8]
-    expected = explainer.explain_completion(PROMPT, after)
-    batch = tokenizer(PROMPT, return_tensors="pt")
-    ids = batch["input_ids"]
-    several = [explainer.explain_completion(prompt, [after])[0] for prompt in (batch, ids, explainer.encode(PROMPT))]
-    for result in (explainer.explain_completion(ids[0], after), *several):
-        np.testing.assert_array_equal(result.scores, expected.scores)
-        assert (result.text, result.tokens) == (expected.text, expected.tokens)
-        assert [word.text for word in result.words()][: len(PROMPT.split())] == PROMPT.split()
-    padded = tokenizer([PROMPT, "a cat"], padding=True, padding_side="left", return_tensors="pt")
-    written = explainer.generate(PROMPT, max_new_tokens=2)
-    assert explainer.generate(padded, max_new_tokens=2)[0].completion == written.completion
-    follows = tokenizer.decode([5])
-    by_text = explainer.explain_completion(ids[0], f" {follows}")
-    assert by_text == explainer.explain_completion(ids[0], tokenizer(f" {follows}", add_special_tokens=False).input_ids)

@@ -2,13 +2,9 @@
 
 import numpy as np
 import pytest
-import torch
 
 from normxlogit.methods import FrozenGradient
-from normxlogit.model.token_budget import TokenBudget
 from normxlogit.pipeline.completions import completion
-from normxlogit.pipeline.completions.completed_prompts import read_completion
-from normxlogit.pipeline.options import Options
 from tests import tiny
 
 PROMPTS = ["the cat sat on the mat", "a great"]
@@ -29,19 +25,3 @@ def test_tokens_have_the_same_scores_in_copies_of_their_text(family, copies, sin
         np.testing.assert_allclose(result.bias, other.bias, atol=1e-5)
         assert (result.sinks, result.targets, result.notes) == (other.sinks, other.targets, other.notes)
         assert [p.id for p in result.predictions] == [p.id for p in other.predictions]
-
-
-def test_as_many_copies_as_there_is_room_for(monkeypatch):
-    explainer = tiny.explainer("llama", "CausalLM")
-    model = explainer.language_model
-    completed = read_completion(model, PROMPTS[0], COMPLETIONS[0])
-    parts = [completion.completion_request(model, completed, Options(FrozenGradient()))]
-    assert completion._copies_of_text(model, parts) == 1, "on a CPU more take as long"
-    monkeypatch.setattr(type(model), "device", torch.device("cuda"))
-    monkeypatch.setattr(completion, "TOKENS_OF_A_COPY", 2)
-    model.__dict__["budget"] = TokenBudget(10_000)
-    assert completion._copies_of_text(model, parts) == 3, "of five tokens two in each"
-    model.__dict__["budget"] = TokenBudget(4 * 2 * len(parts[0].context))
-    assert completion._copies_of_text(model, parts) == 2
-    model.__dict__["budget"] = TokenBudget(8)
-    assert completion._copies_of_text(model, parts) == 1

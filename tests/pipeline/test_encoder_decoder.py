@@ -10,14 +10,9 @@ import transformers
 from transformers.models.t5 import modeling_t5
 
 from normxlogit import Attribution, DataError, Explainer, MethodError
-from normxlogit.frozen import frozen_model
-from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.places import SOURCE, WORDS
-from normxlogit.grounding import Citations
 from normxlogit.methods import FrozenGradient
-from normxlogit.pipeline.completions.completed_prompts import read_completion
 from tests import tiny
-from tests.autograd import hold_factors, shapes_kept
+from tests.autograd import hold_factors
 from tests.contract.compare import total
 from tests.tasks.test_seq2seq import CONFIGS, writer
 
@@ -138,22 +133,6 @@ def test_sources_add_up_with_the_rest_the_answers_own_words_and_the_bias(family)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_an_answer_is_cited_from_one_backward_pass(family):
-    explainer = shared(family)
-    cited = explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=6, verify=2)
-    prompt = cited.text[: len(cited.text) - len(cited.answer) - 1]
-    assert prompt == f"{DOCUMENT}\n\nQuestion: is this good?\nAnswer:"
-    ids = explainer.generate(prompt, max_new_tokens=6).token_ids
-    g = explainer.explain_completion(prompt, ids[len(tiny.tokenizer()(prompt).input_ids) + 1 :])
-    spans = dict(zip(cited.names, cited.spans, strict=True))
-    expected = g.sources(spans, parts=(0, len(cited.answer))).scores[0]
-    np.testing.assert_allclose(cited.attribution.whole().scores, expected, atol=1e-3)
-    assert len(cited.losses) == 2
-    assert Citations.from_dict(cited.to_dict()).names == ("a:1", "a:2", "a:3")
-    assert "a:1" in cited.to_html()
-
-
-@pytest.mark.parametrize("family", FAMILIES)
 def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
     explainer = shared(family)
     cited = explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=6, method="occlusion")
@@ -175,34 +154,6 @@ def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
         left = [i for i, there in zip(read.input_ids, out, strict=True) if there]
         assert score == pytest.approx(whole - said(left), abs=1e-3)
     assert explainer.language_model.copy.padding  # sources of several lengths were read together
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch):
-    explainer, kept, found = explainer_for(family), {}, {}
-    explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
-    for long in (10_000, 1):
-        monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", long)
-        with shapes_kept() as shapes:
-            encoding = read_completion(explainer.language_model, DOCUMENT, ANSWER).encoding
-            batch = explainer.language_model.batch([encoding], [0], encode_sources=False)
-            FrozenModel.of(explainer.language_model).run(batch, (SOURCE, WORDS), predict=False)
-        kept[long] = sum(shape.numel() for shape in shapes)
-        for layer in (0, 1):
-            g = explainer.explain_completion(DOCUMENT, ANSWER, method=FrozenGradient(read_at=layer))
-            np.testing.assert_allclose(g.scores, found.setdefault(layer, g.scores), atol=1e-5)
-    assert kept[1] < kept[10_000] / 4
-
-
-def test_points_on_the_way_are_a_mean_over_plain_passes():
-    explainer = shared("t5")
-    settings = {"read_at": 0, "sink_threshold": None}
-    methods = [FrozenGradient(points=points, **settings) for points in ((0.5,), (1.0,), (0.5, 1.0))]
-    half, whole, both = (explainer.explain_completion(DOCUMENT, ANSWER, method=method) for method in methods)
-    np.testing.assert_allclose(both.scores, (half.scores + whole.scores) / 2, atol=1e-4)
-    assert not np.allclose(half.scores, whole.scores, atol=1e-3)
-    answer = [m.scores.sum(-1) + m.bias for m in (half, whole)]
-    np.testing.assert_allclose(*answer, atol=1e-4)
 
 
 def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():

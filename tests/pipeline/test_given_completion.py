@@ -38,23 +38,6 @@ def test_the_states_of_a_generation_give_what_a_pass_gives(family, method, monke
         assert [p.id for p in found.predictions] == [p.id for p in alone.predictions]
 
 
-def test_layers_contrast_and_rows_that_end_early():
-    model, tokenizer, _, outputs = written(prompts=["bad"])
-    end = int(outputs.sequences[0, 1])
-    model.generation_config.eos_token_id = end
-    tokenizer.padding_side = "left"
-    inputs = tokenizer(["bad", PROMPTS[1]], padding=True, return_tensors="pt")
-    with torch.inference_mode():
-        outputs = model.generate(**inputs, **KEEP, max_new_tokens=4)
-    explainer = Explainer(model, tokenizer)
-    many = explainer.from_outputs(inputs, outputs, layers=[1, 3], contrast="the")
-    assert len(many[0]) == 1
-    for found, prompt in zip(many, ["bad", PROMPTS[1]], strict=True):
-        ids, the = found.token_ids[found.prompt_tokens :], tiny.VOCABULARY["the"]
-        alone = explainer.explain_completion(prompt, ids, layers=[1, 3], contrast=the, method="normxlogit")
-        np.testing.assert_allclose(found.scores, alone.scores, atol=2e-3)
-
-
 def test_outputs_that_do_not_fit_are_refused():
     model, tokenizer, inputs, outputs = written()
     explainer = Explainer(model, tokenizer)

@@ -1,7 +1,5 @@
 """Texts beyond the model's length, in windows: against a merge written out by hand."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -180,25 +178,3 @@ def test_an_answer_comes_from_the_window_that_has_the_best_one():
     assert a.prediction.value == pytest.approx(best.value, rel=1e-4)
     assert a.target.position == a.prediction.id
     assert a.text_pair[a.offsets[a.prediction.id][0] :].startswith(best.label)
-
-
-def test_a_chosen_token_is_read_in_its_window():
-    explainer = tiny.explainer("bert", "TokenClassification", num_labels=3)
-    a = explainer(LONG, long_text="window", position=100)
-    assert a.target.position == 100
-    assert (a.scores != 0).sum() == LIMIT
-    first = explainer(LONG, long_text="window")
-    assert first.target.position == 1
-
-
-def test_a_note_speaks_of_the_tokens_of_the_text_that_is_cut(explainer):
-    """Of a pair, the shorter text stands in every window, far from the window of the longer."""
-    e = tiny.explainer("distilbert", "QuestionAnswering")
-    answer = e(("where is the film", LONG), long_text="window")
-    tagged = tiny.explainer("bert", "TokenClassification")((LONG, "where is the film"), long_text="window", position=90)
-    for a, sequence in ((answer, 1), (tagged, 0)):
-        (first, last) = map(int, re.search(r"window of tokens (\d+) to (\d+)", a.notes[-1]).groups())
-        assert last - first < LIMIT
-        assert {a.units.sequence[i] for i in range(first, last + 1)} == {sequence}
-        scored = [i for i, of in enumerate(a.units.sequence) if of == sequence and a.scores[i] != 0]
-        assert (min(scored), max(scored)) == (first, last)

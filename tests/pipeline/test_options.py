@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer
 from tests import tiny
-from tests.contract.compare import close
 from tests.tiny import explainer
 
 LABELS = {0: "bad", 1: "good", 2: "so so"}
@@ -37,16 +35,3 @@ def test_a_label_may_have_any_name(name):
     assert [a.target.id for a in found] == [2] * 3
     assert [a.target.name for a in found] == [name] * 3
     assert found[0].scores.ndim == 1
-
-
-@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM")])
-def test_targets_are_one_call_each(family, kind):
-    model, made = tiny.model(family, kind), tiny.tokenizer_for(family)
-    chosen = [1, "LABEL_0", "LABEL_1"] if kind == "SequenceClassification" else ["cat", tiny.VOCABULARY["good"], "is"]
-    e = Explainer(model, made, batch_tokens=20)  # longest first, in batches of their own: the order must be kept
-    together = e(tiny.TEXTS, targets=chosen, layers=ALL)
-    for text, choice, found in zip(tiny.TEXTS, chosen, together, strict=True):
-        alone = e(text, target=choice, layers=ALL)
-        close(found.scores, alone.scores)
-        assert found.target == alone.target
-        assert found.scores.ndim == 2, "one target is no axis"

@@ -30,13 +30,6 @@ def test_a_long_call_shows_its_progress_on_a_terminal(explainer, shown):
     assert shown(explainer, TEXTS[0]) == "", "one text needs none"
 
 
-def test_no_terminal_no_bar_unless_asked(explainer, capsys):
-    explainer(TEXTS)
-    assert capsys.readouterr().err == ""
-    explainer(TEXTS, progress=True)
-    assert capsys.readouterr().out == ""
-
-
 def test_other_threads_and_commands_show_none(explainer, shown):
     def aside():
         worker = threading.Thread(target=explainer, args=(TEXTS,))

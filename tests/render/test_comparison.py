@@ -54,9 +54,3 @@ def test_results_that_do_not_go_together_are_drawn_one_by_one_and_do_not_agree(o
     assert 'id="result-2"' in apart.to_html()
     with pytest.raises(DataError, match=r"one score for each token|one text, one target and one model"):
         apart.agreement  # noqa: B018
-
-
-def test_no_results_are_drawn_as_such():
-    assert str(Attributions([])) == "no results"
-    with pytest.raises(DataError, match="no results"):
-        Attributions([]).agreement  # noqa: B018

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from matplotlib._pylab_helpers import Gcf
 from matplotlib.image import AxesImage
-from PIL import Image
 
-from normxlogit.errors import DataError
-from normxlogit.render.figures.figure import SIGNS, save_figure
+from normxlogit.render.figures.figure import SIGNS
 from normxlogit.results.collection import Attributions
 from tests.factories import all_layers, make_attribution, make_generation
 
@@ -53,12 +51,6 @@ def test_bars_stand_in_the_order_of_the_text_in_the_colour_of_their_sign():
     assert labels(ADDING.plot(k=2).axes[0].yaxis) == ["good", "bad"], "the strongest, in the order of the text"
 
 
-def test_words_without_a_score_are_drawn_and_none_is_called_the_strongest():
-    axes = make_attribution(("a", "b"), (0, 0), text="a b").plot().axes[0]
-    assert labels(axes.yaxis) == ["a", "b"]
-    assert [text.get_text() for text in axes.texts] == ["0.00", "0.00"]
-
-
 def test_a_waterfall_goes_from_the_bias_to_the_sum_of_all_scores():
     figure = ADDING.plot("waterfall", k=2)
     assert labels(figure.axes[0].yaxis) == ["bias", "good", "bad", "all other tokens", "sum: +1.50"]
@@ -67,11 +59,6 @@ def test_a_waterfall_goes_from_the_bias_to_the_sum_of_all_scores():
     assert lefts == [0, -1, 2, 0, 0]
     without = make_attribution(("a", "b"), (1, 2), text="a b", special_score=0).plot("waterfall")
     assert widths(without) == [2, 1, 0, 3]
-
-
-def test_scores_that_do_not_add_up_have_no_waterfall():
-    with pytest.raises(DataError, match="do not add up"):
-        make_attribution(merge="max").plot("waterfall")
 
 
 def test_layers_and_methods_are_rows_each_on_its_own_scale():
@@ -106,28 +93,6 @@ def test_sources_are_rows_with_their_shares_of_each_sentence():
     assert "the 1 strongest of 2" in s.plot(k=1).get_suptitle()
 
 
-def test_a_wide_heat_map_goes_on_in_strips_of_a_page():
-    words = [f"w{i}" for i in range(30)]
-    a = make_attribution(words, np.arange(1.0, 31), text=" ".join(words))
-    figure = a.plot("heatmap")
-    assert figure.get_figwidth() <= 6.6
-    strips = [axes for axes in figure.axes if axes.images]
-    assert len(strips) > 1
-    assert [name for axes in strips for name in labels(axes.xaxis)] == words
-    drawn = np.concatenate([np.asarray(axes.images[0].get_array())[0] for axes in strips])
-    assert np.array_equal(drawn, np.arange(1.0, 31, dtype=np.float32))
-    assert len({axes.get_xlim() for axes in strips}) == 1, "columns of one width"
-
-
-def test_words_of_several_texts():
-    texts = [make_attribution(("Bad", "film"), (s, 1), text="Bad film") for s in (2, 4)]
-    figure = Attributions(texts).plot(1)
-    assert labels(figure.axes[0].yaxis) == ["bad (2)"]
-    assert widths(figure) == [3]
-    with pytest.raises(DataError, match="no words"):
-        Attributions([]).plot()
-
-
 STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")
 
 
@@ -144,16 +109,3 @@ def test_any_word_can_be_drawn(ending):
             drawn = buffer.getvalue().decode()
             assert all(text in drawn for text in ("$", "电影"[0], "_a"))
             assert "\x1b" not in drawn
-
-
-def test_files_are_the_same_each_time_and_hold_letters(tmp_path):
-    figure = ADDING.plot()
-    first = save_figure(figure, tmp_path / "a.b")
-    second = save_figure(ADDING.plot(), tmp_path / "c")
-    assert [p.name for p in first] == ["a.b.svg", "a.b.pdf", "a.b.png"]
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-    assert ">good</text>" in first[0].read_text()
-    assert b"/Type3" not in first[1].read_bytes()
-    assert b"/Type /Font" in first[1].read_bytes()
-    assert Image.open(io.BytesIO(figure._repr_png_())).width > 400, "notebooks draw it"

@@ -1,22 +1,13 @@
 import io
 import re
-import time
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from normxlogit.cli import console
-from normxlogit.render.blocks import Column, Table, cell
-from normxlogit.render.builders.generation import generation_blocks
-from normxlogit.render.builders.text import attribution_blocks, comparison_blocks
-from normxlogit.render.charts import number
-from normxlogit.render.describe import model_text
-from normxlogit.render.layout import layout
-from normxlogit.render.terminal import text_of_blocks, text_of_markdown, wants_color
+from normxlogit.render.builders.text import attribution_blocks
+from normxlogit.render.terminal import text_of_blocks, wants_color
 from normxlogit.results.collection import Attributions
-from tests.commands import run_python
-from tests.factories import MOVIE, make_attribution, make_generation
+from tests.factories import MOVIE, make_attribution
 
 
 def to_text(a, *, words=False, color=False):
@@ -35,14 +26,6 @@ def plain_environment(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
-
-
-def test_a_name_with_a_line_break_does_not_look_like_another_row():
-    rows = [[cell("[1] a.txt\n[2] forged.txt"), cell("one\r\n\ntwo")], [cell("[3] b.txt"), cell("three")]]
-    text = text_of_blocks([Table([Column("source"), Column("text")], rows)], color=False)
-    assert [" ".join(line.split()) for line in text.splitlines()] == [
-        "source text", "[1] a.txt [2] forged.txt one two", "[3] b.txt three",
-    ]  # fmt: skip
 
 
 def style_of(text: str, piece: str) -> str:
@@ -107,99 +90,12 @@ def test_environment_decides_on_color(environment, terminal, colored, monkeypatc
     assert ("\x1b[" in str(make_attribution())) == colored
 
 
-def test_tokens_that_share_a_character_are_one_piece():
-    a = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
-    shared = replace(a, units=replace(a.units, spans=((0, 1), (1, 2), (1, 2), (2, 4))))
-    assert "x(+)🙂(+++)yz" in to_text(shared)
-    assert layout(shared, words=False).tokens == [(0,), (1, 2), (3,)]
-
-
-def test_long_texts_are_not_cut_in_files():
-    count = 5000
-    a = make_attribution(["word"] * count, np.linspace(-1, 1, count), text=" ".join(["word"] * count))
-    started = time.perf_counter()
-    text = to_text(a)
-    assert time.perf_counter() - started < 20
-    assert re.sub(r"\([+-]+\)", "", text).count("word") == count + 8
-    assert f"The 8 strongest of {count} tokens" in text
-
-
-@pytest.mark.parametrize(
-    ("score", "scale", "text"),
-    [
-        (3.0, 3.2, "+3.00"),
-        (-0.012, 0.05, "-0.0120"),
-        (512.3, 900, "+512"),
-        (1e-9, 1e-9, "+1.00e-09"),
-        (-0.001, 300, "0"),
-        (0.0, 0.0, "0.00"),
-        (2e6, 2e6, "+2.00e+06"),
-    ],
-)
-def test_numbers_have_three_digits_of_the_largest(score, scale, text):
-    assert number(score, scale) == text
-    assert number(abs(score), scale, signed=False) == text.lstrip("+-")
-
-
-def test_the_scale_begins_at_zero():
-    """Scores of one sign are drawn in proportion, in bars and in colours."""
-    a = make_attribution(("one", "two", "three"), (39.5, 35.6, 25.4), text="one two three")
-    lengths = {row.split()[0]: len(row.split()[2]) for row in str(a).splitlines() if re.search(r" \+{3}", row)}
-    assert lengths == {"one": 16, "two": 14, "three": 10}
-    assert "one(+++) two(+++) three(++)" in str(a)
-    assert "The(---) movie(---)" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)))
-
-
-def test_the_legend_explains_the_marks_that_are_drawn():
-    """Numbers alone need no legend of marks, and methods side by side none of a sign that no word has."""
-    positive = make_attribution(("one", "two"), (3.0, 1.0), text="one two")
-    plain = text_of_blocks(comparison_blocks(Attributions([positive, positive])), color=False)
-    assert "(+++) for negative   more signs" in plain
-    assert "(---)" not in plain
-    blocks = generation_blocks(make_generation())
-    generated = text_of_blocks(blocks, color=False)
-    assert "more signs" not in generated
-    assert "(+++)" not in generated
-    assert " red  for the token" in re.sub(
-        r"\x1b\[[0-9;]*m", "", text_of_blocks(generation_blocks(make_generation()), color=True)
-    )
-
-
 def test_a_collection_prints_ten_and_says_how_many_more():
     many = Attributions([make_attribution()] * 200)
     shown = str(many)
     assert shown.count("prediction") == 10
     assert shown.endswith("and 190 more: slice them, or to_html(path) writes a page of all")
     assert "slice them" not in str(many[:10])
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("/data/models/mine", "mine"),
-        ("./runs/3/best", "best"),
-        ("../mine/", "mine"),
-        ("~/models/mine", "mine"),
-        ("runs/3/best", "best"),
-        ("org/model", "org/model"),
-        ("bert", "bert"),
-        (".", "."),
-    ],
-)
-def test_a_local_model_is_called_by_its_folder(name, shown):
-    assert model_text(name) == shown
-
-
-def test_terminals_of_256_colors_get_no_more():
-    code = (
-        "from tests.factories import make_attribution as make\n"
-        "from normxlogit.render.builders.collection import blocks_of_attribution\n"
-        "from normxlogit.render.terminal import text_of_blocks\n"
-        "print(ascii(text_of_blocks(blocks_of_attribution(make()), color=True)))"
-    )
-    text = run_python(code, COLORTERM="")
-    assert "48;5;" in text
-    assert "48;2;" not in text
 
 
 NAME = "input-norm:norm_of=word_embedding"
@@ -211,18 +107,6 @@ REPORT = f"""data set: a_b_c, texts: 3
 | {NAME} | <u>0.310</u> | 0.301 to 0.320 |
 | `x` | N/A: no head \\| no tail | |
 """
-
-
-def test_numbers_line_up_and_marks_are_gone(monkeypatch):
-    monkeypatch.setattr("normxlogit.render.terminal._width", lambda: 80)
-    text = text_of_markdown(REPORT)
-    assert text.startswith("data set: a_b_c, texts: 3\n")
-    lines = text.splitlines()
-    ends = [line.index("0.4") + 5 for line in lines if "normxlogit" in line]
-    ends += [line.index("0.310") + 5 for line in lines if NAME in line]
-    assert len(set(ends)) == 1
-    assert "no head | no tail" in text
-    assert not any(mark in text for mark in ("**", "<u>", "`", "---", "*0"))
 
 
 @pytest.mark.parametrize("terminal_there", [True, False])

@@ -7,9 +7,8 @@ import pytest
 
 from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
-from normxlogit.render.builders.collection import results_page
 from normxlogit.results import Prediction
-from tests.factories import all_labels, labels_and_layers, make_attribution, make_generation
+from tests.factories import all_labels, labels_and_layers, make_attribution
 from tests.makers import MAKERS
 
 
@@ -53,17 +52,6 @@ def test_a_table_of_several_methods_says_which_and_counts_texts():
     assert {row["text_index"] for row in alone} == {"0", "1"}
 
 
-def test_methods_that_explain_other_labels_of_one_text_have_one_index_and_are_not_compared():
-    first = make_attribution()
-    target = first.target._replace(name="other", id=7)
-    second = dataclasses.replace(first, method="logat", targets=(target,))
-    (group,) = Attributions([first, second]).by_text()
-    assert {row["text_index"] for row in csv.DictReader(io.StringIO(Attributions(group).to_csv()))} == {"0"}
-    assert not group.comparable
-    assert Attributions([first, dataclasses.replace(first, method="logat")]).comparable
-    assert 'id="result-2"' in results_page(group)
-
-
 def test_every_label_and_layer_has_its_rows():
     a = labels_and_layers()
     table = a.to_pandas().set_index(["label", "layer", "position"])["score"]
@@ -71,14 +59,6 @@ def test_every_label_and_layer_has_its_rows():
         for row, layer in enumerate(a.layers):
             np.testing.assert_array_equal(table.loc[label, layer], a.scores[c, row])
     assert len(all_labels().to_pandas()) == 24
-
-
-def test_generated_tokens_have_rows_for_what_they_have_seen():
-    g = make_generation()
-    table = g.to_pandas()
-    assert [len(rows) for _, rows in table.groupby("target")] == [4, 5, 6]
-    row = table[(table["target"] == 1) & (table["position"] == 4)].iloc[0]
-    assert (row["label"], row["unit"], row["score"]) == ("is", " mat", -3.0)
 
 
 def test_csv_is_the_same_table(several, tmp_path):
@@ -92,11 +72,3 @@ def test_csv_is_the_same_table(several, tmp_path):
     rows = list(csv.reader(io.StringIO((tmp_path / "b.csv").read_text("utf-8"))))
     assert [row[rows[0].index("unit")] for row in rows[1:]] == ["[CLS]", "a␛[31m�", 'b,"\n', "[SEP]"]
     assert len(rows) == 5
-
-
-def test_a_dataset_has_one_row_a_text(several):
-    pytest.importorskip("datasets")
-    found = several.to_dataset()
-    assert len(found) == len(several)
-    assert found[1]["text_pair"] == "A man runs."
-    np.testing.assert_array_equal(np.float32(found[0]["scores"]), several[0].scores)

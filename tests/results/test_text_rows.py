@@ -1,6 +1,5 @@
 """The table of one row for each text."""
 
-import dataclasses
 import warnings
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from normxlogit import Explainer
 from normxlogit.results.collection import Attributions
 from tests import tiny
-from tests.factories import make_attribution, make_generation, pair
+from tests.factories import make_attribution
 
 GOOD = make_attribution(("good", "bad", "!"), (3.0, -2.0, 5.0), text="good bad!", notes=("one", "two"))
 
@@ -27,25 +26,6 @@ def test_a_row_has_the_text_the_answer_and_its_words():
     assert len(GOOD.to_pandas(level="text")) == 1
 
 
-def test_pairs_and_several_methods_have_columns():
-    lime = dataclasses.replace(GOOD, method="lime")
-    table = Attributions([GOOD, lime, pair()]).to_pandas(level="text")
-    assert table["method"].nunique() == 2
-    assert table["text_pair"][2] == pair().text_pair
-    assert table["text_pair"].isna().tolist() == [True, True, False]
-
-
-def test_generated_text_and_sources_are_rows_too():
-    g = make_generation()
-    (row,) = g.to_pandas(level="text").to_dict("records")
-    assert row["text"] + row["prediction"] == g.text
-    words = {word.text for word in g.words()}
-    assert {entry.rpartition(" ")[0] for entry in row["top_for"].split(", ")} <= words
-    s = g.sources({"first": (0, 6), "rest": (6, 10)})
-    (row,) = s.to_pandas(level="text").to_dict("records")
-    assert row["top_for"].startswith(s.top(1)[0].name)
-
-
 def test_words_are_rows_with_their_text_and_prediction():
     table = Attributions([GOOD, make_attribution()]).to_pandas(level="word")
     first = table[(table["text_index"] == 0) & ~table["special"]]
@@ -56,13 +36,6 @@ def test_words_are_rows_with_their_text_and_prediction():
     assert table.groupby("text_index")["score"].sum().tolist() == pytest.approx(
         [float(a.scores.sum()) for a in (GOOD, make_attribution())]
     )
-
-
-def test_rows_of_words_by_several_methods_say_how_words_are_made():
-    merged = [dataclasses.replace(make_attribution(), method=name, merge="max") for name in ("lime", "occlusion")]
-    of_words, of_tokens = (Attributions(merged).to_pandas(level=level)["method"] for level in ("word", "token"))
-    assert [name.endswith("merge=max") for name in of_words.unique()] == [True, True]
-    assert not any("merge" in name for name in of_tokens.unique())
 
 
 def test_truncation_is_a_column_and_a_warning_that_is_shown_once():

@@ -1,6 +1,3 @@
-import random
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -61,26 +58,3 @@ def test_words_are_what_stands_between_spaces_in_these(text):
 )
 def test_punctuation_scripts_and_tokens_across_words(text, spans, words):
     assert [w.text for w in words_of(text, spans or characters(text))] == words
-
-
-def test_tokens_without_characters_go_with_their_neighbours():
-    found = words_of("ab cd", [(0, 0), (0, 2), (3, 3), (3, 5), (5, 5)])
-    assert [w.tokens for w in found] == [(0, 1), (2, 3, 4)]
-    assert [w.tokens for w in words_of("so... bad", [(0, 2), (2, 5), (5, 9)])] == [(0,), (1,), (2,)]
-
-
-def test_every_token_is_in_one_word_and_words_do_not_overlap():
-    """Random texts cut into random tokens, some of which share a character or have none."""
-    rng = random.Random(0)
-    alphabet = "ab'-. \n3é\u0301我猫שא👩\u200d💻\ufe0f,ªก้"
-    for _ in range(500):
-        text = "".join(rng.choices(alphabet, k=rng.randint(1, 12)))
-        cuts = sorted(rng.choices(range(len(text) + 1), k=rng.randint(0, 8)))
-        spans = list(zip([0, *cuts], [*cuts, len(text)], strict=True))
-        spans = [s for span in spans for s in [span] * rng.choice([1, 1, 1, 2])]
-        scores = [rng.random() for _ in spans]
-        found = words_of(text, spans, scores)
-        assert sorted(i for w in found for i in w.tokens) == list(range(len(spans)))
-        assert sum(w.score for w in found) == pytest.approx(sum(scores), rel=1e-4)
-        assert all(w.text == text[w.start : w.end] != "" for w in found)
-        assert all(a.end <= b.start for a, b in pairwise(found))

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import nn
 
 from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.model.task_model import TaskModel
@@ -11,7 +10,6 @@ from normxlogit.similarity.tasks.sentence_embedding import (
     SentenceEmbedding,
     Steps,
     pool_states,
-    sentence_embedding,
     steps_from_files,
 )
 from tests import tiny
@@ -36,31 +34,6 @@ def test_each_way_to_pool_reads_the_real_tokens_only(mode, first, second):
     torch.testing.assert_close(pool_states(STATES, MASK, mode), wanted)
     if mode not in ("cls", "lasttoken"):
         assert not pool_states(STATES, torch.zeros_like(MASK), mode).any(), "nothing of nothing, and no NaN"
-
-
-def bare():
-    return tiny.model("bert").base_model
-
-
-def test_a_trunk_with_its_steps():
-    trunk, layer = bare(), nn.Linear(64, 3)
-    model = SentenceEmbedding(trunk, Steps(("mean", "cls"), (layer, nn.Tanh())))
-    assert (model.config, model.trunk) == (trunk.config, trunk)
-    assert model.get_input_embeddings() is trunk.get_input_embeddings()
-    assert model.get_output_embeddings() is None
-    assert not model.training
-    assert SentenceEmbedding(trunk.train(), Steps()).training
-    trunk.eval()
-    ids = torch.tensor([[2, 7, 8, 3]])
-    with torch.no_grad():
-        found = model(input_ids=ids, output_hidden_states=True)
-        states = trunk(input_ids=ids).last_hidden_state
-        wanted = torch.tanh(layer(torch.cat([states.mean(1), states[:, 0]], -1)))
-    torch.testing.assert_close(found.logits, wanted)
-    assert len(found.hidden_states) == 4
-    with torch.no_grad():
-        torch.testing.assert_close(model(ids, torch.ones_like(ids)).logits, wanted)
-    assert sentence_embedding(model) is model
 
 
 CLS = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}

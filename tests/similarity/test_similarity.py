@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.results.collection import Attributions
-from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
 from tests.similarity.sentence_steps import steps_beside
 
@@ -64,26 +62,12 @@ def test_the_shares_of_tokens_and_of_pairs_sum_to_the_cosine(family, pooling):
     np.testing.assert_allclose(s.pairs[:, :-1].sum(0), halves[1], atol=1e-4)
 
 
-def test_a_token_has_no_share_beside_one_that_holds_all():
-    """With the first state as the vector of a model without attention, only the first token can matter."""
-    model = bare("llama")
-    for layer in model.layers:
-        layer.self_attn.o_proj.weight.data.zero_()
-    s = Explainer(model, tiny.tokenizer_for("llama"), task="embedding", pooling="first").similarity(A, B, matrix=True)
-    assert abs(s.scores[0]) > 1e-3
-    np.testing.assert_allclose(s.scores[1 : first_tokens(s)], 0, atol=1e-6)
-    assert abs(s.pairs[0, 0]) > 1e-3
-    np.testing.assert_allclose(s.pairs[1:-1, 1:-1], 0, atol=1e-6)
-
-
 def test_own_states_are_normxlogits_form():
     explainer = made()
     s = explainer.similarity(A, B, matrix=True)
     model, tokenizer = bare(), tiny.tokenizer_for("bert")
     with torch.inference_mode():
         first, second = (model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0] for text in (A, B))
-    wanted = torch.cosine_similarity(first[:, None], second[None], dim=-1)
-    np.testing.assert_allclose(s.state_cosines, wanted, atol=1e-5)
     np.testing.assert_allclose(
         state_cosines(s)[: first_tokens(s)], torch.cosine_similarity(first, second.mean(0)[None]), atol=1e-5
     )
@@ -157,88 +141,3 @@ def test_a_trunk_in_a_folder_of_its_own_is_named(tmp_path):
     folder = steps_beside(tmp_path, CLS, modules=modules)
     with pytest.raises(UnsupportedModelError, match="keeps its trunk in 0_Transformer; load it from there"):
         Explainer.from_pretrained(folder, task="embedding")
-
-
-def test_sentence_transformers_gives_the_same_vectors(tmp_path):
-    st = pytest.importorskip("sentence_transformers")
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    write_trunk(tmp_path / "trunk")
-    for name, mode in enumerate(["mean", "lasttoken", "weightedmean", ("cls", "mean_sqrt_len_tokens")]):
-        width = 64 if isinstance(mode, tuple) else 32
-        trunk = modules.Transformer(str(tmp_path / "trunk"))
-        dense = modules.Dense(width, 8, activation_function=torch.nn.Tanh())
-        steps = [trunk, modules.Pooling(32, mode), dense, modules.Normalize()]
-        model = st.SentenceTransformer(modules=steps, device="cpu")
-        model.save(str(tmp_path / str(name)))
-        wanted = model.encode([A, B, C], convert_to_tensor=True)
-        for explainer in (Explainer(model), Explainer.from_pretrained(tmp_path / str(name))):
-            inner = explainer._model
-            found = vectors(inner, [A, B, C])
-            torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
-            s = explainer.similarity(A, B, matrix=True)
-            assert s.pairs.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
-
-
-@pytest.mark.parametrize("normalized", [True, False])
-def test_a_truncated_vector_is_the_one_whose_cosine_is_explained(tmp_path, normalized):
-    st = pytest.importorskip("sentence_transformers")
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    write_trunk(tmp_path / "trunk")
-    steps = [modules.Transformer(str(tmp_path / "trunk")), modules.Pooling(32, "mean")]
-    steps += [modules.Normalize()] if normalized else []
-    model = st.SentenceTransformer(modules=steps, device="cpu", truncate_dim=8)
-    model.save(str(tmp_path / "saved"))
-    first, second = model.encode([A, B], convert_to_tensor=True)
-    expected = float(torch.nn.functional.cosine_similarity(first, second, dim=0))
-    assert first.shape == (8,)
-    s = Explainer(model).similarity(A, B)
-    assert s.prediction.value == pytest.approx(expected, abs=1e-5)
-    assert s.scores[: first_tokens(s)].sum() + s.bias[0] == pytest.approx(expected, abs=1e-4)
-    again = st.SentenceTransformer(str(tmp_path / "saved"))
-    if again.truncate_dim is not None:
-        assert Explainer.from_pretrained(tmp_path / "saved").similarity(A, B).prediction.value == pytest.approx(
-            expected, abs=1e-5
-        )
-
-
-@pytest.mark.filterwarnings("ignore")  # peft calls what transformers is about to drop
-def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
-    st = pytest.importorskip("sentence_transformers")
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-    peft = pytest.importorskip("peft")
-    write_trunk(tmp_path)
-    trunk = modules.Transformer(str(tmp_path))
-    model = st.SentenceTransformer(modules=[trunk, modules.Pooling(32, "mean")], device="cpu")
-    explainer = Explainer(model)
-    lora = peft.LoraConfig(r=4, target_modules=["query"], init_lora_weights=False)
-
-    def adapt():
-        trunk.model = peft.get_peft_model(trunk.model, lora)
-
-    changes = [
-        lambda: None,
-        lambda: setattr(model, "prompts", {"q": "here "}),
-        lambda: setattr(model, "default_prompt_name", "q"),
-        lambda: setattr(model, "max_seq_length", 4),
-        lambda: setattr(model, "max_seq_length", 40),
-        lambda: model.__setitem__(1, modules.Pooling(32, "cls")),
-        lambda: model.append(modules.Dense(32, 8)),
-        adapt,
-    ]
-    seen = []
-    for change in changes:
-        change()
-        one, other = model.encode([A, B], convert_to_tensor=True, normalize_embeddings=True)
-        found = explainer.similarity(A, B).prediction.value
-        assert found == pytest.approx(float(one @ other), abs=1e-5)
-        seen.append(round(found, 4))
-    assert len(set(seen)) >= len(changes) - 2, "all but new prompts and the old length change the vectors"
-
-
-def test_steps_of_a_wrapped_model_are_taken_as_they_are():
-    model = SentenceEmbedding(bare(), Steps(("cls",)))
-    explainer = Explainer(model, tiny.tokenizer_for("bert"))
-    assert explainer.similarity(A, B).prediction.value == pytest.approx(
-        made(pooling="first").similarity(A, B).prediction.value, abs=1e-6
-    )
-    assert isinstance(explainer._model.tokenizer, transformers.PreTrainedTokenizerFast)

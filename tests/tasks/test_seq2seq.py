@@ -5,7 +5,7 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer, InputError, UnsupportedModelError
+from normxlogit import Explainer, InputError
 from normxlogit.inputs.chat import ReadPrompt
 from normxlogit.model.task_model import TaskModel
 from tests import tiny
@@ -51,14 +51,6 @@ def test_the_decoders_tokens_are_scored_by_a_loop_over_prefixes(family):
         assert found.generated[g].probability == pytest.approx(
             float(out.logits[0, -1].softmax(-1)[ids[g + 1]]), rel=1e-2
         )
-
-
-def test_the_source_has_no_scores():
-    explainer = Explainer(writer("t5"), tiny.tokenizer())
-    with pytest.raises(UnsupportedModelError, match=r"never reach the head.*explain_completion"):
-        explainer(SOURCE)
-    with pytest.raises(UnsupportedModelError, match="never reach the head"):
-        explainer.from_outputs({}, {})
 
 
 @pytest.mark.parametrize("family", CONFIGS)

@@ -7,6 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from normxlogit import TargetError
 from normxlogit.model.task_model import TaskModel
+from normxlogit.tasks import Task
 from normxlogit.tasks.language import CausalLM
 from normxlogit.tasks.targets import BatchTargets, index_of, resolve
 from tests import tiny
@@ -24,7 +25,7 @@ def test_a_token_is_the_start_of_a_word_where_there_is_one():
 
 
 LOGITS = torch.tensor([[1.0, 2, 4, 8], [10, 20, 40, 80], [100, 200, 400, 800]])
-WORDS = CausalLM()
+WORDS = CausalLM(tokenizer=tiny.tokenizer_for("llama"))
 
 
 def test_a_target_reads_its_logits_less_the_contrasts_of_its_own_text():
@@ -40,7 +41,7 @@ def test_a_target_reads_its_logits_less_the_contrasts_of_its_own_text():
 def test_names_of_tokens():
     task, _, run = tiny.task_run("llama", "CausalLM")
     assert task.output_count == tiny.SIZE
-    assert task.task.output_name(7) == "movie"
+    assert task.task.outputs.name_of(7) == "movie"
     assert index_of(task.task, "##ly", tiny.SIZE) == tiny.VOCABULARY["##ly"], "a piece by its own name"
     for text, said in [("cats", "'cats' is not one token for this model but 'cat', '##s'"), ("zzz", r"but '\[UNK\]'")]:
         with pytest.raises(TargetError, match=said):
@@ -51,3 +52,8 @@ def test_names_of_tokens():
 def test_a_target_has_its_kind_name_and_index_and_those_of_its_contrast():
     found = tiny.explainer(num_labels=3)("a cat", target=[0, 2], contrast="LABEL_1", method="logat").targets
     assert [tuple(t[:6]) for t in found] == [("label", f"LABEL_{i}", i, "LABEL_1", 1, None) for i in (0, 2)]
+
+
+def test_a_task_has_at_most_twenty_members():
+    members = {name for name in dir(Task) if not name.startswith("_")} | vars(WORDS).keys() | {"name"}
+    assert len(members) <= 20

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-import transformers
 from torch.optim.swa_utils import AveragedModel
 
-from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
+from normxlogit import Explainer, TargetError, UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.model.forward_pass import ForwardPass
-from normxlogit.tasks.question_answering import QuestionAnswering
+from normxlogit.tasks.question_answering import Span
 from tests import tiny
 from tests.contract.heads import HEADS
 
@@ -69,7 +68,7 @@ def head_of_a_choice(model, hidden):
     return HEADS[family, "SequenceClassification"](model, hidden)[:, 0]
 
 
-READER = QuestionAnswering()
+READER = Span()
 
 
 def reading(length, starts, ends, *, first_special=True, padding=0):
@@ -82,7 +81,7 @@ def reading(length, starts, ends, *, first_special=True, padding=0):
         for place, value in values.items():
             logits[0, place, column] = value
     mask = torch.tensor([[True] * length + [False] * padding])
-    return READER.positions(Batch({}, mask, [encoding], [0]), logits)[0].tolist()
+    return READER.of_batch(Batch({}, mask, [encoding], [0]), logits)[0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_an_answer_is_what_stands_between_its_ends():
         empty = torch.zeros(1, 9, 1)
         places = torch.tensor([[start, end]])
         run = ForwardPass(batch, empty, empty, None, logits[:, [start, end], [0, 1]], None, places, logits)
-        (found,) = READER.answers(run)
+        (found,) = READER.spans(run)
         return found
 
     one = said(pair, 5, 6)
@@ -135,23 +134,7 @@ def test_an_answer_is_what_stands_between_its_ends():
     assert said(pair, 3, 4).probability == pytest.approx(float(whole[1, 0] * whole[2, 1]))
     assert whole[1, 0] == pytest.approx(e / (e + 6)), "padding has no part in it"
     with pytest.raises(ValueError, match="not the forward pass of a question-answering model"):
-        READER.answers(ForwardPass(Batch({}, mask, [pair], [0]), None, None, None, None, None, None))
-
-
-def test_an_answer_of_a_reader_ends_with_its_last_token():
-    lengths = set()
-    pair = ("is the cat here ?", text := "once upon a time the cat sat on the mat , without wit .")
-    encoded = tiny.tokenizer_for("bert")(*pair)
-    for seed in range(6):
-        explainer = tiny.explainer("bert", "QuestionAnswering", seed=seed)
-        start, end = explainer(pair), explainer(pair, target="end")
-        first, last = start.target.position, end.target.position
-        if first == 0:
-            continue
-        spans = encoded.encodings[0].offsets
-        assert start.prediction.label == text[spans[first][0] : spans[last][1]]
-        lengths.add(last - first)
-    assert lengths - {0}, "the test sees an answer of several tokens"
+        READER.spans(ForwardPass(Batch({}, mask, [pair], [0]), None, None, None, None, None, None))
 
 
 @pytest.mark.parametrize("outputs", [1, 5])
@@ -194,14 +177,3 @@ def test_a_wrapper_whose_forward_pass_is_the_models_is_explained(wrap):
         wrapped.module.classifier.bias.add_(torch.tensor([3.0, 0.0]))
     logits = wrapped(**tokenizer("a cat", return_tensors="pt")).logits[0]
     assert explainer("a cat", target=0).predictions[0].value == pytest.approx(logits.max().item(), abs=1e-5)
-
-
-def test_a_trainer_has_a_model_and_what_reads_its_inputs(tmp_path):
-    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
-    settings = transformers.TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[])
-    trainer = transformers.Trainer(model=model, args=settings, processing_class=tokenizer)
-    assert Explainer(trainer)("a cat") == Explainer(model, tokenizer)("a cat")
-    trainer = transformers.Trainer(model=model, args=settings)
-    assert Explainer(trainer, tokenizer).model is model
-    with pytest.raises(InputError, match="needs its tokenizer"):
-        Explainer(trainer)

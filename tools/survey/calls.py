@@ -148,7 +148,7 @@ class TextCalls:
         """Return the caller's own model's logit of what a result explains, minus the mean over a vocabulary."""
         logits, target = self.logits(given), result.target
         logits = logits if target.position is None else logits[target.position]
-        if self.explainer.task_model.task.vocabulary:
+        if self.explainer.task_model.task.outputs.vocabulary:
             logits = logits - logits.mean()
         return float(logits[target.id])
 

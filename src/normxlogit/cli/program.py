@@ -9,7 +9,6 @@ import typer
 from ..errors import NormXLogitError
 from ..extending import extensions, named_or_none
 from ..results.units.characters import one_line
-from .cache import cache
 from .console import OnceEach, wrapped
 from .explain import explain, methods
 from .generate import generate
@@ -74,4 +73,3 @@ app.command(cls=OnceEach)(generate)
 for _extension in extensions():
     _add(_extension.commands)
 app.command(cls=OnceEach)(methods)
-app.command(cls=OnceEach)(cache)

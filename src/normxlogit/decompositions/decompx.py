@@ -56,7 +56,7 @@ class DecompX(Method):
 
     def _takes_norm(self, task: Task) -> bool:
         """Return whether scores are norms of shares, and not shares of the logits."""
-        return self.aggregate == "norm" or (self.aggregate == "auto" and task.target_kind == "value")
+        return self.aggregate == "norm" or (self.aggregate == "auto" and task.outputs.kind == "value")
 
     def score(self, request: Request) -> Scores:
         """Score by each token's share."""
@@ -272,17 +272,17 @@ class _HeadOnShares:
     def __init__(self, model: TaskModel, target: BatchTargets) -> None:
         paths: HeadPaths = head_paths(model)
         module = model.module.get_submodule
-        self.span = model.task.extractive
+        self.span = model.task.position.at == "span"
         self.rows, self.target = target.vocabulary_rows()
         self.weight, self.bias = linear_weights(module(paths.out))  # (C, H), (C,)
-        self.centred = model.task.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`
+        self.centred = model.task.outputs.vocabulary and target.contrast is None  # as in `BatchTargets.quantity`
         self.dense = linear_weights(module(paths.dense)) if paths.dense else None
         self.act = activation_function(model.module, paths.activation) if paths.activation else None
         self.norm = module(paths.norm) if paths.norm else None
 
         out, dense = module(paths.out), paths.dense and module(paths.dense)
         self.exact = is_floating(out) and (not dense or is_floating(dense))
-        self._model, self._vocabulary = model, target.task.vocabulary
+        self._model, self._vocabulary = model, target.task.outputs.vocabulary
 
     def model_logits(self, states: Tensor, texts: slice) -> Tensor:
         """Return the explained logits, (b, K), that the model's own head gives for the states it reads, (b, P, H)."""

@@ -267,7 +267,7 @@ class PredictionsWithout(Outcomes[TextRemoval, Floats]):
 
         def read(perturbed: list[Encoding], _: object) -> Floats:
             logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)
-            probabilities = model.task.probabilities(logits)  # (B, C)
+            probabilities = model.task.outputs.probabilities(logits)  # (B, C)
             rows: Floats = (logits if probabilities is None else probabilities).double().cpu().numpy()  # (B, C)
             return rows
 
@@ -303,7 +303,7 @@ def measure(
         labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
     """
-    regression = answers.model.task.target_kind == "value"
+    regression = answers.model.task.outputs.kind == "value"
     full_answers = np.stack(answers([(text, ()) for text in range(len(encodings))]))  # (N, C)
     labels_before = full_answers.argmax(1)  # (N,)
     rows = np.arange(len(encodings))
@@ -384,20 +384,25 @@ def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
     return 1.0 if not difference.any() else float(wilcoxon(difference).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def _classifies_texts(model: TaskModel) -> bool:
+    """Return whether a model answers a text with labels, or values."""
+    return model.task.reads == "text" and model.task.position.at == "text" and bool(model.task.outputs.labels)
+
+
 def check_head(model: TaskModel, task: GlueTask) -> None:
     """Check that a model can answer a task.
 
     Raises:
         UnsupportedModelError: If its head is for something else.
     """
-    if not model.task.classifies_texts:
+    if not _classifies_texts(model):
         raise UnsupportedModelError(
             f"{task.name} needs a model that classifies texts, and {model.name} is for {model.task.name}"
         )
-    regression = model.task.target_kind == "value"
-    if regression != (not task.labels) or (len(task.labels) or 1) != len(model.task.labels):
+    regression = model.task.outputs.kind == "value"
+    if regression != (not task.labels) or (len(task.labels) or 1) != len(model.task.outputs.labels):
         wants = f"{len(task.labels)} labels" if task.labels else "one value"
-        count = len(model.task.labels)
+        count = len(model.task.outputs.labels)
         has = f"{count} labels" if not regression else "one value" if count == 1 else f"{count} values"
         raise UnsupportedModelError(f"{model.name} answers with {has}, and {task.name} needs {wants}")
 
@@ -409,14 +414,14 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         DataError: If a label is not a class of the model, or there is no example.
         UnsupportedModelError: If the model does not classify texts.
     """
-    if not model.task.classifies_texts:
+    if not _classifies_texts(model):
         raise UnsupportedModelError(
             f"faithfulness is measured on classifiers and regression models, not on {model.task.name}"
-            f"{ANSWERS if model.task.vocabulary else ''}"
+            f"{ANSWERS if model.task.outputs.vocabulary else ''}"
         )
-    if model.task.target_kind == "value" and len(model.task.labels) != 1:
+    if model.task.outputs.kind == "value" and len(model.task.outputs.labels) != 1:
         raise UnsupportedModelError(
-            f"faithfulness is measured on one value, and {model.name} answers with {len(model.task.labels)}"
+            f"faithfulness is measured on one value, and {model.name} answers with {len(model.task.outputs.labels)}"
         )
     if not examples:
         raise DataError("no examples to measure on")
@@ -425,10 +430,10 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
             wrapped = "Example(text, label), or load_examples(table) of rows with both"
             raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
     labels = [example.label for example in examples]
-    if model.task.target_kind == "value":
+    if model.task.outputs.kind == "value":
         return _values(labels)
-    marks = _class_marks(labels, list(model.task.labels))
-    if model.task.outcomes == "independent":
+    marks = _class_marks(labels, list(model.task.outputs.labels))
+    if model.task.outputs.outcomes == "independent":
         return marks
     if several := [index for index, row in enumerate(marks) if sum(row) != 1]:
         raise DataError(f"example {several[0]} has labels {labels[several[0]]}; the model answers with one label")

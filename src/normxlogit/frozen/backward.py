@@ -34,13 +34,13 @@ def frozen_backward(
     graph = _Walk(outputs, entries)
     with ExitStack() as stack:
         for node in graph.rules.keys() & graph.reached():
-            stack.callback(node.register_hook(partial(_apply, node, *graph.rules[node], constant)).remove)
+            row, held = graph.rules[node]
+            if row is UNKNOWN:  # before it runs: a function of the model's own may fail in another way
+                handle = node.register_prehook(partial(_refuse, node))
+            else:
+                handle = node.register_hook(partial(_apply, node, row, held, constant))
+            stack.callback(handle.remove)
         yield
-
-
-def nodes_with_gradient(outputs: Tensor, entries: Sequence[Tensor | GradientEdge]) -> set[Any]:
-    """Return the nodes that receive a gradient in a frozen backward pass."""
-    return _Walk(outputs, entries).reached()
 
 
 def _apply(
@@ -48,9 +48,7 @@ def _apply(
 ) -> Gradients:
     """Return what a node passes back: what its slope gives, and nothing to its held inputs."""
     gradient, found = outputs[0], inputs
-    if row is UNKNOWN:
-        _refuse(node, outputs)
-    elif row.slope is not None and gradient is not None:
+    if row.slope is not None and gradient is not None:
         try:
             slope = row.slope(node, gradient, inputs, constant)
         except AttributeError as error:  # another version of torch, or another device

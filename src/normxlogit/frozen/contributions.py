@@ -6,7 +6,6 @@ gradients come with the input's. A rule that is wrong, or an operation that hide
 difference.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from ..parts.proofs import proof, rounding_of
 from ..tasks.positions import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import frozen_backward, operations_without_gradient
-from .forward import Constants, Recording
+from .forward import Recording
 from .places import Place, Readout, Side, lowest_of_sides
 
 BACKPROPAGATED_AT_ONCE = 8
@@ -78,7 +77,7 @@ def contributions(
     """Return the contributions of a frozen pass to each target, from a backward pass for each.
 
     Args:
-        run: The pass over B texts; it can be backpropagated through once, unless the caller ran it.
+        run: The pass over B texts, which can be backpropagated through once.
         target: What is explained, K targets for each text; of a vocabulary, each logit minus the contrast's, or minus
             the mean over the vocabulary.
         places: Where contributions are read.
@@ -86,23 +85,14 @@ def contributions(
             counts nothing. None for the position of the pass.
         weights: Sums of the G quantities that are explained instead of each, (B, K, G).
     """
-    positions = run.positions
-    by_target = None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+    positions, predicted = (run.positions, run.predicted) if read_positions is None else (read_positions, ())
     with without_autocast(run.batch.inputs):
-        if read_positions is not None:
+        if positions is not None and (read_positions is not None or (run.head and positions.ndim == 1)):
             states = run.answer if run.head else run.hidden  # which raises the error that there is no head
-            answer = quantities(run.head, states, target, read_positions, weights)  # (B, K)
-            by_target = read_positions if weights is None else _single_read_position(read_positions, weights)
-        elif run.head is not None and by_target is not None:
-            rows, contrast = by_target[:, 0].tolist(), target.contrast
-            states = run.answer[range(len(rows)), rows]  # (B, H)
-            answers = run.predicted or head_answers(run.head, states)
-            # Copies, for autograd keeps nothing of inference mode.
-            contrast = None if contrast is None else contrast.to(states.device, copy=True)  # (B,)
-            answer = contrasted_logits(answers, states, target.ids.to(states.device, copy=True), contrast)  # (B, K)
+            answer = quantities(run.head, states, target, positions, weights, predicted)  # (B, K)
         else:
             answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
-        return backpropagated(answer, run, places, by_target)
+        return backpropagated(answer, run, places)
 
 
 def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
@@ -110,32 +100,27 @@ def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
     return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
 
 
-def backpropagated(
-    answer: Tensor, run: FrozenPass, places: Sequence[Place], read_positions: Tensor | None
-) -> Contributions:
-    """Return each token's contributions to K quantities of a frozen pass, from a backward pass for each.
+def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place]) -> Contributions:
+    """Return each token's contributions to K quantities of a frozen pass, (B, K), from a backward pass for each.
 
     Attention sinks are detached where they leave a layer. One that is the only token from which a quantity is read is
-    not: all of the answer passes through it. That token is in `read_positions`, (B, K), negative for several; None if
-    it is not known.
+    not: all of the answer passes through it.
     """
-    sums, keep = answer.sum(0), run.outputs is not None  # (K,)
+    sums = answer.sum(0)  # (K,)
     with_sinks = {place: readout for place, readout in run.readouts.items() if readout.sinks is not None}
     read = {place: readout for place, readout in run.readouts.items() if place in {*places, *with_sinks}}
     sinks = [_sinks_of(run, side) for side in (Side.SOURCE, Side.TEXT)]  # (B, S) and (B, T)
     values, of_sinks = ({place: list[Tensor]() for place in read} for _ in range(2))  # (k, B, T), (k, B) of each group
     with ExitStack() as stack:
         stack.enter_context(frozen_backward(sums, [edge for edge, _ in _entries(run.readouts)]))
-        if read_positions is None and with_sinks:
-            read_positions = _read_positions(sums, run)  # (B, K)
-        groups = list(_groups(len(sums), read_positions if with_sinks else None, sinks[1]))
+        groups = list(_groups(len(sums), _read_positions(sums, run) if with_sinks else None, sinks[1]))
         for readout in with_sinks.values():
             stack.callback(readout.detach_sinks().remove)
         for number, (group, exempt) in enumerate(groups):
             for place, readout in with_sinks.items():
                 at_place: Any = readout.sinks
                 readout.detached = at_place & ~exempt if place.side is Side.TEXT else at_place
-            found = _gradients(sums[group], list(read.values()), retain=keep or number < len(groups) - 1)
+            found = _gradients(sums[group], list(read.values()), retain=number < len(groups) - 1)
             for (place, readout), each in zip(read.items(), found, strict=True):
                 held = readout.detached
                 values[place].append(each if held is None else each.masked_fill(held, 0.0))
@@ -211,15 +196,6 @@ def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
 # --- what a vocabulary head answers ----------------------------------------------------------------------------------
 
 
-def _single_read_position(read_positions: Tensor, weights: Tensor) -> Tensor:
-    """Return the token, (B, K), that sums with weights (B, K, G) are read from, of (B, G); negative for several."""
-    is_counted = (weights.to(read_positions.device) != 0) & (read_positions >= 0)[:, None]  # (B, K, G)
-    positions = read_positions[:, None].expand_as(is_counted)  # (B, K, G)
-    last = positions.masked_fill(~is_counted, -1).amax(-1)  # (B, K)
-    first = positions.masked_fill(~is_counted, torch.iinfo(read_positions.dtype).max).amin(-1)  # (B, K)
-    return last.masked_fill(first != last, -1)
-
-
 def head_answers(head: Callable[[Tensor], Tensor], states: Tensor, *, gradients: bool = True) -> Iterator[HeadAnswer]:
     """Yield a head's logits, (n, V), for a few of N states, (N, H), at a time; with `gradients` with their graph."""
     for rows in states.split(BACKPROPAGATED_AT_ONCE):
@@ -251,80 +227,65 @@ def contrasted_logits(answers: Iterable[HeadAnswer], states: Tensor, ids: Tensor
     return answer + ((states - states.detach())[:, None] * torch.cat(gradients)).sum(-1) if gradients else answer
 
 
-def quantities(head: Any, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None) -> Tensor:
+def quantities(
+    head: Any,
+    states: Tensor,
+    target: BatchTargets,
+    positions: Tensor,
+    weights: Tensor | None = None,
+    predicted: Sequence[HeadAnswer] = (),
+) -> Tensor:
     """Return a language model's quantities, (B, K), from its head and the head's input, (B, T, H).
 
-    They are read at positions, (B, G), negative where a text has fewer; with weights, (B, K, G), they are sums.
+    Args:
+        head: A function of states, (N, H).
+        states: What it reads.
+        target: The targets.
+        positions: Where all targets of a text are read, (B,), or each of G, (B, G), negative where a text has fewer.
+        weights: As in `contributions`.
+        predicted: What the head answers at the positions; () if that is not known.
     """
-    on_host = positions.cpu()  # on a GPU, each question for the places would wait for it
-    found = (on_host >= 0).nonzero()  # (N, 2), the N places of all texts
-    rows = torch.cat([found, on_host[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
+    on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
+    by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
+    found = (by_position >= 0).nonzero()  # (N, 2), the N places of all texts
+    rows = torch.cat([found, by_position[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
     texts, columns, places = rows.T  # (N,) each
     read_states = states[texts, places]  # (N, H)
-    ids = target.ids.to(states.device)[texts, columns, None]  # (N, 1)
     contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
-    answers = head_answers(head, read_states, gradients=states.requires_grad)
-    values = contrasted_logits(answers, read_states, ids, contrast)[:, 0]  # (N,)
-    answer = values.new_zeros(on_host.shape).index_put((texts, columns), values)  # (B, G)
+    answers = predicted or head_answers(head, read_states, gradients=states.requires_grad)
+    values = contrasted_logits(answers, read_states, ids[texts, columns], contrast)  # (N, K) or (N, 1)
+    answer = values.new_zeros(*by_position.shape, values.shape[1]).index_put((texts, columns), values).flatten(1)
     return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
 
 # --- the proof -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Balance:
-    """The contributions to an output, and their difference from it.
+def sum_of_contributions(
+    answer: Tensor, readouts: Mapping[Place, Readout], constants: Sequence[Tensor]
+) -> tuple[float, float]:
+    """Return what the inputs and all constants of a recorded pass contribute to a scalar, whose graph is kept.
 
-    Attributes:
-        answer: The explained quantity.
-        inputs: The sum of the inputs' contributions.
-        bias: By module, what the constants that are added in it contribute; "" for held values.
-        size: The sum of all contributions without their signs, of which rounding is a part.
-    """
-
-    answer: float
-    inputs: float
-    bias: Mapping[str, float]
-    size: float
-
-    def __str__(self) -> str:
-        shares = sorted(self.bias.items(), key=lambda pair: -abs(pair[1]))
-        lines = [f"{self.answer:+9.4f}  the answer", f"{self.inputs:+9.4f}  its input"]
-        return "\n".join(lines + [f"{share:+9.4f}  {path or 'held values'}" for path, share in shares if share])
-
-    @property
-    def difference(self) -> float:
-        """The difference between the output and the sum of the contributions."""
-        return abs(self.answer - self.inputs - sum(self.bias.values()))
-
-
-def balance(answer: Tensor, readouts: Mapping[Place, Readout], constants: Constants) -> Balance:
-    """Return the contributions of the inputs and all constants of a recorded pass to a scalar, whose graph is kept.
+    Returns:
+        The sum of their contributions, and the sum without signs, of which rounding is a part.
 
     Raises:
         UnsupportedModelError: If no gradient arrives at an input.
     """
-    inputs = _entries(readouts)
-    edges = [edge for edge, _ in inputs]
-    terms: list[tuple[str | None, Tensor]] = []  # whose, and products that sum to the contribution
-    with frozen_backward(answer, edges, lambda held: terms.append(("", held.double().sum()))):
-        sources: Any = [*edges, *(leaf for leaf, _ in constants.leaves)]
-        gradients = torch.autograd.grad(answer, sources, retain_graph=True, allow_unused=True)
+    edges, vectors = zip(*_entries(readouts), strict=True)
+    terms: list[Tensor] = []
+    with frozen_backward(answer, edges, lambda held: terms.append(held.double().sum())):
+        gradients = torch.autograd.grad(answer, [*edges, *constants], retain_graph=True, allow_unused=True)
     if all(gradient is None for gradient in gradients[: len(edges)]):
         raise UnsupportedModelError("cannot be frozen: nothing flows from the input to the answer")
-    whose = [(vector, None) for _, vector in inputs] + constants.leaves
-    for (vector, path), gradient in zip(whose, gradients, strict=True):
+    for index, (value, gradient) in enumerate(zip((*vectors, *constants), gradients, strict=True)):
         if gradient is not None:
             # A constant that excludes an answer may be infinite, and nothing of it arrives.
-            products = gradient.double() * vector.detach().double().masked_fill(gradient == 0, 0.0)
-            terms.append((path, products.sum(-1) if path is None else products))  # of tokens
-    totals = [torch.stack((products.sum(), products.abs().sum())).to(answer.device) for _, products in terms]
-    bias, size = defaultdict[str | None, float](float, {"": 0.0, None: 0.0}), 0.0
-    for (path, _), (contribution, absolute) in zip(terms, torch.stack(totals).tolist(), strict=True):  # one transfer
-        bias[path] += contribution
-        size += absolute
-    return Balance(float(answer.detach()), bias.pop(None), {path or "": share for path, share in bias.items()}, size)
+            products = gradient.double() * value.detach().double().masked_fill(gradient == 0, 0.0)
+            terms.append(products.sum(-1) if index < len(edges) else products)  # of tokens
+    totals = [torch.stack((products.sum(), products.abs().sum())).to(answer.device) for products in terms]
+    total, size = torch.stack(totals).sum(0).tolist()  # one transfer
+    return total, size
 
 
 @proof(
@@ -334,8 +295,8 @@ def balance(answer: Tensor, readouts: Mapping[Place, Readout], constants: Consta
     when="first use of frozen-gradient; one backward pass",
 )
 def prove_conservation(
-    name: str, answer: Tensor, readouts: Mapping[Place, Readout], constants: Constants, dtype: torch.dtype
-) -> Balance:
+    name: str, answer: Tensor, readouts: Mapping[Place, Readout], constants: Sequence[Tensor], dtype: torch.dtype
+) -> None:
     """Prove that the contributions of a recorded pass of a model add up to a random sum of its logits.
 
     Raises:
@@ -350,15 +311,18 @@ def prove_conservation(
     weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
     finite = answer.isfinite() & (answer.abs() < EXCLUDED)
     finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
-    total = (answer.masked_fill(~finite, 0.0) * weights).sum()
+    explained = (answer.masked_fill(~finite, 0.0) * weights).sum()
     try:
-        result = balance(total, readouts, constants)
+        total, size = sum_of_contributions(explained, readouts, constants)
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{name} {error}") from error
-    if not result.difference <= rounding_of(dtype) * max(1.0, result.size, abs(result.answer)):
+    except RuntimeError as error:
+        if "inplace" not in str(error):
+            raise
+        raise UnsupportedModelError(f"{name} cannot be frozen: it writes on what its backward pass needs") from error
+    value = explained.item()
+    if not abs(value - total) <= rounding_of(dtype) * max(1.0, size, abs(value)):
         raise UnsupportedModelError(
             f"{name} cannot be frozen: the contributions of its input and its biases do not add up to its answer, by "
-            f"{result.difference:.2g} of {result.answer:.4g}: an operation that is not linear has no rule, or a wrong "
-            "one"
+            f"{abs(value - total):.2g} of {value:.4g}: an operation that is not linear has no rule, or a wrong one"
         )
-    return result

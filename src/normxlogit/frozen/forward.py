@@ -6,7 +6,6 @@ There, the constants that the model adds become leaves of the same graph.
 """
 
 import sys
-import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -53,28 +52,30 @@ class Constants:
     """The constants that a pass of a copy adds, which are its bias.
 
     Attributes:
-        leaves: Of each constant, its value and in which module it is added; the value is a leaf of the graph.
+        leaves: Their values, which are leaves of the graph.
     """
 
-    def __init__(self, copy: nn.Module) -> None:
-        self._paths: dict[int, str] = {id(module): path for path, module in copy.named_modules()}
-        self.leaves: list[tuple[Tensor, str]] = []
+    def __init__(self) -> None:
+        self.leaves: list[Tensor] = []
+        self._paths: dict[int, str] = {}
 
-    def add_biases(self, module: nn.Module, stack: ExitStack) -> None:
-        """Make the bias of a module that is not torch's a leaf until an exit stack is closed.
+    def watch(self, copy: nn.Module, stack: ExitStack) -> None:
+        """Make the biases of a copy's modules that are not torch's leaves until an exit stack is closed.
 
-        Autograd functions of other packages may add it. Where a function of torch adds it, it is a leaf twice: the
+        Autograd functions of other packages may add them. Where a function of torch adds one, it is a leaf twice: the
         later leaf gets the gradient.
         """
-        if type(module).__module__.startswith("torch."):
-            return
-        tables: tuple[Any, ...] = module._parameters, module._buffers, module.__dict__
-        for table in tables:
-            bias = table.get("bias")
-            if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
-                stack.callback(table.__setitem__, "bias", bias)
-                table["bias"] = leaf = nn.Parameter(bias.detach())
-                self.leaves.append((leaf, self._paths[id(module)]))
+        self._paths = {id(module): path for path, module in copy.named_modules()}
+        for module in copy.modules():
+            if type(module).__module__.startswith("torch."):
+                continue
+            tables: tuple[Any, ...] = module._parameters, module._buffers, module.__dict__
+            for table in tables:
+                bias = table.get("bias")
+                if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
+                    stack.callback(table.__setitem__, "bias", bias)
+                    table["bias"] = leaf = nn.Parameter(bias.detach())
+                    self.leaves.append(leaf)
 
     def as_leaf(self, value: Any, *, numbers: bool = False) -> Any:
         """Return a constant as a leaf; anything else unchanged."""
@@ -88,7 +89,7 @@ class Constants:
             leaf = torch.tensor(value, dtype=torch.float64).requires_grad_()
         else:
             return value
-        self.leaves.append((leaf, self.path()))
+        self.leaves.append(leaf)
         return leaf
 
     def as_leaves(self, function_name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -196,83 +197,14 @@ def with_constant_weights(copy: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def recorded(copy: nn.Module, *, careful: bool = False, constants: Constants | None = None) -> Iterator[None]:
-    """Run passes of a copy inside the block with a graph for a frozen backward pass.
-
-    Args:
-        copy: The copy.
-        careful: For models that write on what their backward pass needs, or bring autograd functions of their own:
-            what is saved is cloned, and autograd differentiates the inside of these functions.
-        constants: Gets the constants of a pass that is proved.
-    """
+def recorded(copy: nn.Module, constants: Constants | None = None) -> Iterator[None]:
+    """Run passes of a copy inside the block with a graph; the constants of one that is proved are leaves of it."""
     with ExitStack() as stack:
         stack.enter_context(torch.enable_grad())
         stack.enter_context(Recording(constants))
-        if careful:
-            stack.enter_context(saved_tensors_hooks(_cloned, _unchanged))
-        for module in copy.modules():
-            if constants is not None:
-                constants.add_biases(module, stack)
-            if careful:
-                _open_functions(module, stack)
+        if constants is not None:
+            constants.watch(copy, stack)
         yield
-
-
-def _cloned(saved: Tensor) -> Tensor:
-    """Return a copy of a tensor that autograd saves, unless it is a weight."""
-    return saved if isinstance(saved, nn.Parameter) else saved.detach().clone()  # with its graph it would not be freed
-
-
-def _unchanged(saved: Tensor) -> Tensor:
-    """Return a saved tensor as it is."""
-    return saved
-
-
-def _replace_forward(module: nn.Module, forward: Callable[..., Any], stack: ExitStack) -> None:
-    """Replace a module's `forward` until an exit stack is closed."""
-    table, replaced = module.__dict__, module.__dict__.get("forward")
-    stack.callback(lambda: table.pop("forward") if replaced is None else table.update(forward=replaced))
-    table["forward"] = forward
-
-
-# --- autograd functions of the model's own: opened, where their forward is of torch's operations ---------------------
-
-
-def _open_functions(module: nn.Module, stack: ExitStack) -> None:
-    """Let autograd differentiate the inside of the custom functions of a module's forward, until a stack is closed."""
-    forward = getattr(module.forward, "__func__", None)
-    if isinstance(forward, types.FunctionType):
-        used = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
-        functions = {n: _Opened(f) for n, f in used.items() if isinstance(f, type) and issubclass(f, Function)}
-        if functions:
-            namespace = forward.__globals__ | functions
-            opened = types.FunctionType(forward.__code__, namespace, None, forward.__defaults__, forward.__closure__)
-            opened.__kwdefaults__ = forward.__kwdefaults__
-            _replace_forward(module, types.MethodType(opened, module), stack)
-
-
-class _Opened:
-    """Runs the forward of a custom autograd function as plain operations, with autograd's own backward pass."""
-
-    def __init__(self, function: type[Function]) -> None:
-        self.function = function
-
-    def apply(self, *args: Any) -> Any:
-        """Run it; if its result has no gradient, as from a kernel of another package, apply the function."""
-        context = () if self.function.setup_context is not Function.setup_context else (_Context(args),)
-        result = self.function.forward(*context, *args)
-        results = result if isinstance(result, tuple) else (result,)
-        return result if any(isinstance(r, Tensor) and r.requires_grad for r in results) else self.function.apply(*args)
-
-
-class _Context:
-    """The context that a custom autograd function writes to in its forward; it is never read."""
-
-    def __init__(self, args: tuple[Any, ...]) -> None:
-        self.needs_input_grad = tuple(isinstance(value, Tensor) and value.requires_grad for value in args)
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: None  # such as `save_for_backward`
 
 
 # --- gradient checkpointing ------------------------------------------------------------------------------------------
@@ -287,8 +219,9 @@ def checkpointed(copy: nn.Module, paths: Iterable[str]) -> Iterator[None]:
     latest: dict[Any, list[Tensor]] = {}
     with ExitStack() as stack:
         for path in set(paths):
-            module = copy.get_submodule(path)
-            _replace_forward(module, partial(_call_checkpointed, latest, module.forward), stack)
+            table, forward = (module := copy.get_submodule(path)).__dict__, module.__dict__.get("forward")
+            stack.callback(partial(table.pop, "forward") if forward is None else partial(table.update, forward=forward))
+            table["forward"] = partial(_call_checkpointed, latest, module.forward)
         yield
 
 
@@ -306,8 +239,11 @@ def _call_checkpointed(latest: dict[Any, list[Tensor]], forward: Callable[..., A
         if call not in latest:
             latest.clear()
             saved: list[Tensor] = []
-            hooks = saved_tensors_hooks(lambda tensor: saved.append(_cloned(tensor)), _unchanged)
-            with torch.enable_grad(), Recording(), hooks:
+
+            def keep(tensor: Tensor) -> None:  # weights as they are; with its graph, a state would not be freed
+                saved.append(tensor if isinstance(tensor, nn.Parameter) else tensor.detach().clone())
+
+            with torch.enable_grad(), Recording(), saved_tensors_hooks(keep, lambda kept: kept):
                 forward(*args, **kwargs)
             if versions != [state._version for state in states] or shapes != [tensor.shape for tensor in saved]:
                 raise RuntimeError("a layer that runs again has another input, or computes something else")

@@ -8,28 +8,27 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import get_gradient_edge
 
 from ..copies.arithmetic import full_float32
-from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool, kind_of, private_clone
-from ..copies.run import run, states_of, without_autocast
+from ..copies.run import run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..model.forward_pass import ForwardPass, no_states
+from ..model.forward_pass import no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import Head, answer_of
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
-from ..tasks.targets import BatchTargets
-from .backward import nodes_with_gradient
-from .contributions import Balance, FrozenPass, HeadAnswer, answer_at, balance, head_answers, prove_conservation
-from .forward import Constants, checkpointed, recorded, with_constant_weights
-from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, Side, first_text, hold_sinks, masks_of
+from .contributions import FrozenPass, HeadAnswer, answer_at, head_answers, prove_conservation
+from .forward import Constants, Recording, checkpointed, recorded, with_constant_weights
+from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, hold_sinks, masks_of
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
+
+PROOF_TOKENS = 512
+"""Most tokens of the text for the proof of a language model, which is not checkpointed."""
 
 
 class PassGraph(NamedTuple):
@@ -48,10 +47,6 @@ class PassGraph(NamedTuple):
     embedded: Tensor | UnsupportedModelError | None
 
 
-RunCopy = Callable[..., PassGraph]
-"""Runs a copy of the model once over a batch."""
-
-
 class FrozenModel:
     """A task model and the backward pass of its frozen network.
 
@@ -64,7 +59,6 @@ class FrozenModel:
         self.places = ModelPlaces(model)
         self.pool: Pool[nn.Module] = Pool(model.module, with_constant_weights)
         self._lock = threading.RLock()
-        self._careful = False
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
 
     @classmethod
@@ -78,7 +72,7 @@ class FrozenModel:
     @property
     def head(self) -> Callable[..., Tensor] | None:
         """The head of a language model, at which a pass ends, so that the logits of a vocabulary need no memory."""
-        if not self.model.task.vocabulary or self.model.parts.trunk is None:
+        if not self.model.task.outputs.vocabulary or self.model.parts.trunk is None:
             return None
         return Head(cast(Any, self.pool), self.model.head.piece).tokens
 
@@ -116,19 +110,17 @@ class FrozenModel:
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
         """
-        at_text = partial(self._run_copy, places=places, sink_threshold=sink_threshold)
         is_text = baseline is None and point == 1.0
         if not is_text and WORDS not in places:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
                 "to them from a baseline; points=1.0 and baseline=zero need none"
             )
+        run_copy = partial(self._run_copy, places=places, sink_threshold=sink_threshold)
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
-            graph = self._prove(batch, min(set(places) - {MEDIA}), at_text)
+            graph = self._prove(batch, min(set(places) - {MEDIA}), run_copy)
             if graph is None or not is_text:
-                long = self._is_long(batch)
-                with self._copy(batch, keep=long) as copy, recorded(copy, careful=self._careful):
-                    graph = at_text(copy, batch, baseline=baseline, point=point, spare=long)
+                graph = run_copy(batch, baseline=baseline, point=point)
         head, predicted = self.head, list[HeadAnswer]()
 
         def predict_with_graph(states: Tensor) -> Tensor:
@@ -143,40 +135,13 @@ class FrozenModel:
             forward = self.model.finish(batch, hidden, embedded, None, logits, predict, predictor)
         return FrozenPass(**vars(forward), readouts=graph.readouts, answer=graph.answer, head=head, predicted=predicted)
 
-    def run_given(
-        self, run: ForwardPass, outputs: Mapping[str, Any], places: Sequence[Place], sink_threshold: float | None
-    ) -> FrozenPass | None:
-        """Return the caller's pass, with outputs that have a graph, as a frozen pass, after proving the model.
-
-        Returns:
-            None if a place is none of the hidden states, or the answer was not computed from these tensors.
-        """
-        states = list[Tensor](states_of(outputs) or ())
-        parts, lowest, head = self.model.parts, min(places), self.head
-        first_layer = int(parts.states_lack_embeddings)  # of the hidden states
-        # The last state is not a layer's output where modules follow the layers.
-        last_layer = len(states) - (2 if parts.tail is not None or first_layer else 1)
-        if any(place.side is not Side.TEXT or not first_layer <= place.layer <= last_layer for place in places):
-            return None
-        # The frozen network is proved on a pass of the model's copy, for the caller's has no leaves for constants.
-        with input_errors(self.module, run.batch.inputs), without_autocast(run.batch.inputs):
-            self._prove(run.batch, lowest, partial(self._run_copy, places=places, sink_threshold=sink_threshold))
-        layers = range(lowest.layer, last_layer + 1) if sink_threshold is not None else [p.layer for p in places]
-        read = {Place(Side.TEXT, layer): states[layer - first_layer] for layer in layers}
-        answer = states[-1] if head else answer_of(outputs)
-        nodes = {state.grad_fn for state in read.values()}
-        if answer is None or None in nodes:
-            return None
-        readouts = {place: Readout(edges=[get_gradient_edge(s)], vectors=[s.detach()]) for place, s in read.items()}
-        if sink_threshold is not None:
-            hold_sinks(readouts, {Side.TEXT: run.batch.mask}, sink_threshold)
-        if not nodes <= nodes_with_gradient(answer, readouts[lowest].edges):
-            return None
-        answer = self.model.copy.token_states(answer, run.batch.mask.shape[1]) if head else answer
-        return FrozenPass(**vars(run), readouts=readouts, answer=answer, head=head)
+    def _is_long(self, batch: Batch) -> bool:
+        """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
+        source = batch.inputs["source"].numel() if batch.has_source else 0
+        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
 
     @contextmanager
-    def _copy(self, batch: Batch, *, keep: bool = False) -> Iterator[nn.Module]:
+    def _copy(self, batch: Batch, *, keep: bool) -> Iterator[nn.Module]:
         """Yield a copy for one pass; one to keep is the pass's own, as its layers run again in the backward pass."""
         if keep:
             yield with_constant_weights(private_clone(self.module))
@@ -184,74 +149,48 @@ class FrozenModel:
             with self.pool.lease(kind_of(batch.inputs)) as copy:
                 yield copy
 
-    def _is_long(self, batch: Batch) -> bool:
-        """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
-        source = batch.inputs["source"].numel() if batch.has_source else 0
-        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
-
     def _run_copy(
         self,
-        copy: nn.Module,
         batch: Batch,
         *,
         places: Sequence[Place],
         sink_threshold: float | None = None,
         baseline: Tensor | None = None,
         point: float = 1.0,
-        spare: bool = False,
+        constants: Constants | None = None,
     ) -> PassGraph:
-        """Run a recorded copy over a batch, with readouts at places; `spare` lets layers keep only their inputs."""
+        """Run a recorded copy over a batch, with readouts at places.
+
+        The layers of a long pass keep only their inputs, except in a pass that is proved, which has `constants`.
+        """
         parts, readouts = self.model.parts, dict[Place, Readout]()
         trunk, embeddings = parts.trunk_site, parts.embedding_site
         find_sinks = sink_threshold is not None
         reading = self.places.reading(batch, places, readouts, baseline=baseline, point=point, find_sinks=find_sinks)
-        with reading as replaced:
+        long = constants is None and self._is_long(batch)
+        with self._copy(batch, keep=long) as copy, recorded(copy, constants), reading as replaced:
             layers = self.places.layer_paths
             # Replacements inside a layer would not be applied when the layer runs again.
-            spare = spare and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
-            with checkpointed(copy, layers) if spare else nullcontext():
+            long = long and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
+            with checkpointed(copy, layers) if long else nullcontext():
                 record = [site for site in (trunk, embeddings) if site is not None]
                 done = run(copy, batch.inputs, record=record, replace=replaced, stop=trunk if self.head else None)
+        if not readouts.keys() >= set(places):
+            raise no_states(self.module)
         if sink_threshold is not None:
             hold_sinks(readouts, masks_of(batch), sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
         embedded = parts.embedded(done.last(embeddings), batch.mask.shape[1])
-        if not readouts.keys() >= set(places):
-            raise no_states(self.module)
         answer = answer_of(done.output) if self.head is None else hidden
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
-        answer = self.model.copy.token_states(answer, batch.mask.shape[1]) if self.head else answer
+        with torch.enable_grad():
+            answer = self.model.copy.token_states(answer, batch.mask.shape[1]) if self.head else answer
         return PassGraph(readouts, answer, hidden, embedded.detach() if isinstance(embedded, Tensor) else embedded)
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
-    def balance(self, run: ForwardPass, target: BatchTargets) -> Balance:
-        """Return the contributions of the input and of each constant to the target of a text, whose pass proved it."""
-        with input_errors(self.module, run.batch.inputs), without_autocast(run.batch.inputs):
-            run_copy = partial(self._run_copy, places=self.places.read(run.batch, 0))
-            graph, constants, answer = self._run_with_constants(run.batch, run_copy, run.positions)
-            return balance(target.quantity(answer.float()).sum(), graph.readouts, constants)
-
-    def _run_with_constants(
-        self, batch: Batch, run_copy: RunCopy, positions: Tensor | None, rows: Tensor | None = None
-    ) -> tuple[PassGraph, Constants, Tensor]:
-        """Run a pass over one text whose constants are leaves; return its logits too, at positions (1,), of rows (R,).
-
-        Without positions they are those of the whole text, (1, C), or of all tokens, (1, T, C).
-        """
-        with self._copy(batch) as copy:
-            constants = Constants(copy)
-            with recorded(copy, careful=self._careful, constants=constants):
-                graph = run_copy(copy, batch)
-                if self.head is not None and positions is not None:
-                    answer = self.head(graph.answer[[0], positions.to(graph.answer.device)], rows)  # (1, R)
-                else:
-                    answer = answer_at(graph.answer, positions)  # (1, C), or (1, T, C) without positions
-                    answer = answer if rows is None else answer[..., rows]  # (1, R)
-        return graph, constants, answer
-
-    def _prove(self, batch: Batch, lowest: Place, run_copy: RunCopy) -> PassGraph | None:
+    def _prove(self, batch: Batch, lowest: Place, run_copy: Callable[..., PassGraph]) -> PassGraph | None:
         """Prove the first pass of a kind; return it if it is of the whole batch and keeps all that it needs.
 
         A lower place has more of the model in the graph.
@@ -260,40 +199,34 @@ class FrozenModel:
         with self._lock:
             if kind in self._proved and self._proved[kind] <= lowest:
                 return None
-            sample = first_text(self.model, batch)
-            careful_before, errors = self._careful, list[Exception]()
+            sample, constants = first_text(self.model, batch), Constants()
             with full_float32() as is_changed:
-                for self._careful in (careful_before, True):  # on a second try, see `recorded`
-                    try:
-                        graph = self._run_and_prove(sample, run_copy)
-                        break
-                    except Exception as error:
-                        reraise_out_of_memory(error)
-                        errors.append(error)
-                else:
-                    self._careful = careful_before
-                    raise errors[0] from errors[1]
+                graph = run_copy(sample, constants=constants)
+                self._prove_graph(sample, graph, constants)
             self._proved[kind] = lowest
             return graph if sample is batch and not (is_changed or self._is_long(batch)) else None
 
-    def _run_and_prove(self, batch: Batch, run_copy: RunCopy) -> PassGraph:
-        """Run a pass over one text, and prove its output and that the contributions add up to it.
+    def _prove_graph(self, batch: Batch, graph: PassGraph, constants: Constants) -> None:
+        """Prove the output of a pass over one text, and that the contributions add up to it.
 
         A language model is read at the last token of the text, and at some entries of the vocabulary.
         """
-        position, rows = None, None
-        if self.model.task.vocabulary:
+        answer, position, rows = graph.answer, None, None
+        if self.model.task.outputs.vocabulary:
             position = batch.mask.int().cumsum(-1).argmax(-1)  # (1,), the last token
             rows = torch.arange(PROOF_ROWS, device=position.device)
             rows = rows * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)  # (R,)
-        graph, constants, answer = self._run_with_constants(batch, run_copy, position, rows)
+            if self.head is None:
+                answer = answer_at(answer, position)[..., rows]  # (1, R)
+            else:
+                with torch.enable_grad(), Recording(constants):
+                    answer = self.head(answer[[0], position.to(answer.device)], rows)  # (1, R)
         answer = answer.float()
         self._check_answer(answer.detach(), batch.inputs, position, rows)
         dtypes = (torch.float32, getattr(self.module, "dtype", torch.float32), graph.answer.dtype)
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
         coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
-        prove_conservation(type(self.module).__name__, answer, graph.readouts, constants, coarsest)
-        return graph
+        prove_conservation(type(self.module).__name__, answer, graph.readouts, constants.leaves, coarsest)
 
     def _check_answer(
         self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
@@ -315,3 +248,16 @@ class FrozenModel:
                 f"{type(self.module).__name__} cannot be frozen: the pass gives another answer than the model, "
                 f"by {largest_difference:.2g}"
             )
+
+
+def first_text(model: TaskModel, batch: Batch) -> Batch:
+    """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
+    if batch.media:  # a prompt with pictures, which is read by itself
+        return batch
+    length = PROOF_TOKENS if model.task.outputs.vocabulary else None
+    # A signal is one input, not a sequence of tokens that could be cut.
+    uncut_names = {name for name in batch.inputs if batch.source_is_signal and name.startswith("source")}
+    inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
+    if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
+        return batch
+    return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])

@@ -17,23 +17,18 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import private_clone
-from ..copies.run import Replace, main_input, merge_replacements, tensor_of, with_tensor
+from ..copies.run import Replace, merge_replacements, tensor_of, with_tensor
 from ..copies.trace import Axes, path_of, trace
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..model.task_model import TaskModel
 from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
-from ..parts.find_parts import same_ids
 from ..parts.layer_outputs import LayerOutput, layer_outputs
 from ..parts.signal_entry import SignalEntry, find_signal_entry
 
 ReadAt = int | Literal["first-half", "middle", "all"]
 """The layers at which contributions are read, see `FrozenGradient`."""
-
-PROOF_TOKENS = 512
-"""Most tokens of the text for the proof of a language model, which is not checkpointed."""
 
 BATCH_FIRST: Axes = (0, 1, 2)
 """The axes of a state of shape (B, T, H)."""
@@ -194,7 +189,6 @@ class ModelPlaces:
     def __init__(self, model: TaskModel) -> None:
         self.model, self.name = model, type(model.module).__name__
         self._signal: SignalEntry | None = None
-        self._tables: tuple[str, ...] | None = None
         self._source_layers: tuple[LayerOutput, ...] | None = None
 
     def read(self, batch: Batch, read_at: ReadAt, layers: tuple[int, ...] = ()) -> tuple[Place, ...]:
@@ -374,45 +368,11 @@ class ModelPlaces:
             )
         return self._signal
 
-    def tables(self, batch: Batch) -> tuple[str, ...]:
-        """Return the further tables of token ids beside the word embeddings, such as Gemma's for each layer.
-
-        They are tried once, with a second text: positions or segments may happen to be a first text's token ids.
-        """
-        if self._tables is None:
-            self._tables = ()
-            if not batch.has_source and (words := self.words) is not None:
-                word_embedding_paths = (words.path, words.path.rpartition(".")[0])
-                if paths := tuple(path for path in self.model.parts.tables if path not in word_embedding_paths):
-                    self._tables = self._tables_of_tokens(paths, batch)
-        return self._tables
-
-    @torch.no_grad()
-    def _tables_of_tokens(self, paths: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
-        """Return the tables in which a model looks up token ids, found by changing the ids."""
-        looked_up = set[str]()
-        inputs = first_text(self.model, batch).inputs
-        ids = inputs["input_ids"]
-        reversed_ids = ids.flip(1)
-        is_palindrome = torch.equal(reversed_ids, ids)
-        other_ids = torch.full_like(ids, self.model.filler) if is_palindrome else reversed_ids  # (B, T)
-
-        def note_lookup(path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if same_ids(main_input(args, kwargs), other_ids):
-                looked_up.add(path)
-
-        try:
-            watchers = {path: partial(note_lookup, path) for path in paths}
-            stop = self.model.parts.trunk_site
-            self.model.copy.run({**inputs, "input_ids": other_ids}, replace=watchers, stop=stop)
-        except Exception as error:  # the model may refuse the same tokens in another order
-            reraise_out_of_memory(error)
-            self.model.copy.note_unverified(
-                f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "
-                "text: the model does not read this one's tokens in another order"
-            )
-            return paths
-        return tuple(path for path in paths if path in looked_up)
+    def tables(self, batch: Batch) -> list[str]:
+        """Return the further tables of token ids beside the word embeddings, such as Gemma's for each layer."""
+        if batch.has_source or (words := self.words) is None:
+            return []
+        return [path for path in self.model.parts.tables if path not in (words.path, words.path.rpartition(".")[0])]
 
 
 def _word_embedding_path(module: nn.Module, stack: str) -> str:
@@ -425,16 +385,3 @@ def _word_embedding_path(module: nn.Module, stack: str) -> str:
             "flow; normxlogit scores the decoder's tokens, and occlusion the sources"
         )
     return str(path_of(module, table))
-
-
-def first_text(model: TaskModel, batch: Batch) -> Batch:
-    """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
-    if batch.media:  # a prompt with pictures, which is read by itself
-        return batch
-    length = PROOF_TOKENS if model.task.vocabulary else None
-    # A signal is one input, not a sequence of tokens that could be cut.
-    uncut_names = {name for name in batch.inputs if batch.source_is_signal and name.startswith("source")}
-    inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
-    if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
-        return batch
-    return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])

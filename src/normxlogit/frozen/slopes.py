@@ -197,7 +197,7 @@ def _input_of(node: Any, name: str) -> Tensor:
     x: Tensor | None = noted_input(node) if saved is None else saved.detach()
     if x is not None:
         return x
-    result = node._saved_result  # of a pass that the caller ran
+    result = node._saved_result  # inside of a recurrent layer, which is one function
     if result.dtype.itemsize < 4 or not _INVERSE[name](result).isfinite().all():
         raise UnsupportedModelError(
             f"cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output that is "

@@ -1,6 +1,8 @@
 """Grounding: which sentences of documents or of a conversation an answer rests on, and whether it does."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..extending import lazy_names
 
 if TYPE_CHECKING:
     from .documents.conversations import read_conversation
@@ -9,17 +11,11 @@ if TYPE_CHECKING:
 
 __all__ = ["READERS", "AnswerWord", "Citations", "Source", "Support", "documents_by_name", "read_conversation"]
 
-_HOMES = {
-    "READERS": "documents.documents",
-    "documents_by_name": "documents.documents",
-    "read_conversation": "documents.conversations",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, because the command line reads this file at its start."""
-    from importlib import import_module
-
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES.get(name, 'result')}", __name__), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "documents.conversations": ("read_conversation",),
+        "documents.documents": ("READERS", "documents_by_name"),
+        "result": ("AnswerWord", "Citations", "Source", "Support"),
+    },
+)

@@ -103,7 +103,7 @@ def cite(
         with status("answering, and testing the answer" if answer is None else "reading the documents and the answer"):
             cited = explainer.cite(question, texts, **keywords)
     deliver_result(cited, kind, output)
-    if verbose and (output is not None or kind in (None, "text")):
+    if verbose and (output is not None or kind not in ("html", "json")):
         write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support))
 
 

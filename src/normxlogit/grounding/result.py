@@ -14,7 +14,7 @@ from ..results.storage.schema import FloatArray, plain
 from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan
 from ..results.units.units import APART
-from ..results.verification import LEAST_LOSS, Verification
+from ..results.verification import LEAST_LOSS, Verification, likelihood_text
 from .columns import DERIVED, STORED, citation_row, citation_state
 from .verdicts import Check, Judgement, Reading, WordEdit, checked
 
@@ -150,7 +150,7 @@ class Support(NamedTuple):
         if self.share:
             figures.append(f"share of the {self.origin} {self.share:.0%}")
         if self.loss is not None:
-            figures.append(f"{-self.loss:+.1f} nats without the {self.origin}")
+            figures.append(f"{likelihood_text(-self.loss)} without the {self.origin}")
         if self.check is not None and self.check.label:
             words, source_words = (", ".join(words) for words in (self.check.words, self.check.source_words))
             deciding = f' by "{words}" and of the source "{source_words}"' if words or source_words else ""

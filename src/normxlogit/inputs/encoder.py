@@ -12,9 +12,9 @@ from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBas
 
 from ..errors import InputError
 from .alignment import aligned_offsets, spans_of_words
-from .encoding import Encoding, Spans, doubled_special_tokens, readable_tokens
+from .encoding import Encoding, Spans, check_ids, doubled_special_tokens, readable_tokens
 from .texts import WORDS, SplitText, Text, begins_with_text, collected, pair_of, positive_integer, read_texts
-from .token_ids import check_ids, read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
+from .token_ids import read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -99,7 +99,8 @@ class Encoder:
         Raises:
             InputError: If something cannot be read.
         """
-        if (encoded := self.read_encoded(inputs)) is not None:
+        encoded = None if isinstance(inputs, str) else self.read_encoded(inputs)
+        if encoded is not None:
             return encoded
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text, None), single
@@ -261,7 +262,7 @@ class Encoder:
             sequences = tuple(backend.sequence_ids)
             # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
             special = tuple(sequence is None for sequence in sequences)
-            words = spans_of_words(text, sequences, backend.word_ids)
+            words = spans_of_words(text, sequences, backend.word_ids) if _kind(text)[1] else None
             offsets = _offsets_in_text(backend.offsets, words)
         else:
             special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])

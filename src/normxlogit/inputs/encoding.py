@@ -267,3 +267,16 @@ def _readable(tokenizer: PreTrainedTokenizerBase, piece: str) -> str:
         return piece
     text = tokenizer.convert_tokens_to_string([piece])
     return " " + text if piece[0] == "▁" and not text.startswith(" ") else text or piece
+
+
+def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
+    """Refuse token ids for which the model has no embedding; the message says where they are from."""
+    if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
+        unknown_id = next(
+            token_id for token_id in ids if token_id < 0 or (vocabulary is not None and token_id >= vocabulary)
+        )
+        known_ids = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
+        raise InputError(
+            f"{described_source} holds token id {unknown_id} and the model knows {known_ids}; is this the model's "
+            "tokenizer?"
+        )

@@ -38,6 +38,7 @@ class PartReader:
         beside: Keys of what may stand beside messages for it.
         keys: Keys of a row of a data set, or of a mapping without messages, that hold such a part.
         hint: How such a part stands in a message, for errors.
+        of_file: Returns the part that a file is, by its path; None of other files.
     """
 
     type_of: Callable[[Any], str | None]
@@ -45,6 +46,7 @@ class PartReader:
     beside: tuple[str, ...]
     keys: tuple[str, ...]
     hint: str
+    of_file: Callable[[str], dict[str, Any] | None] = lambda path: None
 
 
 def part_readers() -> tuple[PartReader, ...]:
@@ -55,6 +57,18 @@ def part_readers() -> tuple[PartReader, ...]:
 def part_type(part: Any) -> str | None:
     """Return the type of a part that an extension reads, such as "image"; None for texts and unknown parts."""
     return next((found for reader in part_readers() if (found := reader.type_of(part)) is not None), None)
+
+
+def part_of_file(path: str) -> dict[str, Any]:
+    """Return a file as a part of a message.
+
+    Raises:
+        InputError: If no extension reads such a file.
+    """
+    part = next((part for reader in part_readers() if (part := reader.of_file(path)) is not None), None)
+    if part is None:
+        raise InputError(f"{path} is no file that stands in a message")
+    return part
 
 
 def hint_for(keys: Any = None) -> str:

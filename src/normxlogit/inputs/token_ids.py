@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .alignment import with_decoded_words
-from .encoding import Encoding, readable_tokens
+from .encoding import Encoding, check_ids, readable_tokens
 from .texts import Text, named_columns, plain_cell, read_texts
 
 IGNORED_FIELDS = (
@@ -221,16 +221,3 @@ def _is_row_of_ids(row: Any) -> bool:
     if isinstance(row, list):
         return len(row) > 0 and all(isinstance(number, Integral) and not isinstance(number, bool) for number in row)
     return isinstance(row, Tensor) and row.ndim == 1
-
-
-def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
-    """Refuse token ids for which the model has no embedding; the message says where they are from."""
-    if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
-        unknown_id = next(
-            token_id for token_id in ids if token_id < 0 or (vocabulary is not None and token_id >= vocabulary)
-        )
-        known_ids = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
-        raise InputError(
-            f"{described_source} holds token id {unknown_id} and the model knows {known_ids}; is this the model's "
-            "tokenizer?"
-        )

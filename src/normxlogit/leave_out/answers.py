@@ -75,7 +75,7 @@ class TextAnswers:
             self._windows_of_text.append(range(len(inputs), len(inputs) + len(tokens_of_windows)))
             for tokens in tokens_of_windows:
                 window = encoding if len(tokens) == len(encoding) else encoding.take(tokens)
-                if task.answers_at_token and not task.left_to_right:
+                if task.position.at == "token" and not task.position.left_to_right:
                     window = replace(window, position=tokens.index(result.target.position or 0))
                 self._windows.append((text, tokens))
                 inputs.append(window)
@@ -108,8 +108,7 @@ class TextAnswers:
         """Run the model on texts or windows without some of their tokens."""
         task, texts = self.model.task, [self._windows[window][0] for window, _ in removals]
         run = self.model.run(self.model.batch(encodings, list(range(len(encodings)))))
-        if task.extractive:
-            spans = task.answers(run)
+        if (spans := task.position.spans(run)) is not None:
             return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]
         answers = self._answers(run.logits, texts)
         self.model.check_finite(np.array([answer.value for answer in answers]), run.batch)
@@ -130,20 +129,20 @@ class TextAnswers:
         if run.logits_by_position is not None and target.position in read and target.position not in removed:
             probabilities = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
             value = float(probabilities[read.index(target.position), target.id or 0])
-        return Answer(self.model.task.in_whole_text(prediction, read or [0]), value, prediction.label)
+        return Answer(self.model.task.position.in_whole_text(prediction, read or [0]), value, prediction.label)
 
     def _answers(self, logits: Tensor, texts: Sequence[int]) -> list[Answer]:
         """Return the answers that logits, (B, C), give to texts."""
-        task = self.model.task
-        probabilities = task.probabilities(logits)  # (B, C)
+        task_outputs = self.model.task.outputs
+        probabilities = task_outputs.probabilities(logits)  # (B, C)
         outputs = logits if probabilities is None else probabilities  # (B, C)
         targets = torch.tensor([[self._results[text].target.id] for text in texts], device=outputs.device)  # (B, 1)
         # Where labels do not exclude each other, the answer is read from the explained label's own output.
-        top = task.top(logits, None if task.outcomes == "exclusive" else targets)  # (B, 3)
+        top = task_outputs.top(logits, None if task_outputs.outcomes == "exclusive" else targets)  # (B, 3)
         top, measured = to_host(top, outputs.gather(1, targets))
         return [
             Answer(prediction, value, self._outcome(prediction))
-            for prediction, value in zip(task.describe(top), measured[:, 0].tolist(), strict=True)
+            for prediction, value in zip(task_outputs.describe(top), measured[:, 0].tolist(), strict=True)
         ]
 
     def _outcome(self, prediction: Prediction) -> Hashable:
@@ -151,8 +150,8 @@ class TextAnswers:
 
         It is the label. Where labels do not exclude each other, it is whether the label's probability reaches `HOLDS`.
         """
-        if self.model.task.outcomes is None:
+        if self.model.task.outputs.outcomes is None:
             return None
-        if self.model.task.outcomes == "exclusive":
+        if self.model.task.outputs.outcomes == "exclusive":
             return prediction.id
         return prediction.probability is not None and prediction.probability >= HOLDS

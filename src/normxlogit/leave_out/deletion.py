@@ -30,7 +30,7 @@ def deletion_curve(model: TaskModel, attribution: Attribution, *, points: int = 
         raise DataError(
             "a deletion curve needs the text and one score for each token; choose by a[target] and a.layer(...)"
         )
-    if not (model.task.head_reads_tokens and model.task.reads_tokens):
+    if model.task.reads != "text" or model.task.position.at == "span":
         raise UnsupportedModelError(f"deletion curves are of classifiers and language models, not of {model.task.name}")
     model.refresh()
     (encoding,) = model.encoder([a.text if a.text_pair is None else (a.text, a.text_pair)])

@@ -18,7 +18,7 @@ TextRemoval = tuple[int, Tokens]
 
 def check_words(model: TaskModel) -> None:
     """Refuse a model of pictures or sounds, whose patches and frames cannot be removed as words are."""
-    if not model.task.reads_tokens:
+    if model.task.reads == "signal":
         raise UnsupportedModelError(
             f"this method needs a text, whose tokens can be left out or replaced, and {type(model.module).__name__} "
             "reads pictures or sounds; frozen-gradient, normxlogit and logat explain these"
@@ -27,7 +27,9 @@ def check_words(model: TaskModel) -> None:
 
 def masks(model: TaskModel) -> bool:
     """Return whether removed tokens are masked in place, not deleted: with a mask token, unless autoregressive."""
-    return model.tokenizer.mask_token_id is not None and not (model.task.left_to_right or _autoregressive(model.config))
+    return model.tokenizer.mask_token_id is not None and not (
+        model.task.position.left_to_right or _autoregressive(model.config)
+    )
 
 
 def _autoregressive(config: PretrainedConfig) -> bool:

@@ -64,9 +64,11 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
         verify: Which parts are removed.
     """
     a, task = ranked_scores(a), model.task
-    fixed = a.target.position if task.answers_at_token else None
-    found = removable(a, fixed)._replace(target=a.target.name, quantity=task.measured)
-    return picked(a, found, verify, None if task.left_to_right else fixed)
+    fixed = a.target.position if task.position.at == "token" else None
+    found = removable(a, fixed)._replace(
+        target=a.target.name, quantity="value" if task.outputs.kind == "value" else "probability"
+    )
+    return picked(a, found, verify, None if task.position.left_to_right else fixed)
 
 
 def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None = None) -> Removable:

@@ -49,10 +49,10 @@ class Adapter:
         base_only = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
         return base_only if self.revision is None else base_only | {"revision": self.revision}
 
-    def head_options(self, task: TaskName, options: Mapping[str, Any]) -> dict[str, Any]:
+    def head_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options for as many outputs of the base model as the adapter has, unless the caller sets them."""
         given = {"num_labels", "id2label", "config"} & options.keys()
-        if self.labels is None or not all_tasks()[task].labelled or given:
+        if self.labels is None or given:
             return {}
         return {"num_labels": self.labels}
 
@@ -95,7 +95,7 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
         source,
         str(local_base) if not Path(base).exists() and local_base.is_dir() else base,
         config.get("revision"),
-        next((task.name for task in all_tasks().values() if task.peft_type == config.get("task_type")), None)
+        next((task.name for task in all_tasks().values() if task.models.peft_type == config.get("task_type")), None)
         or task_name(str(auto_mapping.get("base_model_class"))),
         {} if weights is None else _tensor_shapes(source, weights),
         find_file(source, "tokenizer_config.json", options) is not None,

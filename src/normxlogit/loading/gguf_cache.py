@@ -76,9 +76,7 @@ def save_converted(model: Any, tokenizer: Any, folder: Path | None) -> bool:
             unfinished.rename(folder)
     except (OSError, ValueError, RuntimeError):  # no room, no permission, or another process was first
         return folder.is_dir()
-    logger.warning(
-        "kept the converted weights in %s (%d MB); normxlogit cache --clear removes them", folder, size >> 20
-    )
+    logger.warning("kept the converted weights in %s (%d MB), a folder that can be removed", folder, size >> 20)
     return True
 
 
@@ -94,22 +92,6 @@ def _save_checkpoint(model: Any, folder: Path) -> None:
     if model.generation_config is not None:
         model.generation_config.save_pretrained(folder)
     save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})
-
-
-def clear() -> int:
-    """Remove all converted models, and return how many bytes they took."""
-    cache = cache_folder()
-    size = kept_bytes()
-    if cache is not None and cache.is_dir():
-        shutil.rmtree(cache)
-    return size
-
-
-def kept_bytes() -> int:
-    """Return the size of the cache in bytes."""
-    cache = cache_folder()
-    files = cache.rglob("*") if cache is not None and cache.is_dir() else ()
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _same_tokenizer(tokenizer: Any, reloaded: Any) -> bool:

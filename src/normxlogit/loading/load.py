@@ -18,7 +18,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, nearest
-from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrapping_task
+from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
 from .gguf_cache import converted_folder, save_converted
 from .model_files import download_options
@@ -89,9 +89,9 @@ def load(
         )
         load_options = load_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
         if adapter is not None:
-            load_options |= adapter.head_options(task_of_head, options)
+            load_options |= adapter.head_options(options)
         with _one_line_error(base, "the model"):
-            loader = getattr(transformers, all_tasks()[task_of_head].auto_class)
+            loader = getattr(transformers, all_tasks()[task_of_head].models.auto_class)
             model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
         if not allow_missing_weights:
             _check_weights(base, model, info, () if adapter is None else adapter.shapes)
@@ -103,9 +103,9 @@ def load(
         if adapter.has_tokenizer:
             base, location = source, download_options(options)
     with _one_line_error(base, TOKENIZER):
-        processor = all_tasks()[task_of_head].processor_class
+        processor = all_tasks()[task_of_head].models.processor_class
         tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
-    if all_tasks()[task_of_head].reads_tokens:
+    if all_tasks()[task_of_head].reads != "signal":
         _check_tokenizer(base, all_tasks()[task_of_head].tokenizer_of(tokenizer))
     save_converted(model, tokenizer, converted)
     if target_device is not None:
@@ -357,7 +357,7 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
             return task
     if (task := _task_of_own_code(config)) is not None:
         return task
-    if names and (claiming := next((task for task in all_tasks().values() if task.claims_files(source)), None)):
+    if names and (claiming := next((task for task, wrapper in wrappers() if wrapper.claims_files(source)), None)):
         return claiming.name
     if names:
         raise UnsupportedModelError(f"{source}: {names[0]} {head_error(names[0])}")
@@ -369,8 +369,10 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
 def _task_of_own_code(config: Any) -> TaskName | None:
     """Return the task that a configuration names a class of the repository's own code for."""
     auto_map = getattr(config, "auto_map", None)
-    of_heads = (task for task in all_tasks().values() if task.auto_class != "AutoModel")
-    return next((task.name for task in of_heads if isinstance(auto_map, dict) and task.auto_class in auto_map), None)
+    of_heads = (task for task in all_tasks().values() if task.models.auto_class != "AutoModel")
+    return next(
+        (task.name for task in of_heads if isinstance(auto_map, dict) and task.models.auto_class in auto_map), None
+    )
 
 
 def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:

@@ -1,8 +1,8 @@
 """Attribution methods, imported on first use: their classes import torch, the registry does not."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..extending import lazy_names
 from .registry import MethodInfo, list_methods, method_named, register
 
 if TYPE_CHECKING:
@@ -40,21 +40,15 @@ __all__ = [
     "stacked",
 ]
 
-_MODULES = {
-    "FrozenGradient": "frozen",
-    "GuidedLime": "guided_lime",
-    "Occlusion": "perturbation",
-    **dict.fromkeys(("GradientNorm", "GradientXInput", "IntegratedGradients"), "gradient"),
-    **dict.fromkeys(("ContextCite", "KernelShap", "Lime"), "surrogates"),
-    **dict.fromkeys(("InputNorm", "LogAt", "NormXLogit", "Random"), "normxlogit"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'normxlogit.methods' has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES.get(name, 'base')}", __name__), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "base": ("Method", "Request", "Scores", "check_finite", "run_method", "stacked"),
+        "frozen": ("FrozenGradient",),
+        "gradient": ("GradientNorm", "GradientXInput", "IntegratedGradients"),
+        "guided_lime": ("GuidedLime",),
+        "normxlogit": ("InputNorm", "LogAt", "NormXLogit", "Random"),
+        "perturbation": ("Occlusion",),
+        "surrogates": ("ContextCite", "KernelShap", "Lime"),
+    },
+)

@@ -174,11 +174,11 @@ class Method(ABC):
 
     def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
         """Return what the method explains on a model of a task, with a contrast or without; see `BatchTargets`."""
-        if task.target_kind == "value":
+        if task.outputs.kind == "value":
             return "value"
         if contrasted:
             return "logit less the contrast's"
-        return "logit less the vocabulary's mean" if task.vocabulary and not self.reads_logits else "logit"
+        return "logit less the vocabulary's mean" if task.outputs.vocabulary and not self.reads_logits else "logit"
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from ..errors import UnsupportedModelError
 from .registry import method_named
 
 if TYPE_CHECKING:
+    from ..tasks import Task
     from .base import Method
 
 
@@ -91,6 +92,11 @@ DEFAULTS: dict[Use, Default] = {
     ),
 }
 """The default methods by use."""
+
+
+def use_of(task: "Task") -> Use:
+    """Return what is explained by a call of a task's model."""
+    return "tokens" if task.outputs.vocabulary else "signals" if task.reads == "signal" else "labels"
 
 
 def default_methods(use: Use) -> list["Method"]:

@@ -1,7 +1,6 @@
 """The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,13 +8,13 @@ import torch
 from torch import Tensor
 
 from ..copies.run import without_autocast
-from ..errors import MethodError, UnsupportedModelError
+from ..errors import MethodError
 from ..frozen.contributions import Contributions, FrozenPass, contributions, quantities
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.places import MEDIA, Place, ReadAt, Side
+from ..frozen.places import MEDIA, ReadAt, Side
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
-from ..model.given_outputs import check_same_pass, has_graph
+from ..model.given_outputs import check_same_pass
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
 from ..tasks.targets import Layers
@@ -125,7 +124,7 @@ class FrozenGradient(Method):
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
         read = frozen.places.read(forward.batch, self.read_at, request.layers)
-        found = [contributions(run, request.target, read, places, weights) for run in self._passes(request, read)]
+        found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
         answer = found[-1].answer
         if not self._at_text:
             with torch.no_grad(), without_autocast(forward.batch.inputs):
@@ -136,18 +135,12 @@ class FrozenGradient(Method):
         values = {place: torch.stack([each.values[place] for each in found]).mean(0) for place in read}
         return _scores_of(replace(found[0], answer=answer, values=values), forward.batch, bool(request.layers))
 
-    def _passes(self, request: Request, read: Sequence[Place]) -> Iterator[FrozenPass]:
-        """Yield the passes to backpropagate through: the caller's if it can be used, or one at each point."""
+    def _passes(self, request: Request) -> Iterator[FrozenPass]:
+        """Yield the passes to backpropagate through: that of `forward`, or one at each point."""
         model, run, baseline = request.model, request.forward, None
         if self._at_text and isinstance(run, FrozenPass):
             yield run
             return
-        if self._at_text and run.outputs is not None and has_graph(run.outputs):
-            # What the caller's pass does not record is in a pass of the copy, or refused there.
-            with suppress(UnsupportedModelError):
-                if given := FrozenModel.of(model).run_given(run, run.outputs, read, self.sink_threshold):
-                    yield given
-                    return
         if self.baseline != "zero":
             with torch.no_grad():
                 vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)

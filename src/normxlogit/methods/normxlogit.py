@@ -22,7 +22,7 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
     embedded = request.forward.embedded  # (B, T, H)
     if norm_of == "word_embedding":
         model = request.model
-        table = None if not model.task.reads_tokens else table_of(model.module)
+        table = None if model.task.reads == "signal" else table_of(model.module)
         looked_up = None if table is None else tensor_of(table(request.forward.batch.inputs["input_ids"]))  # (B, T, H)
         if looked_up is None:
             raise UnsupportedModelError(
@@ -43,7 +43,7 @@ def target_logits(request: Request) -> Tensor:
     """
     model, forward, target = request.model, request.forward, request.target
     texts = forward.batch.texts  # (N,)
-    rows, target = target.vocabulary_rows() if target.task.vocabulary else (None, target)
+    rows, target = target.vocabulary_rows() if target.task.outputs.vocabulary else (None, target)
     logits_by_layer = []
     for layer in request.layers or (None,):
         if forward.token_logits is not None and layer in (None, model.parts.layers):
@@ -51,7 +51,7 @@ def target_logits(request: Request) -> Tensor:
         else:
             final = forward.hidden if layer is None else model.layer_as_final(forward, layer)  # (B, T, H)
             logits = model.head_logits(final, forward.batch, rows)  # (N, C)
-        if target.task.target_kind == "value":
+        if target.task.outputs.kind == "value":
             # The distance to the model's own output: a value has no sign to read evidence from.
             values = (target.select(logits, texts) - target.select(forward.logits)[texts]).abs()  # (N, K)
         else:
@@ -73,7 +73,7 @@ class _OfLogits(Method):
 
     def signed_on(self, task: Task) -> bool:
         """Return whether scores have a sign: those of a regression model are distances."""
-        return task.target_kind != "value"
+        return task.outputs.kind != "value"
 
 
 @register("normxlogit", paper=PAPER, per_layer=True, signed=True, tokenwise=True)

@@ -73,10 +73,10 @@ class TokenSubsets:
         """Return the indices of a text's tokens that may be left out."""
         encoding = self.run.batch.encodings[row]
         positions = self._positions(row)
-        if self.model.task.left_to_right:  # later tokens cannot have an effect
+        if self.model.task.position.left_to_right:  # later tokens cannot have an effect
             return [index for index, special in enumerate(encoding.special) if not special and index <= positions[0]]
         # The mask whose token is predicted stays; so does a token whose own label is explained, unless it is masked.
-        fixed = positions if self.model.task.explains_mask or not masks(self.model) else []
+        fixed = positions if self.model.task.position.is_mask or not masks(self.model) else []
         return [index for index, special in enumerate(encoding.special) if not special and index not in fixed]
 
     def _positions(self, row: int) -> list[int]:

@@ -152,7 +152,7 @@ def _compared_states(model: TaskModel, batch: Batch) -> list[Tensor]:
     with torch.inference_mode():
         model.prepare(batch)
         headless = model.parts.trunk is None
-        if model.task.vocabulary and not headless:
+        if model.task.outputs.vocabulary and not headless:
             return [model.states(batch)[batch.mask]]
         run = model.run(batch)
     answer = run.logits if run.logits_by_position is None else run.logits_by_position[batch.mask]

@@ -19,7 +19,7 @@ from .task_model import TaskModel
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs."""
-    states, logits = checked_states_and_logits(outputs, batch, per_token=model.task.per_token)
+    states, logits = checked_states_and_logits(outputs, batch, per_token=model.task.position.at != "text")
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)
@@ -90,14 +90,8 @@ def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
         )
 
 
-def has_graph(outputs: Mapping[str, Any]) -> bool:
-    """Return whether the caller's pass has an autograd graph."""
-    answer = answer_of(outputs)
-    return answer is not None and answer.grad_fn is not None
-
-
 def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
-    """Refuse to explain the caller's pass, which has no graph, by a second pass with other hidden states.
+    """Refuse to explain the caller's pass by a second pass with other hidden states.
 
     Raises:
         InputError: If the hidden states that the head reads differ.
@@ -106,6 +100,6 @@ def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
         theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)
     ):
         raise InputError(
-            "the model gives other hidden states than these outputs hold when it is run again, and they bring no graph "
-            "to backpropagate through: call the model with gradients, without torch.no_grad or inference_mode"
+            "the model gives other hidden states than these outputs hold when it is run again; have its weights "
+            "changed, and was it in evaluation mode?"
         )

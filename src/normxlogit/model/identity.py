@@ -116,7 +116,7 @@ def _reading_settings(model: TaskModel) -> dict[str, Any]:
     readers = [model.tokenizer, *(getattr(model.reader, part, None) for part in parts)]
     return {
         "task": model.task.name,
-        "labels": list(model.task.labels),
+        "labels": list(model.task.outputs.labels),
         "tokenizer": {name: getattr(model.tokenizer, name, None) for name in names},
         "processors": [
             reader.to_dict() if hasattr(reader, "to_dict") else type(reader).__qualname__

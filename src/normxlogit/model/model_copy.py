@@ -22,6 +22,7 @@ from ..copies.snapshot import Snapshot
 from ..copies.virtual_tokens import VirtualTokens
 from ..errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch
+from ..inputs.encoder import Encoder
 from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Head, answer_of
@@ -66,8 +67,9 @@ class ModelCopy:
         causal_with_media: The same of texts with pictures or sounds.
     """
 
-    config: PretrainedConfig  # this and the three that follow are set by `version.read_model`
+    config: PretrainedConfig  # this and the four that follow are set by `version.read_model`
     task: Task
+    encoder: Encoder
     pad_left: bool
     pad_id: int
 
@@ -289,14 +291,14 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
         return {name: value[:, words][:, :MAX_TOKENS] for name, value in by_token.items()}
     lengths = [len(encoding) for encoding in batch.encodings[:MAX_TEXTS]]
     rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
-    width = min(lengths[0], MAX_TOKENS) if task.vocabulary else lengths[0]
+    width = min(lengths[0], MAX_TOKENS) if task.outputs.vocabulary else lengths[0]
     sample = {}
     for name, value in batch.inputs.items():
         if not batch.along_tokens(name):
             sample[name] = value[rows]
             continue
         without_padding = value[rows][batch.mask[rows]].view(len(rows), -1, *value.shape[2:])[:, :width]  # (B, T)
-        if width == 1 and task.reads_tokens:  # with one token the axis of tokens would be ambiguous: it is repeated
+        if width == 1 and task.reads != "signal":  # one token is repeated, as its axis would be ambiguous
             second = without_padding + 1 if name == "position_ids" else without_padding
             without_padding = torch.cat((without_padding, second), 1)  # (B, 2)
         sample[name] = without_padding

@@ -25,7 +25,9 @@ from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
-from ..tasks import Task, TaskName, choose_task, declared_tasks
+from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
+from ..tasks.abilities import Generates, embedding_task
+from ..tasks.base import check_answer
 from ..tasks.interfaces import Pooling
 from ..tasks.positions import logits_at
 from ..tasks.targets import All, BatchTargets, Layers
@@ -66,10 +68,9 @@ class TaskModel:
         forward: ForwardSettings | None = None,
     ) -> None:
         task_class = choose_task(model, task)
-        caller_model = task_class.as_task_model(model, pooling)
+        caller_model = as_task_model(task_class, model, pooling)
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
-        task_class.check_reader(tokenizer, class_name)
         self.batch_tokens = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
         self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
         self.forward = forward
@@ -83,7 +84,7 @@ class TaskModel:
 
     def __repr__(self) -> str:
         layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
-        return ", ".join([repr(self.name), self.task.summary()] + ([] if layers is None else [f"layers={layers}"]))
+        return ", ".join([repr(self.name), repr(self.task)] + ([] if layers is None else [f"layers={layers}"]))
 
     @property
     def copy(self) -> ModelCopy:
@@ -108,7 +109,7 @@ class TaskModel:
     @property
     def encoder(self) -> Encoder:
         """The encoder of texts."""
-        return self.task.encoder
+        return self.copy.encoder
 
     @property
     def pad_left(self) -> bool:
@@ -133,7 +134,7 @@ class TaskModel:
     @property
     def embeddings(self) -> WordEmbeddings:
         """The word embeddings, which can be replaced in a pass."""
-        if not self.task.reads_tokens:
+        if self.task.reads == "signal":
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} reads no word embeddings, which this method works on; normxlogit, logat "
                 "and frozen-gradient explain pictures and sounds"
@@ -151,7 +152,7 @@ class TaskModel:
 
         It is the model's own, so that what did not fit into memory is not tried again at each call.
         """
-        vocabulary = self.vocabulary_size if self.task.vocabulary else 0
+        vocabulary = self.vocabulary_size if self.task.outputs.vocabulary else 0
         return TokenBudget(self.batch_tokens or tokens_that_fit(self.module, self.device, vocabulary))
 
     @property
@@ -170,7 +171,7 @@ class TaskModel:
     @property
     def output_count(self) -> int:
         """The number of outputs that can be a target: labels, or entries of the vocabulary."""
-        return self.vocabulary_size if self.task.vocabulary else len(self.task.labels)
+        return self.vocabulary_size if self.task.outputs.vocabulary else len(self.task.outputs.labels)
 
     @property
     def extra_inputs(self) -> Mapping[str, Tensor]:
@@ -250,7 +251,7 @@ class TaskModel:
                         sample = dict(batch.inputs)
                         parts, logits = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
                 if len(logits) == 1:
-                    copy.known_answer = sample, logits[:, -1:].clone() if self.task.vocabulary else logits
+                    copy.known_answer = sample, logits[:, -1:].clone() if self.task.outputs.vocabulary else logits
                 copy.parts = self.task.finalise_parts(parts, copy.pool, self)
                 copy.note_unverified(unverified)
         return copy
@@ -271,7 +272,7 @@ class TaskModel:
         layers = layers and parts.early_exit is None and parts.trunk is not None
         keep = layers or parts.embedding_site is None
         trunk, embeddings = parts.trunk_site, parts.embedding_site
-        stop = trunk if self.task.vocabulary and (not keep or parts.trunk_gives_states) else None
+        stop = trunk if self.task.outputs.vocabulary and (not keep or parts.trunk_gives_states) else None
         sites = [site for site in (trunk, embeddings) if site is not None]
         result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
         outputs: Mapping[str, Any] = result.output or {}
@@ -343,7 +344,7 @@ class TaskModel:
             (N, K).
         """
         quantity_of = BatchTargets.log_probability if log_probability else BatchTargets.quantity
-        if not self.task.vocabulary or positions is None or self.parts.trunk is None:
+        if not self.task.outputs.vocabulary or positions is None or self.parts.trunk is None:
             logits = self.answer(inputs, positions, replace=replace)  # (N, C)
             return quantity_of(target, logits, texts.to(logits.device))
         hidden = self.run_trunk(inputs, replace=replace)  # (N, T, H)
@@ -390,13 +391,13 @@ class TaskModel:
             predict: As for `run`.
             head: What is called for a language model's logits, (B, V), of states, (B, H), instead of its head.
         """
-        parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.vocabulary
+        parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.outputs.vocabulary
         if hidden is not None and logits is None and not vocabulary:
             logits = self.head.texts(hidden, batch.inputs)  # (B, C) or (B, T, C)
-        logits_by_position = logits if self.task.per_token and not vocabulary else None
+        logits_by_position = logits if self.task.position.at != "text" and not vocabulary else None
         if logits is not None and not vocabulary:
-            self.task.check_answer(logits, type(self.module).__name__)
-        positions = self.task.positions(batch, logits)
+            check_answer(self.task, logits, type(self.module).__name__)
+        positions = self.task.position.of_batch(batch, logits)
         token_logits = None
         if hidden is not None:
             hidden = self.copy.token_states(hidden, length)  # (B, T, H)
@@ -441,13 +442,13 @@ class TaskModel:
 
     def generating(self) -> "TaskModel":
         """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""
-        if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
+        if isinstance(self.task, Generates) or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
         return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.batch_tokens, task="seq2seq-lm")
 
     def tower_for(self, item: Any) -> "TaskModel":
         """Return the model that embeds an item: itself, or one of two towers, made once."""
-        tower = self.task.part_for(unwrapped(self.caller_model), item)
+        tower = embedding_task(self).part_for(unwrapped(self.caller_model), item)
         if tower is None:
             return self
         module, reader = tower

@@ -15,8 +15,8 @@ from ..copies.pool import private_clone
 from ..errors import NormXLogitError, UnsupportedModelError, reason_of
 from ..inputs.encoder import Encoder
 from ..loading.pipeline_settings import PipelineSettings
-from ..tasks import Task, TaskName, choose_task, declared_tasks, task_of
-from ..tasks.classification import Classification
+from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks, task_of
+from ..tasks.base import check_answer
 from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
 from .model_copy import ModelCopy
 
@@ -45,7 +45,7 @@ def read_model(
     Raises:
         UnsupportedModelError: If the model's answer is not one of the task.
     """
-    caller_model = choose_task(model, declared).as_task_model(model, previous=previous)
+    caller_model = as_task_model(choose_task(model, declared), model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
     task = task_of(unwrapped_model, declared, labels, reader, pipeline.hypotheses, pipeline.problem)
     copy = ModelCopy(caller_model, model)
@@ -55,7 +55,7 @@ def read_model(
     limit = task.limit(unwrapped_model, position_limit(unwrapped_model))
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
-    task.encoder = Encoder(
+    copy.encoder = Encoder(
         tokenizer,
         config,
         limit,
@@ -67,8 +67,8 @@ def read_model(
     )
     # Trunks whose head takes the last position as it is must have their last token there.
     copy.pad_left = getattr(config, "summary_type", None) == "last" and hasattr(unwrapped_model, "sequence_summary")
-    copy.pad_id, is_configured = padding_id(copy.module, config, tokenizer) if task.reads_tokens else (0, True)
-    if not (is_configured or task.per_token or copy.pad_left):
+    copy.pad_id, is_configured = padding_id(copy.module, config, tokenizer) if task.reads != "signal" else (0, True)
+    if not (is_configured or task.position.at != "text" or copy.pad_left):
         copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
     return copy
 
@@ -90,7 +90,8 @@ def _adapt_copy(
     if not is_plain:
         copy.is_adapted |= task.adapt(module)
     other_task = declared is not None and declared not in declared_tasks(unwrapped_model)
-    of_owner = not type(unwrapped_model).__module__.startswith(OWN_CLASSES) and task.plain and not task.vocabulary
+    classifies = task.models.plain and not task.outputs.vocabulary
+    of_owner = classifies and not type(unwrapped_model).__module__.startswith(OWN_CLASSES)
     if not (is_plain or other_task or of_owner or settings.given or settings.extra_inputs):
         return task
     arguments = arguments_of(module, settings)
@@ -109,11 +110,9 @@ def _adapt_copy(
         inputs = _probe(module, settings, 0)
         add_embeddings(module, inputs)
         copy.outputs = logits.shape[-1]
-        task = task.sized_by_answer(logits, name, form)
-    elif isinstance(task, Classification):
-        task = task.with_form(form)
+    task.outputs = task.outputs.of_answer(form, logits if is_plain else None, name)
     if is_plain or other_task:
-        task.check_answer(logits, name)
+        check_answer(task, logits, name)
     return task
 
 
@@ -139,12 +138,12 @@ def _form_of_answer(
 
     def fits(answer: Tensor) -> bool:
         try:
-            task.sized_by_answer(answer, name).check_answer(answer, name)
+            check_answer(task, answer, name, task.outputs.of_answer(AnswerForm(), answer, name))
         except NormXLogitError:
             return False
         return True
 
-    keys = answer_keys(run_probe(0), settings.output_field, name, extractive=task.extractive, fits=fits)
+    keys = answer_keys(run_probe(0), settings.output_field, name, extractive=task.position.at == "span", fits=fits)
     form = answer_form(run_probe, keys, settings.outputs, len(PROBES))
     _, logits = form.call(lambda: run_probe(0))
     return form, logits

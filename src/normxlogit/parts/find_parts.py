@@ -20,7 +20,7 @@ from .embeddings import table_of
 from .headpiece import Head, Headpiece, answer_of, output_embedding_path
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import find_tail, first_layer_input
-from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary
+from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary, same_ids
 from .parts import Parts
 from .proofs import head_gives_the_logits, head_reads_tokens_alone
 from .token_pooling import TokenPooling, find_token_pooling, token_state_indices
@@ -68,17 +68,21 @@ def find_parts(
     else:
         candidates = _trunk_candidates(model, calls, states)
     pads_inside = _model_pads_inside(calls, ids)
-    parts = Parts(states_lack_embeddings=layer_input is not None)
+    parts, tables = Parts(states_lack_embeddings=layer_input is not None), _lookup_tables(model, calls, ids)
     # The head and what depends on it. Without a head, the parts before it are still found.
     try:
         head, trunk, tokenwise = _find_head(
             pool, candidates, inputs, logits, Headpiece("", Form(None), filler, further=further), layer_forms
         )
-        unverified = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not pads_inside)
+        unverified, tables = holds_on_another_text(
+            pool, head, inputs, logits, tokenwise, tables, filler, side_by_side=not pads_inside
+        )
         token_pooling = None if pads_inside else _find_token_pooling(pool, head, trunk, calls, token_count, filler)
     except HeadMismatchError as error:
         parts = replace(parts, head_error=str(error))
-        unverified = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not pads_inside)
+        unverified, tables = holds_on_another_text(
+            pool, None, inputs, logits, False, tables, filler, side_by_side=not pads_inside
+        )
         if embedded is not None and embedded.shape[1] != token_count and not pads_inside:
             states, embedded = None, None  # latents, which belong to no token
     else:
@@ -98,7 +102,7 @@ def find_parts(
         embedding_axes=axes,
         outputs=None if squeezed else _outputs_of_layers(parts, calls, states),
         embedding_output=None if squeezed else embedding_output(calls, embedded),
-        tables=_lookup_tables(model, calls, ids),
+        tables=tables,
         unverified=() if unverified is None else (unverified,),
     )
     return parts, logits
@@ -123,11 +127,6 @@ def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[st
     }
     lookup_paths = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
     return tuple(dict.fromkeys(path for path in lookup_paths if path.rpartition(".")[0] not in tables))
-
-
-def same_ids(indices: Any, ids: Tensor) -> bool:
-    """Return whether a module was called with the token ids, (B, T)."""
-    return isinstance(indices, Tensor) and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))
 
 
 def _with_layer_access(

@@ -93,9 +93,11 @@ def holds_on_another_text(
     inputs: Mapping[str, Any],
     logits: Tensor,
     tokenwise: bool,
+    tables: tuple[str, ...],
+    filler: int,
     *,
     side_by_side: bool,
-) -> str | None:
+) -> tuple[str | None, tuple[str, ...]]:
     """Compare the head with the model on another text, and the model's logits in a batch with those alone.
 
     The first text is read a second time here: where its answer beside the other one is the same to rounding, the model
@@ -107,21 +109,27 @@ def holds_on_another_text(
         inputs: A small batch.
         logits: The model's answer to it.
         tokenwise: Whether the head answers at single tokens.
+        tables: Tables in which what is looked up equals the token ids of this text; positions may happen to.
+        filler: A token id that is not padding.
         side_by_side: Whether texts are batched; not if they are known to change each other's answers.
 
     Returns:
-        What could not be checked; None if everything was.
+        What could not be checked, None if everything was; and the tables in which both texts' token ids are looked up.
     """
     model, site = type(pool.model).__name__, None if head is None else Site(head.piece.trunk, call=0)
     random_states = _random_states()
-    doubled, result, unverified = _run_doubled(pool, inputs, site)
+    table_sites = {path: Site(path, call=0, is_input=True) for path in tables}
+    sites = [*table_sites.values(), *([] if site is None else [site])]
+    doubled, result, unverified = _run_doubled(pool, inputs, sites, filler)
     answers = None if unverified else answer_of(result.output)
     drew_random_numbers = _random_states() != random_states
     difference_in_batch = torch.inf if answers is None else largest_difference(answers[: len(logits)], logits)
     if drew_random_numbers or not difference_in_batch <= tolerance_for(logits):
         check_deterministic(pool, inputs, logits)
     if answers is None:
-        return unverified
+        return unverified, tables
+    ids = doubled.get("input_ids")
+    tables = tuple(p for p, s in table_sites.items() if any(same_ids(i, ids) for i in result.recorded.get(s, ())))
     batch_difference = difference_in_batch if side_by_side else 0.0
     hidden = None if site is None else hidden_of(result.last(site))
     if head is not None and hidden is not None:
@@ -153,13 +161,20 @@ def holds_on_another_text(
             f"{model} answers a text differently beside another one, by {batch_difference:.2g}: something in it works "
             "on the whole batch, such as a batch norm without running statistics or experts of limited capacity"
         )
-    return None
+    return None, tables
+
+
+def same_ids(indices: Any, ids: Any) -> bool:
+    """Return whether a module was called with the token ids, (B, T)."""
+    if not isinstance(indices, Tensor) or not isinstance(ids, Tensor) or indices.shape != ids.shape:
+        return False
+    return torch.equal(indices, ids.to(indices.device))
 
 
 def _run_doubled(
-    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], site: Site | None
+    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], sites: list[Site], filler: int
 ) -> tuple[dict[str, Any], Pass, str | None]:
-    """Run the model on a batch in which each text is repeated with its tokens in another order.
+    """Run the model on a batch in which each text is repeated with its tokens in another order, or others.
 
     Returns:
         The inputs, the pass, and a note if the pass was not run or gave no logits, otherwise None.
@@ -168,15 +183,18 @@ def _run_doubled(
     main_name = next((name for name in names if name in inputs), None)
     if main_name is None:
         return {}, Pass(), "the model was not tried on a second text: none of its inputs is known"
+    other = inputs[main_name].roll(1, -1)
+    if main_name == "input_ids" and torch.equal(other, inputs[main_name]):  # one token, again and again
+        other = torch.full_like(other, filler)
     doubled = {
-        name: torch.cat((value, value.roll(1, -1) if name == main_name else value))
+        name: torch.cat((value, other if name == main_name else value))
         for name, value in inputs.items()
         if isinstance(value, Tensor)
     }
     doubled = {**inputs, **doubled}
     try:
         with torch.inference_mode(), pool.lease() as copy:
-            result = run(copy, doubled, record=[] if site is None else [site])
+            result = run(copy, doubled, record=sites)
         answers = answer_of(result.output)
     except Exception as error:  # the same tokens in this order may be no text that the model reads
         reraise_out_of_memory(error)

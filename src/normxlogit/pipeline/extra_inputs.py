@@ -36,21 +36,19 @@ def forward_settings(
 
 
 def with_extra_inputs(
-    encodings: list[Encoding], given: Mapping[str, Any] | None, defaults: Mapping[str, Tensor], *, single: bool
+    encodings: list[Encoding], given: Mapping[str, Any], defaults: Mapping[str, Tensor], *, single: bool
 ) -> list[Encoding]:
     """Return encodings with what the caller gave beside each text.
 
     Args:
         encodings: The encodings.
-        given: By name, a value for each text; None for the defaults.
+        given: By name, a value for each text.
         defaults: The values of a text that is given none, (1, ...) each.
         single: Whether a single text was given, with its own values.
 
     Raises:
         InputError: If there is no such input, or not one of the same shape for each text.
     """
-    if not given:
-        return encodings
     rows: list[dict[str, Tensor]] = [{} for _ in encodings]
     for name, values in given.items():
         if name not in defaults:

@@ -1,7 +1,7 @@
 """From inputs, or a forward pass over them, to attributions, in the order of a call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -12,16 +12,14 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError
-from ..frozen.contributions import Balance
-from ..frozen.frozen_model import FrozenModel
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
-from ..inputs.texts import Text, repeatable
+from ..inputs.texts import repeatable
 from ..inputs.windows import Indices, windows
 from ..leave_out.search import with_verifications
-from ..methods import Request, check_finite, method_named, run_method
+from ..methods import Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
-from ..methods.defaults import DEFAULTS, first_working
+from ..methods.defaults import DEFAULTS, first_working, use_of
 from ..methods.registry import alternatives
 from ..model.batch_attempts import batch_attempts, forward_passes
 from ..model.forward_pass import ForwardPass, to_host
@@ -30,10 +28,9 @@ from ..model.task_model import TaskModel
 from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.storage.schema import FloatArray
-from ..results.targets import Prediction
+from ..tasks.base import message_spans
 from ..tasks.choice import Alternatives, Comparing
-from ..tasks.targets import ALL, BatchTargets, Choice, check_target, contrast_note, describe_targets, resolve
+from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, resolve
 from .completions.sequences import explain_next_words, names_sequences
 from .every_position import explain_every_position
 from .extra_inputs import with_extra_inputs
@@ -49,7 +46,7 @@ def explain_by_default(
 
     The arguments are the caller's, of `Options`.
     """
-    methods = DEFAULTS[model.task.use].methods
+    methods = DEFAULTS[use_of(model.task)].methods
     options = Options.of(arguments, method=method_named(methods[0]))
     inputs = repeatable(inputs)  # each method that is tried reads them
     results, notes = first_working(
@@ -74,13 +71,14 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     """
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
-    if model.task.compares:
+    if model.task.reads == "texts":
         return explain_choices(model, inputs, options)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
-    encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
+    if options.extra_inputs:
+        encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
     explain = explain_encodings
-    if names_sequences(model, options):
+    if model.task.position.left_to_right and names_sequences(model, options):
         explain = explain_next_words
     else:
         check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
@@ -90,7 +88,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
             for index, encoding in enumerate(encodings)
         ]
     else:
-        results = explain(model, model.task.locate(encodings, options.position), options)
+        results = explain(model, model.task.position.locate(encodings, options.position), options)
     return results[0] if single else Attributions(results)
 
 
@@ -139,27 +137,44 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     Returns:
         B results.
     """
-    method, columns = options.method, score_batch(model, run, options)
-    predictions = columns.spans if columns.predictions is None else model.task.describe(columns.predictions)
-    tokens = None if columns.token_predictions is None else model.task.describe(columns.token_predictions)
-    target = columns.target
-    batch_targets = describe_targets(target, columns.ids, columns.contrast, columns.places)
-    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.notes)
+    method, batch, task = options.method, run.batch, model.task
+    request, scores = _scored(model, run, options)
+    target, layers, spans = request.target, request.layers, task.position.spans(run)
+    predicted = task.outputs.predicted(target.ids)
+    all_scores, ids, contrast, places, predicted_table, token_table, biases, all_sinks, is_sink = to_host(
+        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
+        target.ids,
+        target.contrast,
+        _positions_in_texts(run),
+        task.outputs.top(run.logits, predicted) if spans is None else None,
+        _token_predictions(model, run, options.token_predictions, predicted),
+        scores.bias,
+        scores.sink,
+        None if scores.sinks is None else batch.real(scores.sinks),
+    )
+    if predicted_table is not None:
+        model.check_finite(predicted_table[:, 0], batch)
+    check_finite(method, request, all_scores.swapaxes(1, 2))  # (N, L, K)
+    predictions = spans if predicted_table is None else task.outputs.describe(predicted_table)
+    tokens = None if token_table is None else task.outputs.describe(token_table)
+    diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
+    batch_targets = describe_targets(target, ids, contrast, places)
+    precision = (*autocast_note(batch.inputs, run.dtype), *model.notes)
     results, start = [], 0
-    for row, encoding in enumerate(run.batch.encodings):
+    for row, encoding in enumerate(batch.encodings):
         part = slice(start, start + len(encoding))
-        axes = (slice(None) if target.labelled else 0, slice(None) if columns.layers else 0)
-        values = columns.scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not requested
-        sinks = () if columns.sinks is None else tuple(columns.sinks[part].nonzero()[0].tolist())
+        axes = (slice(None) if target.labelled else 0, slice(None) if layers else 0)
+        values = all_scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not requested
+        sinks = () if is_sink is None else tuple(is_sink[part].nonzero()[0].tolist())
         bias, sink = (
             None if values is None else np.array(values[row][axes], np.float32, order="C")
-            for values in (columns.bias, columns.sink if sinks else None)
+            for values in (biases, all_sinks if sinks else None)
         )
-        targets, inputs = batch_targets[row], model.task.result_inputs(encoding)
-        ids = [chosen.id for chosen in targets if chosen.id is not None]
-        same_contrast = contrast_note(ids, targets[0].contrast_id, targets[0].contrast)
+        targets, (units, media) = batch_targets[row], task.units(encoding)
+        target_ids = [chosen.id for chosen in targets if chosen.id is not None]
+        same_contrast = contrast_note(target_ids, targets[0].contrast_id, targets[0].contrast)
         notes = (
-            *inputs.pop("notes"),
+            *encoding.notes,
             *precision,
             *same_contrast,
             *sink_note(encoding.tokens, encoding.special, sinks),
@@ -167,16 +182,20 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         results.append(
             Attribution(
                 scores=np.array(values, np.float32, order="C"),
-                **inputs,
+                units=units,
+                media=media,
+                text=encoding.text,
+                text_pair=encoding.text_pair,
+                messages=message_spans(encoding.contents),
                 notes=notes,
                 predictions=(predictions[row],),  # type: ignore[index]
                 targets=targets,
-                layers=columns.layers or None,
+                layers=layers or None,
                 token_predictions=None if tokens is None else tokens[part],
                 **provenance(model, method, contrasted=target.contrast is not None),
                 diagnostics={
                     name: tuple(values[row]) if target.labelled else values[row][0]
-                    for name, values in columns.diagnostics.items()
+                    for name, values in diagnostics.items()
                 },
                 bias=bias,
                 sink=sink,
@@ -188,73 +207,15 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     return results
 
 
-@dataclass(frozen=True)
-class ScoreColumns:
-    """Scores and predictions of B texts of N tokens, as arrays on the host.
-
-    Attributes:
-        scores: (N, K, L): K labels, L layers (one where no layers are requested).
-        ids: Classes or vocabulary entries explained, (B, K).
-        contrast: The entry subtracted, (B,), None without contrast.
-        places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
-        predictions: Value, index and probability (NaN for none) of each, (B, 3); None if the answer is a span.
-        token_predictions: The same of each token alone, (N, 3); None if it was not computed.
-        bias: The contribution of no token, (B, K, L); None if scores do not add up.
-        sink: The contribution of attention sinks, (B, K, L); None without sinks.
-        sinks: Which tokens are attention sinks, (N,); None without sinks.
-        spans: The predicted spans of an extractive model; None of others.
-        diagnostics: The method's diagnostics, (B, K) each, as lists.
-    """
-
-    scores: FloatArray
-    ids: FloatArray
-    contrast: FloatArray | None
-    places: FloatArray | None
-    predictions: FloatArray | None
-    token_predictions: FloatArray | None
-    bias: FloatArray | None
-    sink: FloatArray | None
-    sinks: FloatArray | None
-    spans: list[Prediction] | None
-    target: BatchTargets
-    layers: tuple[int, ...]
-    diagnostics: dict[str, list[list[float]]]
-
-
-def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
-    """Score the tokens of a forward pass, and return scores and predictions as arrays."""
-    method, batch = options.method, run.batch
-    batch_targets = None if options.targets is None else [options.targets[i] for i in batch.indices]
+def _scored(model: TaskModel, run: ForwardPass, options: Options) -> tuple[Request, Scores]:
+    """Score the tokens of a forward pass."""
+    batch_targets = None if options.targets is None else [options.targets[i] for i in run.batch.indices]
     target = resolve(model.task, run, options.target, options.contrast, batch_targets)
     try:
-        layers = model.layer_numbers(options.layers)
-        request = Request(model, run, target, layers)
-        scores = run_method(method, request)
+        request = Request(model, run, target, model.layer_numbers(options.layers))
+        return request, run_method(options.method, request)
     except HeadMismatchError as error:
         raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
-    extractive, predicted = model.task.extractive, model.task.predicted(target.ids)
-    arrays = to_host(
-        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
-        target.ids,
-        target.contrast,
-        _positions_in_texts(run),
-        None if extractive else model.task.top(run.logits, predicted),
-        _token_predictions(model, run, options.token_predictions, predicted),
-        scores.bias,
-        scores.sink,
-        None if scores.sinks is None else batch.real(scores.sinks),
-    )
-    columns = ScoreColumns(  # type: ignore[misc]  # the arrays are the first nine
-        *arrays,
-        spans=model.task.answers(run) if extractive else None,
-        target=target,
-        layers=layers,
-        diagnostics={name: measures.tolist() for name, measures in scores.diagnostics.items()},
-    )
-    if columns.predictions is not None:
-        model.check_finite(columns.predictions[:, 0], batch)
-    check_finite(method, request, columns.scores.swapaxes(1, 2))  # (N, L, K)
-    return columns
 
 
 def _positions_in_texts(run: ForwardPass) -> Tensor | None:
@@ -276,14 +237,15 @@ def _token_predictions(
     If `requested` is None they are computed where they cost little, which excludes vocabulary heads. `predicted` is
     which output of each text is shown, (B, 1); None for the likeliest.
     """
-    cheap = isinstance(run.final, Tensor) and not model.task.vocabulary
-    if not (cheap if requested is None else requested) or not model.task.head_reads_tokens:
+    task, outputs = model.task, model.task.outputs
+    cheap = isinstance(run.final, Tensor) and not outputs.vocabulary
+    if not (cheap if requested is None else requested) or task.position.at == "span" or task.reads == "texts":
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
-            return model.task.top(run.token_logits, None if predicted is None else predicted[run.batch.texts])
+            return outputs.top(run.token_logits, None if predicted is None else predicted[run.batch.texts])
         parts = run.batch.real(run.hidden).split(TOKENS_AT_ONCE)
-        return torch.cat([model.task.top(model.head.tokens(part)) for part in parts])  # (N, 3)
+        return torch.cat([outputs.top(model.head.tokens(part)) for part in parts])  # (N, 3)
 
 
 # --- texts beyond the model's length -----------------------------------------------------------------------------
@@ -306,21 +268,22 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tupl
         InputError: If the shorter text of a pair leaves no tokens for the longer.
     """
     limit = model.encoder.limit or len(encoding)
-    kept_windows = windows(encoding, limit, model.task.known_position(encoding))
+    kept_windows = windows(encoding, limit, model.task.position.known(encoding))
     parts = [encoding.take(window) for window in kept_windows]
     runs = forward_passes(model, parts, layers=options.layers is not None)
-    if model.task.per_token:
-        window = model.task.answering_window(runs)
+    if model.task.position.at != "text":
+        window = model.task.position.answering_window(runs)
         result = explain_batch(model, runs[window], options)[0]
-        answer = model.task.in_whole_text(result.predictions[0], kept_windows[window])
+        answer = model.task.position.in_whole_text(result.predictions[0], kept_windows[window])
         result = replace(result, predictions=(answer,))
         return spread(encoding, kept_windows[window], result, limit), [kept_windows[window]]
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     if options.target is None:
-        options = replace(options, target=int(model.task.default_target(mean)))
+        options = replace(options, target=int(model.task.outputs.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
     ids = torch.tensor([[target.id for target in results[0].targets]], device=mean.device)  # (1, K)
-    prediction = model.task.describe(*to_host(model.task.top(mean, model.task.predicted(ids))))[0]
+    outputs = model.task.outputs
+    (prediction,) = outputs.describe(*to_host(outputs.top(mean, outputs.predicted(ids))))
     merged = merge_windows(encoding, kept_windows, results, limit)
     return replace(merged, predictions=(prediction,)), kept_windows
 
@@ -339,7 +302,7 @@ def explain_choices(model: TaskModel, inputs: Any, options: Options) -> Attribut
         TargetError: If there is no such choice or label.
     """
     task = cast(Comparing, model.task)
-    task.locate([], options.position)
+    task.position.locate([], options.position)
     questions, single = task.alternatives(inputs)
     options.check_count(len(questions))
     results = []
@@ -375,17 +338,16 @@ def explain_outputs(
     """Explain a forward pass that the caller has run."""
     model.refresh()
     model.task.check_explains_inputs(model)
-    if not model.task.reads_tokens:
+    if model.task.reads == "signal":
         raise InputError(
             f"{model.name} reads no tokens, whose states from_outputs explains: call the explainer on the input itself "
             f"or on what its processor returned, {{'{model.module.main_input_name}': values}}"
         )
-    if model.task.compares:
+    if model.task.reads == "texts":
         raise InputError(
-            f"{model.task.purpose} compares several forward passes, and is explained from texts: call the explainer on "
-            "them"
+            f"{model.name} compares several forward passes, and is explained from texts: call the explainer on them"
         )
-    encodings = model.task.locate(model.encoder.from_batch(inputs), options.position)
+    encodings = model.task.position.locate(model.encoder.from_batch(inputs), options.position)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     names_read = {"attention_mask", *encodings[0].inputs}
@@ -399,19 +361,3 @@ def explain_outputs(
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)
     return Attributions(explain_batch(model, run, options))
-
-
-@torch.inference_mode(False)
-def balance_of(model: TaskModel, text: Text, target: Choice | None) -> Balance:
-    """Return the contributions of a text and of each module's constants to an output, with their sum."""
-    model.refresh()
-    model.task.check_explains_inputs(model)
-    if not model.task.reads_one_text:
-        raise InputError(f"{model.task.purpose} has no report of a frozen network: it is of single texts")
-    encodings = model.task.locate(model.encoder([text]), None)
-    check_target(model.task, model.output_count, target, None)
-    batch = model.batch(encodings, [0])
-    model.prepare(batch)
-    frozen = FrozenModel.of(model)
-    run = frozen.run(batch, frozen.places.read(batch, 0))
-    return frozen.balance(run, resolve(model.task, run, target))

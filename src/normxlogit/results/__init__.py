@@ -1,6 +1,8 @@
 """Results: the attribution with its units and targets, collections and storage."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..extending import lazy_names
 
 if TYPE_CHECKING:
     from .targets import Prediction, Target
@@ -9,13 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Prediction", "Target", "UnitScore", "Verification"]
 
-_HOMES = {"UnitScore": "units.words", "Verification": "verification"}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: the command line needs none of them for `--help`."""
-    from importlib import import_module
-
-    if name not in __all__:
-        raise AttributeError(f"module 'normxlogit.results' has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES.get(name, 'targets')}", __name__), name)
+__getattr__ = lazy_names(
+    __name__,
+    {"targets": ("Prediction", "Target"), "units.words": ("UnitScore",), "verification": ("Verification",)},
+)

@@ -26,6 +26,7 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
+from ..tasks.abilities import embedding_task
 from ..tasks.base import Task
 from .result import Similarity
 from .tasks.embedding import Direction
@@ -68,11 +69,11 @@ def explain_similarity(
         MethodError: If `matrix` is set and the method is not linear.
         UnsupportedModelError: If the model does not embed texts.
     """
-    model.task.check_embeds(model)
-    second_items, single = model.task.items_compared(second)
+    task = embedding_task(model)
+    second_items, single = task.items_compared(second)
     if not second_items:
         raise InputError("there is no text or picture to compare with")
-    (item,), _ = model.task.items_compared([first])
+    (item,), _ = task.items_compared([first])
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
@@ -80,8 +81,8 @@ def explain_similarity(
     other_tower = other_towers[0]
     if any(candidate is not other_tower for candidate in other_towers):
         raise InputError("compare with texts or with pictures, one kind at a time")
-    (query,) = _embed(tower, tower.task.encode_each(tower, [item]))
-    encodings = other_tower.task.encode_each(other_tower, second_items)
+    (query,) = _embed(tower, embedding_task(tower).encode_each(tower, [item]))
+    encodings = embedding_task(other_tower).encode_each(other_tower, second_items)
     documents = _embed(other_tower, encodings)
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
     (query_scores,) = _score(tower, [query], method, vectors)
@@ -106,7 +107,7 @@ def explain_similarity(
         result = _result(model, (query, document), halves, method)
         if matrix:  # the first row of the document is for the cosine, the others for each token of the query
             pairs = _to_numpy(_with_bias(document_scores[k])[1:])
-            result = replace(result, pairs=pairs, state_cosines=_to_numpy(query.states @ document.states.T))
+            result = replace(result, pairs=pairs)
         results.append(result)
     if verify is not None:
         results = _verified((tower, other_tower), query, documents, results, verify)

@@ -10,9 +10,9 @@ from transformers import PreTrainedModel
 from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
 from ..extending import registered
-from .base import Task, TaskName
+from .base import Task, TaskName, Wrapper
 from .choice import MultipleChoice
-from .classification import Classification, Problem
+from .classification import Classification, Labels, Problem
 from .language import CausalLM, MaskedLM
 from .question_answering import QuestionAnswering
 from .seq2seq import Seq2Seq
@@ -21,6 +21,7 @@ from .zero_shot import Hypotheses, ZeroShot
 
 __all__ = [
     "all_tasks",
+    "as_task_model",
     "Task",
     "TaskName",
     "choose_task",
@@ -29,6 +30,7 @@ __all__ = [
     "head_error",
     "task_name",
     "task_of",
+    "wrappers",
     "wrapping_task",
 ]
 
@@ -46,7 +48,7 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
         raise InputError(f"task must be one of {', '.join(all_tasks())}, not {task!r}")
     if (claiming := _claiming_task(model)) is not None and task in (None, claiming.name):
         return claiming
-    if task is not None and all_tasks()[task].wraps:
+    if task is not None and all_tasks()[task].models.wrapper is not None:
         return all_tasks()[task]
     unwrapped_model = unwrapped(model)
     if not isinstance(unwrapped_model, PreTrainedModel):
@@ -80,13 +82,33 @@ def task_of(
         InputError: If there is no such task, the model's class is for another, or the labels are not as many as the
             outputs or the outputs have no labels.
     """
-    task_with_labels = choose_task(model, task).of(model, None if hypotheses is not None else labels, tokenizer)
-    if not isinstance(task_with_labels, Classification):
-        return task_with_labels
-    task_with_labels = (
-        task_with_labels if problem is None else type(task_with_labels)(task_with_labels.labels, tokenizer, problem)
-    )
-    return task_with_labels if hypotheses is None else ZeroShot(task_with_labels, hypotheses)
+    chosen = choose_task(model, task)(model, tokenizer, None if hypotheses is not None else labels)
+    if not isinstance(chosen, Classification):
+        return chosen
+    if problem is not None:
+        chosen.outputs = Labels(chosen.outputs.labels, problem)
+    return chosen if hypotheses is None else ZeroShot(chosen, hypotheses)
+
+
+def as_task_model(
+    task: type[Task], model: nn.Module, pooling: Any = None, previous: nn.Module | None = None
+) -> nn.Module:
+    """Return the caller's model as a task model: itself, unless the task wraps it.
+
+    Args:
+        task: The task.
+        model: The caller's model.
+        pooling: How an embedding model pools.
+        previous: What was returned when the model was read last.
+
+    Raises:
+        InputError: If `pooling` is given, and the model does not embed.
+    """
+    if task.models.wrapper is not None:
+        return task.models.wrapper.task_model(model, pooling, previous)
+    if pooling is not None:
+        raise InputError("pooling= is for embedding models; give task='embedding' with it")
+    return model
 
 
 def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]:
@@ -98,11 +120,11 @@ def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]
                 raise UnsupportedModelError(
                     f"{name} is not a transformers model, and holds one: pass its .{child_name}, {type(child).__name__}"
                 )
-        possible = ", ".join(plain_task.name for plain_task in all_tasks().values() if plain_task.plain)
+        possible = ", ".join(plain_task.name for plain_task in all_tasks().values() if plain_task.models.plain)
         raise UnsupportedModelError(
             f"{name} is not a transformers model, so what it is for must be said: pass task= one of {possible}"
         )
-    if not all_tasks()[task].plain:
+    if not all_tasks()[task].models.plain:
         raise UnsupportedModelError(f"a module that is not of transformers cannot be explained for {task}")
     return all_tasks()[task]
 
@@ -116,7 +138,7 @@ def _claiming_task(model: nn.Module) -> type[Task] | None:
     """Return the task of a module that is known by more than its class; None for others."""
     if isinstance(model, PreTrainedModel):
         return getattr(model, "task_class", None)
-    return next((task for task in all_tasks().values() if task.claims(model)), None)
+    return next((task for task, wrapper in wrappers() if wrapper.claims(model)), None)
 
 
 def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
@@ -145,14 +167,21 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
 @cache
 def _tasks_of_class(class_name: str, has_encoder: bool | None) -> tuple[TaskName, ...]:
     for by_ending in (False, True):
-        if names := [t.name for t in all_tasks().values() if t.has_class(class_name, has_encoder, by_ending=by_ending)]:
+        if names := [
+            t.name for t in all_tasks().values() if t.models.have(class_name, has_encoder, by_ending=by_ending)
+        ]:
             return tuple(names)
     return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
 
 
+def wrappers() -> list[tuple[type[Task], Wrapper]]:
+    """Return the tasks of models without a head, whose answer is made of their states, each with how it wraps them."""
+    return [(task, task.models.wrapper) for task in all_tasks().values() if task.models.wrapper is not None]
+
+
 def wrapping_task() -> TaskName | None:
-    """Return the task of models without a head, whose answer is made of their states; None if no extension has one."""
-    return next((task.name for task in all_tasks().values() if task.wraps), None)
+    """Return the first of these tasks; None if no extension has one."""
+    return next((task.name for task, _ in wrappers()), None)
 
 
 def head_error(class_name: str) -> str:
@@ -164,5 +193,5 @@ def head_error(class_name: str) -> str:
             f"one, such as {stem}ForSequenceClassification"
             + ("" if wrapping is None else f"; a model that embeds texts needs task={wrapping!r}")
         )
-    supported = ", ".join(task.name for task in all_tasks().values() if task.mapping)
+    supported = ", ".join(task.name for task in all_tasks().values() if task.models.mapping)
     return f"has no head of a supported kind ({supported})"

@@ -13,7 +13,8 @@ from ..errors import InputError, TargetError
 from ..inputs.batching import Batch
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
-from .base import Task
+from .answers import Outputs
+from .base import ModelClasses, Task
 from .targets import All, Choice, TargetSpec, is_choice
 
 Question = tuple[str, Sequence[str]]
@@ -34,8 +35,7 @@ class Alternatives(NamedTuple):
 class Comparing(Task):
     """The base of tasks that compare several pairs of texts for one input."""
 
-    compares = True
-    head_reads_tokens = False
+    reads = "texts"
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
         """Return the pairs to compare for each input, and whether a single input was given.
@@ -84,11 +84,13 @@ class MultipleChoice(Comparing):
     """Multiple choice: the model reads the prompt once with each choice."""
 
     name = "multiple-choice"
-    mapping = "MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES"
-    ending = "ForMultipleChoice"
-    auto_class = "AutoModelForMultipleChoice"
-    output_names = ("choice",)
-    outputs = "the choices of each input"
+    models = ModelClasses(
+        mapping="MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES",
+        ending="ForMultipleChoice",
+        auto_class="AutoModelForMultipleChoice",
+    )
+
+    outputs = Outputs(("choice",))
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy read every row as a question with one choice."""

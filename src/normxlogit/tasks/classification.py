@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answers import AnswerForm
 from ..errors import InputError, TargetError, UnsupportedModelError
-from .base import Task, TaskName
+from .answers import Outputs
+from .base import ModelClasses, Task, TaskName
 
 Problem = Literal["single-label", "multi-label", "regression"]
 
@@ -17,102 +18,97 @@ MAX_SHOWN_CHARACTERS = 100
 """Characters of a wrong setting that an error shows."""
 
 
-class Classification(Task):
-    """Classification of whole texts.
+class Labels(Outputs):
+    """The labels of a classifier: one of them, several at once, or values.
 
-    Attributes:
-        problem: The problem type: one of several labels, several labels at once, or a value.
+    Args:
+        labels: Their names; empty for a module that is named by its answer.
+        problem: The problem type.
     """
 
-    name: ClassVar[TaskName] = "sequence-classification"
-    mapping = "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES"
-    ending = "ForSequenceClassification"
-    auto_class = "AutoModelForSequenceClassification"
-    peft_type = "SEQ_CLS"
-    plain = True
-    labelled = True
-
-    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
-        super().__init__(labels, tokenizer)
+    def __init__(self, labels: tuple[str, ...] = (), problem: Problem = "single-label") -> None:
+        super().__init__(labels)
         self.problem: Problem = problem
-        self.classifies_texts = self.reads_tokens and not self.per_token
         if problem == "regression":
-            self.target_kind = self.measured = "value"
-            self.outcomes = None
+            self.kind, self.outcomes = "value", None
         elif problem == "multi-label":
             self.outcomes = "independent"
 
     @classmethod
-    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> Task:
-        """Return the task of a model, with its labels and its problem type.
+    def of(cls, model: Any, labels: Sequence[str] | None, *, problem: Problem | None = None) -> "Labels":
+        """Return the labels of a model, from its configuration; those of a plain module are known when it was called.
+
+        Args:
+            model: The caller's model.
+            labels: Names instead of those in the configuration.
+            problem: The problem type; None for that of the configuration.
 
         Raises:
             InputError: If the labels do not match the number of outputs.
             UnsupportedModelError: If the configuration does not name the outputs.
         """
-        if not cls.labelled:
-            return super().of(model, labels, tokenizer)
-        if not isinstance(model, PreTrainedModel):  # how many outputs it has is known when it was called
-            return cls(label_names(labels), tokenizer)
+        if not isinstance(model, PreTrainedModel):
+            return cls(label_names(labels), problem or "single-label")
         defaults = _configured_labels(model.config)
         names = _checked_label_names(labels, len(defaults), type(model).__name__) or defaults
-        return cls(names, tokenizer, cls._problem(model.config, len(defaults)))
+        return cls(names, problem or _configured_problem(model.config, len(defaults)))
 
-    @classmethod
-    def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:
-        """Return the problem type, from the configuration and the number of outputs."""
-        if config.problem_type == "regression" or (config.problem_type is None and outputs == 1):
-            return "regression"
-        return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
-
-    def check_answer(self, logits: Tensor, name: str) -> None:
+    def check(self, logits: Tensor, name: str) -> None:
         """Refuse logits that do not have one column for each label."""
-        super().check_answer(logits, name)
-        if self.labelled and logits.shape[-1] != len(self.labels):
+        if logits.shape[-1] != len(self.labels):
             raise UnsupportedModelError(
                 f"the head of {name} answers with {logits.shape[-1]} numbers and its configuration names "
                 f"{len(self.labels)} labels; set config.id2label to the names of all of them"
             )
 
-    def sized_by_answer(self, logits: Tensor, name: str, form: AnswerForm | None = None) -> "Classification":
-        """Return the task of a plain module with a label for each output."""
-        super().sized_by_answer(logits, name)
-        count = logits.shape[-1]
-        problem = self.with_form(form or AnswerForm(), count).problem
-        labels = _checked_label_names(self.labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))
-        return type(self)(labels, self.processor, problem)
+    def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Labels":
+        """Return the outputs of a model that returns values, or probabilities of labels that exclude each other or not.
 
-    def with_form(self, form: AnswerForm, count: int | None = None) -> "Classification":
-        """Return the task of a model that returns values, or probabilities of labels that exclude each other or not.
-
-        Args:
-            form: What it returns.
-            count: How many numbers a plain module returns.
+        Those of a plain module have a label for each output.
         """
-        problem = self.problem
+        problem, labels, count = self.problem, self.labels, None if logits is None else logits.shape[-1]
         if form.normaliser is not None:
             problem = "single-label" if form.normaliser.outcomes == "exclusive" else "multi-label"
-        elif form.declared == "logits" and (count or len(self.labels)) == 1:
+        elif form.declared == "logits" and (count or len(labels)) == 1:
             problem = "multi-label"  # the logit of one label, which holds or not
-        elif form.declared == "values" or (count == 1 and not self.per_token):
+        elif form.declared == "values" or (logits is not None and count == 1 and logits.ndim == 2):
             problem = "regression"
-        return type(self)(self.labels, self.processor, problem)
+        if count is not None:
+            labels = _checked_label_names(labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))
+        return type(self)(labels, problem)
 
     def check_contrast(self, contrast: Any) -> None:
         """Refuse a contrast of values."""
-        if self.problem == "regression" and contrast is not None:
+        if self.kind == "value" and contrast is not None:
             raise TargetError("the outputs of a regression model are values, not alternatives: there is no contrast")
 
     def default_target(self, logits: Tensor) -> Tensor:
         """Return the predicted label, or the first value, (B, 1)."""
         predicted = super().default_target(logits)  # (B, 1)
-        return torch.zeros_like(predicted) if self.problem == "regression" else predicted
+        return torch.zeros_like(predicted) if self.kind == "value" else predicted
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
         """Return the probability of each label, (N, C); None for values."""
-        if self.problem == "regression":
+        if self.kind == "value":
             return None
-        return logits.sigmoid() if self.problem == "multi-label" else super().probabilities(logits)
+        return logits.sigmoid() if self.outcomes == "independent" else super().probabilities(logits)
+
+
+class Classification(Task):
+    """Classification of whole texts."""
+
+    name: ClassVar[TaskName] = "sequence-classification"
+    models = ModelClasses(
+        mapping="MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES",
+        ending="ForSequenceClassification",
+        auto_class="AutoModelForSequenceClassification",
+        peft_type="SEQ_CLS",
+        plain=True,
+    )
+
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer)
+        self.outputs: Outputs = Labels.of(model, labels)
 
 
 def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
@@ -143,6 +139,13 @@ def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) ->
     if names and len(names) != count:
         raise InputError(f"{name} has {count} outputs and {len(names)} labels were given; give one for each")
     return names
+
+
+def _configured_problem(config: PretrainedConfig, outputs: int) -> Problem:
+    """Return the problem type, from the configuration and the number of outputs."""
+    if config.problem_type == "regression" or (config.problem_type is None and outputs == 1):
+        return "regression"
+    return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
 
 
 def _configured_labels(config: PretrainedConfig) -> tuple[str, ...]:

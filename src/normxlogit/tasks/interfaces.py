@@ -1,13 +1,17 @@
 """The interfaces of models and forward passes that tasks may use."""
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..inputs.batching import Batch
+from ..inputs.encoder import Encoder
+
+if TYPE_CHECKING:
+    from .base import Task
 
 Pooling = Literal["mean", "first", "last"]
 """How the states of a text's tokens become one vector: their mean, or the first or last token's."""
@@ -17,6 +21,21 @@ class ModelInterface(Protocol):
     """The interface of a model that tasks may use; `TaskModel` has more."""
 
     name: str
+
+    @property
+    def task(self) -> "Task":
+        """The model's task."""
+        ...
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer."""
+        ...
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder of texts."""
+        ...
 
     @property
     def config(self) -> PretrainedConfig:

@@ -1,5 +1,6 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -9,37 +10,40 @@ from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Encoding, readable_tokens
-from .base import MAX_LISTED_LABELS, Task, TaskName, of_prompt
+from .abilities import Generates
+from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs
+from .base import ModelClasses, Task, TaskName, of_prompt
 from .interfaces import ModelInterface
 from .positions import last_tokens, locate, with_chosen_positions
 
 
-class LanguageTask(Task):
-    """The base of language tasks: targets and predictions are tokens."""
+class Vocabulary(Outputs):
+    """The tokens of a vocabulary.
 
-    vocabulary = True
-    use = "tokens"
-    per_token = True
-    outputs = "the tokens of the vocabulary"
-    target_kind = "token"
+    Args:
+        tokenizer: The tokenizer.
+        name: The name of the task in errors.
+    """
 
-    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the last token, of an encoder-decoder model the decoder's, (B,)."""
-        return with_chosen_positions(batch, last_tokens(batch))
+    kind = "token"
 
-    def check_answer(self, logits: Tensor, name: str) -> None:
+    def __init__(self, tokenizer: Any, name: str) -> None:
+        super().__init__()
+        self.tokenizer, self._task = tokenizer, name
+
+    def check(self, logits: Tensor, name: str) -> None:
         """Refuse logits with far fewer entries than the tokenizer has tokens."""
         count, tokens = logits.shape[-1], len(self.tokenizer)
         # Some vocabularies are larger than the head, by tokens that are only read.
         if count < tokens / 2:
             raise UnsupportedModelError(
                 f"the head of {name} answers with {count} numbers and the tokenizer knows {tokens} tokens: it is not "
-                f"the head of a {self.name} model"
+                f"the head of a {self._task} model"
             )
 
-    def output_index(self, name: str) -> int:
+    def index_of(self, name: str) -> int:
         """Return the id of the token for a string, preferring the token that starts a word."""
-        ids = self.output_ids(name)
+        ids = self.ids_of(name)
         if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id:
             return ids[0]
         token_list = ", ".join(repr(piece) for piece in self.tokenizer.convert_ids_to_tokens(ids[:MAX_LISTED_LABELS]))
@@ -48,7 +52,7 @@ class LanguageTask(Task):
             f"{name!r} is not one token for this model but {token_list or 'nothing'}; choose a single-token word"
         )
 
-    def output_ids(self, name: str) -> list[int]:
+    def ids_of(self, name: str) -> list[int]:
         """Return the ids of a string's tokens after a text: of one token if there is one, preferably a word's first."""
         tokenizer = self.tokenizer
         if any("\ud800" <= character <= "\udfff" for character in name):
@@ -69,40 +73,65 @@ class LanguageTask(Task):
         before, both = tokenized("a"), tokenized("a" + spellings[0])  # some tokenizers put a space before every text
         return both[len(before) :] if both[: len(before)] == before else tokenized(spellings[0])
 
-    def output_name(self, index: int) -> str:
+    def name_of(self, index: int) -> str:
         """Return the token of an id in readable form."""
         return readable_tokens(self.tokenizer, [index])[0]
 
 
-class CausalLM(LanguageTask):
-    """Causal language models: the last token's prediction is explained, and they generate."""
+class AtLastToken(AnswerPosition):
+    """The next token is explained, which is predicted at the last one; of an encoder-decoder model the decoder's.
 
-    name: ClassVar[TaskName] = "causal-lm"
-    mapping = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
-    ending = "ForCausalLM"
-    auto_class = "AutoModelForCausalLM"
-    peft_type = "CAUSAL_LM"
-    plain = True
-    left_to_right = True
-    generates = True
+    Args:
+        left_to_right: Whether the whole input is read from left to right.
+    """
 
-    def encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
-        """Encode chat messages whose next token is explained."""
-        return self.read_prompt(model, prompt)
+    at = "token"
 
-    def known_position(self, encoding: Encoding) -> int | None:
+    def __init__(self, *, left_to_right: bool) -> None:
+        self.left_to_right = left_to_right
+
+    def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+        """Return the last token, (B,)."""
+        return with_chosen_positions(batch, last_tokens(batch))
+
+    def known(self, encoding: Encoding) -> int | None:
         """Return the last token."""
         return len(encoding) - 1 if encoding.position is None else encoding.position
 
+
+class CausalLM(Generates, Task):
+    """Causal language models: the last token's prediction is explained, and they generate."""
+
+    name: ClassVar[TaskName] = "causal-lm"
+    models = ModelClasses(
+        mapping="MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+        ending="ForCausalLM",
+        auto_class="AutoModelForCausalLM",
+        peft_type="CAUSAL_LM",
+        plain=True,
+    )
+    position = AtLastToken(left_to_right=True)
+
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer, labels)
+        self.outputs = Vocabulary(self.tokenizer, self.name)
+
+    def _encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
+        """Encode chat messages whose next token is explained."""
+        for medium in prompt.media:
+            self.check_reads(model, medium.kind)
+            raise InputError(f"what rests on a {medium.kind} is explained by generate(messages) or explain_completion")
+        return self.read_prompt(model, prompt)
+
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
         """Encode a prompt without the special tokens that would end it."""
-        return self._encode_opening(prompt, prompt.text)
+        return self._encode_opening(model, prompt, prompt.text)
 
     def read_completion(
         self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
-        encoding, count = self._encode_opening(prompt, prompt.text + completion), len(before)
+        encoding, count = self._encode_opening(model, prompt, prompt.text + completion), len(before)
         if encoding.offsets is not None:
             after = (index for index, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
             count = next(after, len(encoding))
@@ -110,38 +139,57 @@ class CausalLM(LanguageTask):
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
         return encoding, count
 
-    def _encode_opening(self, prompt: ReadPrompt, text: str) -> Encoding:
+    def _encode_opening(self, model: ModelInterface, prompt: ReadPrompt, text: str) -> Encoding:
         """Encode a prompt, or more of a text; a chat template has written its special tokens already."""
-        encoding = self.encoder.opening(text, special=prompt.contents is None)
+        encoding = model.encoder.opening(text, special=prompt.contents is None)
         return of_prompt(self.tokenizer, encoding, prompt)
 
 
-class MaskedLM(LanguageTask):
+class MaskedLM(Task):
     """Masked language models: the prediction at the mask is explained."""
 
     name = "masked-lm"
-    mapping = "MODEL_FOR_MASKED_LM_MAPPING_NAMES"
-    ending = "ForMaskedLM"
-    auto_class = "AutoModelForMaskedLM"
-    plain = True
-    explains_mask = True
+    models = ModelClasses(
+        mapping="MODEL_FOR_MASKED_LM_MAPPING_NAMES",
+        ending="ForMaskedLM",
+        auto_class="AutoModelForMaskedLM",
+        plain=True,
+    )
+
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer, labels)
+        self.outputs, self.position = Vocabulary(self.tokenizer, self.name), AtMask(self.tokenizer)
 
     def example_input(self, model: ModelInterface) -> Any:
         """Return a text with a mask."""
         return f"{super().example_input(model)} {self.tokenizer.mask_token}"
 
+
+class AtMask(AnswerPosition):
+    """The token at a mask is explained.
+
+    Args:
+        tokenizer: The tokenizer.
+    """
+
+    at = "token"
+    is_mask = True
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with the position of the mask to explain."""
         return locate(encodings, position)
 
-    def every_position(self, encoding: Encoding) -> list[int]:
+    def every(self, encoding: Encoding) -> list[int]:
         """Return the masks."""
         masks = [token for token, token_id in enumerate(encoding.ids) if token_id == self.tokenizer.mask_token_id]
         if not masks:
             raise InputError("position=ALL explains the predictions at the masks, and the text holds none")
         return masks
 
-    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+    def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the chosen position, or that of the mask, (B,)."""
         mask_id = self.tokenizer.mask_token_id
         if mask_id is None:
@@ -159,7 +207,7 @@ class MaskedLM(LanguageTask):
                 )
         return with_chosen_positions(batch, masked.int().argmax(-1))  # (B,)
 
-    def known_position(self, encoding: Encoding) -> int | None:
+    def known(self, encoding: Encoding) -> int | None:
         """Return the chosen position, or the mask if there is one."""
         mask_id = self.tokenizer.mask_token_id
         if encoding.position is None and encoding.ids.count(mask_id) == 1:

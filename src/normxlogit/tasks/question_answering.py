@@ -9,30 +9,48 @@ from torch import Tensor
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..results.targets import Prediction
-from .base import Task
+from .answers import AnswerPosition, Outputs
+from .base import ModelClasses, Task
 from .interfaces import ForwardInterface
 
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
 
 
-class QuestionAnswering(Task):
-    """Logits of start and end at every token; by default the start is explained."""
+class Edges(Outputs):
+    """The logits of start and end of an answer."""
 
-    name = "question-answering"
-    mapping = "MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES"
-    ending = "ForQuestionAnswering"
-    auto_class = "AutoModelForQuestionAnswering"
-    peft_type = "QUESTION_ANS"
-    plain = True
-    per_token = True
-    extractive = True
-    head_reads_tokens = False
-    output_names = ("start", "end")
-    outputs = "the start and the end of an answer"
     outcomes = None
 
-    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+    def __init__(self) -> None:
+        super().__init__(("start", "end"))
+
+    def check(self, logits: Tensor, name: str) -> None:
+        """Refuse outputs other than two logits at each token."""
+        if logits.shape[-1] != 2:
+            raise UnsupportedModelError(
+                f"the head of {name} answers with {logits.shape[-1]} numbers at each token, and question-answering "
+                "needs two: the logits of start and end"
+            )
+
+    def check_contrast(self, contrast: Any) -> None:
+        """Refuse any contrast: start and end are read at different tokens."""
+        if contrast is not None:
+            raise TargetError(
+                "start and end of an answer are read at different tokens; there is no contrast of the two"
+            )
+
+    def default_target(self, logits: Tensor) -> Tensor:
+        """Return the start, (B, 1)."""
+        return torch.zeros_like(super().default_target(logits))
+
+
+class Span(AnswerPosition):
+    """The start and the end of the span of the context that answers the question."""
+
+    at = "span"
+
+    def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the span with the largest sum of start and end logit among the context's tokens.
 
         The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger.
@@ -72,27 +90,7 @@ class QuestionAnswering(Task):
             spans.append(tokens[list(best)])  # (2,)
         return torch.stack(spans)
 
-    def check_answer(self, logits: Tensor, name: str) -> None:
-        """Refuse outputs other than two logits at each token."""
-        super().check_answer(logits, name)
-        if logits.shape[-1] != 2:
-            raise UnsupportedModelError(
-                f"the head of {name} answers with {logits.shape[-1]} numbers at each token, and question-answering "
-                "needs two: the logits of start and end"
-            )
-
-    def check_contrast(self, contrast: Any) -> None:
-        """Refuse any contrast: start and end are read at different tokens."""
-        if contrast is not None:
-            raise TargetError(
-                "start and end of an answer are read at different tokens; there is no contrast of the two"
-            )
-
-    def default_target(self, logits: Tensor) -> Tensor:
-        """Return the start, (B, 1)."""
-        return torch.zeros_like(super().default_target(logits))
-
-    def answers(self, run: ForwardInterface) -> list[Prediction]:
+    def spans(self, run: ForwardInterface) -> list[Prediction]:
         """Return the spans that the model extracts.
 
         The label is the answer as it stands in the text (its tokens where there is no text), empty for none; the id the
@@ -118,9 +116,24 @@ class QuestionAnswering(Task):
     def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
         """Return the window with the best answer; one without an answer only if no window has any."""
         answer_logits = [float(run.logits.sum()) for run in runs]
-        windows_with_answer = [index for index, run in enumerate(runs) if self.answers(run)[0].label]
+        windows_with_answer = [index for index, run in enumerate(runs) if self.spans(run)[0].label]
         return max(windows_with_answer or range(len(runs)), key=answer_logits.__getitem__)
 
     def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
         """Return the answer with its first token counted in the whole text."""
         return prediction._replace(id=places[prediction.id])
+
+
+class QuestionAnswering(Task):
+    """Logits of start and end at every token; by default the start is explained."""
+
+    name = "question-answering"
+    models = ModelClasses(
+        mapping="MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES",
+        ending="ForQuestionAnswering",
+        auto_class="AutoModelForQuestionAnswering",
+        peft_type="QUESTION_ANS",
+        plain=True,
+    )
+    outputs = Edges()
+    position = Span()

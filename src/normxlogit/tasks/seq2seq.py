@@ -16,11 +16,11 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.alignment import append_tokens
 from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoding import Encoding, readable_tokens
-from ..inputs.token_ids import check_ids
-from .base import TaskName, of_prompt
+from ..inputs.encoding import Encoding, check_ids, readable_tokens
+from .abilities import Generates
+from .base import ModelClasses, Task, TaskName, of_prompt
 from .interfaces import ModelInterface
-from .language import LanguageTask
+from .language import AtLastToken, Vocabulary
 
 
 @dataclass
@@ -32,7 +32,7 @@ class EncoderOutput(BaseModelOutput):
     router_probs: Any = None
 
 
-class Seq2Seq(LanguageTask):
+class Seq2Seq(Generates, Task):
     """An encoder-decoder model whose decoder is explained like a causal language model.
 
     The paper's scores are read by the head, and the head reads the decoder's states alone. So the source counts as a
@@ -40,19 +40,21 @@ class Seq2Seq(LanguageTask):
     """
 
     name: ClassVar[TaskName] = "seq2seq-lm"
-    mapping = "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"
-    ending = "ForSeq2SeqLM"
-    auto_class = "AutoModelForSeq2SeqLM"
-    peft_type = "SEQ_2_SEQ_LM"
-    generates = True
+    models = ModelClasses(
+        mapping="MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
+        ending="ForSeq2SeqLM",
+        auto_class="AutoModelForSeq2SeqLM",
+        peft_type="SEQ_2_SEQ_LM",
+        needs_encoder=True,
+    )
+    position = AtLastToken(left_to_right=False)
 
     _cached_source: tuple[tuple[int, ...], Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
-    @classmethod
-    def has_class(cls, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
-        """Return whether a class of models is for the task; some of the mapping have no encoder beside the decoder."""
-        return has_encoder is not False and super().has_class(class_name, by_ending=by_ending)
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer, labels)
+        self.outputs = Vocabulary(self.tokenizer, self.name)
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""
@@ -75,8 +77,8 @@ class Seq2Seq(LanguageTask):
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
         """Return the decoder's first token as an encoding, with the source of the encoder."""
         self._cached_source = None  # the encoder's weights may have changed since
-        source = self.encoder([prompt.text], long_text="window")[0]
-        limit = self.encoder.limit
+        source = model.encoder([prompt.text], long_text="window")[0]
+        limit = model.encoder.limit
         if limit is not None and len(source) > limit:
             raise InputError(f"the prompt has {len(source)} tokens and the model reads {limit}; shorten it")
         first_token = self._decoder_start(model)
@@ -103,12 +105,12 @@ class Seq2Seq(LanguageTask):
         ids = self._target_ids(model, completion)
         if ids == self._target_ids(model, ""):  # only the special tokens at the end of every text
             raise InputError("the completion is empty")
-        check_ids(ids, self.encoder.vocabulary, "the completion")
+        check_ids(ids, model.encoder.vocabulary, "the completion")
         return append_tokens(self.tokenizer, before, ids), len(before)
 
     def _target_ids(self, model: ModelInterface, text: str) -> list[int]:
         """Return a text's token ids as the decoder generates them, without its first token."""
-        ids = self.encoder.target_ids(text)
+        ids = model.encoder.target_ids(text)
         return ids[1:] if ids and ids[0] == self._decoder_start(model) else ids
 
     def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:

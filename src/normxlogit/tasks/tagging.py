@@ -1,16 +1,17 @@
 """Token classification: a label for each token."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PretrainedConfig
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..results.units.words import word_groups
-from .classification import Classification, Problem
+from .answers import AnswerPosition
+from .base import ModelClasses, Task
+from .classification import Classification, Labels
 from .interfaces import ForwardInterface
 from .positions import locate, with_chosen_positions
 
@@ -22,22 +23,43 @@ class TokenClassification(Classification):
     """Classification of tokens; without a position, the first token with a label other than "O" is explained."""
 
     name = "token-classification"
-    mapping = "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES"
-    ending = "ForTokenClassification"
-    auto_class = "AutoModelForTokenClassification"
-    peft_type = "TOKEN_CLS"
-    per_token = True
+    models = ModelClasses(
+        mapping="MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES",
+        ending="ForTokenClassification",
+        auto_class="AutoModelForTokenClassification",
+        peft_type="TOKEN_CLS",
+        plain=True,
+    )
 
-    @classmethod
-    def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:
-        """Return "single-label": each token has one of several labels."""
-        return "single-label"
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        Task.__init__(self, model, tokenizer)
+        self.outputs = Labels.of(model, labels, problem="single-label")  # each token has one of several labels
+        self.position = AtTaggedToken(lambda: self.outputs.labels)
+
+
+class AtTaggedToken(AnswerPosition):
+    """The label of a token is explained.
+
+    Args:
+        labels: Returns the labels.
+    """
+
+    at = "token"
+
+    def __init__(self, labels: Callable[[], Sequence[str]]) -> None:
+        self._labels = labels
+
+    @property
+    def _outside(self) -> int | None:
+        """The index of the label of tokens outside every entity; None if no label is called so."""
+        labels = self._labels()
+        return labels.index(OUTSIDE) if OUTSIDE in labels else None
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the token whose label is to be explained."""
         return locate(encodings, position)
 
-    def every_position(self, encoding: Encoding) -> list[int]:
+    def every(self, encoding: Encoding) -> list[int]:
         """Return the first token of every word, which carries its label by the convention of data sets for tagging."""
         places, offsets, words = [], encoding.offsets, encoding.words
         if offsets is None:
@@ -48,7 +70,7 @@ class TokenClassification(Classification):
             places += [next((i for i in word if offsets[i][1] > offsets[i][0]), word[0]) for *_, word in groups]
         return places
 
-    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+    def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the chosen position, or that of the first entity, (B,)."""
         if logits is None:
             raise ValueError("the model's logits are needed to find the position")
@@ -56,12 +78,11 @@ class TokenClassification(Classification):
         for row, encoding in enumerate(batch.encodings):
             is_word[row, batch.mask[row]] = ~torch.tensor(encoding.special, device=is_word.device)
         is_explained = is_word
-        if OUTSIDE in self.labels:
-            is_explained = is_word & (logits.argmax(-1) != self.labels.index(OUTSIDE))  # (B, T)
+        if self._outside is not None:
+            is_explained = is_word & (logits.argmax(-1) != self._outside)  # (B, T)
         is_explained = torch.where(is_explained.any(-1, keepdim=True), is_explained, is_word)  # (B, T)
         return with_chosen_positions(batch, is_explained.int().argmax(-1))  # (B,)
 
     def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
         """Return the first window with an entity."""
-        outside = self.labels.index(OUTSIDE) if OUTSIDE in self.labels else None
-        return next((index for index, run in enumerate(runs) if int(run.logits.argmax()) != outside), 0)
+        return next((index for index, run in enumerate(runs) if int(run.logits.argmax()) != self._outside), 0)

@@ -92,16 +92,16 @@ class BatchTargets:
             (N, K).
         """
         values = self.select(logits, texts)  # (N, K)
-        if self.task.vocabulary and self.contrast is None:
+        if self.task.outputs.vocabulary and self.contrast is None:
             return values - mean_logit(logits)
         return values
 
     def log_probability(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the log-probability of the target, (N, K); with a contrast, among the two alone."""
-        if self.task.outcomes is None:
-            raise TargetError(f"a model for {self.task.purpose} gives no probability of a target")
+        if self.task.outputs.outcomes is None:
+            raise TargetError(f"a model for {self.task.name} gives no probability of a target")
         values = self.select(logits, texts)  # (N, K)
-        if self.task.outcomes == "independent" or self.contrast is not None:
+        if self.task.outputs.outcomes == "independent" or self.contrast is not None:
             return torch.nn.functional.logsigmoid(values)
         return values - logits.logsumexp(-1, keepdim=True)
 
@@ -134,7 +134,7 @@ def check_target(
     Raises:
         TargetError: If a target does not exist, or is the contrast itself.
     """
-    task.check_contrast(contrast)
+    task.outputs.check_contrast(contrast)
     indices = [index_of(task, choice, outputs) for choice in choice_by_text or ()]
     if spec is not None:
         choices, _ = _choices(task, spec, outputs)
@@ -172,12 +172,12 @@ def resolve(
         TargetError: If a label or token does not exist, is ambiguous, or cannot be explained by this model.
     """
     outputs = run.logits.shape[-1]
-    task.check_contrast(contrast)
+    task.outputs.check_contrast(contrast)
     if choice_by_text is not None:
         rows = [[index_of(task, choice, outputs)] for choice in choice_by_text]
         ids, labelled = torch.tensor(rows, device=run.logits.device), False  # (B, 1)
     elif spec is None:
-        ids, labelled = task.default_target(run.logits), False  # (B, 1)
+        ids, labelled = task.outputs.default_target(run.logits), False  # (B, 1)
     else:
         choices, labelled = _choices(task, spec, outputs)
         ids = torch.tensor([choices], device=run.logits.device).expand(len(run.logits), -1)  # (B, K)
@@ -190,7 +190,7 @@ def resolve(
 def _choices(task: Task, spec: TargetSpec, outputs: int) -> tuple[list[int], bool]:
     """Return the outputs of the caller's target, and whether results have a label axis for them."""
     if isinstance(spec, All):
-        if task.vocabulary:
+        if task.outputs.vocabulary:
             raise TargetError("ALL would be the whole vocabulary; name the tokens you want instead")
         return list(range(outputs)), True
     if is_choice(spec):
@@ -228,15 +228,15 @@ def describe_targets(
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
     """
     task, ids_by_text = target.task, ids.astype(int).tolist()
-    names = {output_id: task.output_name(output_id) for text_ids in ids_by_text for output_id in text_ids}
+    names = {output_id: task.outputs.name_of(output_id) for text_ids in ids_by_text for output_id in text_ids}
     contrast_id = None if contrast is None else int(contrast[0])
-    contrast_name = None if contrast_id is None else task.output_name(contrast_id)
+    contrast_name = None if contrast_id is None else task.outputs.name_of(contrast_id)
     by_text = []
     for text, text_ids in enumerate(ids_by_text):
         text_places = [] if places is None else places[text].astype(int).reshape(-1).tolist()
         by_text.append(
             tuple(
-                Target(task.target_kind, names[i], i, contrast_name, contrast_id, _place_of(i, text_places))
+                Target(task.outputs.kind, names[i], i, contrast_name, contrast_id, _place_of(i, text_places))
                 for i in text_ids
             )
         )
@@ -247,7 +247,7 @@ def index_of(task: Task, choice: Choice, count: int) -> int:
     """Return the index of the output that a caller names by label, token or index."""
     if not is_choice(choice):
         raise TargetError(f"a target is a name or an index, not {type(choice).__name__}{_as_integer(choice)}")
-    index = task.output_index(choice) if isinstance(choice, str) else operator.index(choice)
+    index = task.outputs.index_of(choice) if isinstance(choice, str) else operator.index(choice)
     if not 0 <= index < count:
         raise TargetError(f"index {index} is outside the model's {count} outputs, which are counted from 0")
     return index
@@ -280,7 +280,7 @@ def typed_targets(
     """
 
     def parse(text: str) -> Choice:
-        return text if task.compares else choice_from_text(task, text)
+        return text if task.reads == "texts" else choice_from_text(task, text)
 
     options: dict[str, Any] = {}
     if all_labels:

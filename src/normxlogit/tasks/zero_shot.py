@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from ..errors import InputError
 from ..inputs.texts import read_texts
+from .base import summary
 from .choice import Alternatives, Comparing
 from .classification import Classification, label_names
 
@@ -44,9 +45,11 @@ class ZeroShot(Comparing):
     name = Classification.name
 
     def __init__(self, classifier: Classification, hypotheses: Hypotheses) -> None:
-        super().__init__(classifier.labels, classifier.tokenizer)
-        self.classifier, self.hypotheses = classifier, hypotheses
-        self.purpose, self.shown_labels = "zero-shot-classification", hypotheses.labels
+        super().__init__(tokenizer=classifier.tokenizer)
+        self.classifier, self.hypotheses, self.outputs = classifier, hypotheses, classifier.outputs
+
+    def __repr__(self) -> str:
+        return summary("zero-shot-classification", self.hypotheses.labels)
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Adapt the model like a classifier of pairs."""

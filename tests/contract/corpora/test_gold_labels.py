@@ -70,22 +70,6 @@ def test_a_column_of_any_type(results, tmp_path, kind):
     assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(np.mean(right))
 
 
-def test_columns_that_differ_in_capitals_only(results, tmp_path):
-    model, found = results(*YES)
-    ids, right = right_or_wrong(found, YES)
-    rows = pa.table({"text": TEXTS, "gold": [1 - i for i in ids], "Gold": ids})
-    attribute(model, rows, tmp_path, keep=["gold", "Gold"])
-    assert summarize(tmp_path, gold="Gold").accuracy == pytest.approx(np.mean(right))
-    assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(1 - np.mean(right))
-
-
-def test_labels_of_a_list_that_the_model_does_not_have_are_counted_each(feelings, tmp_path):
-    asked, gold = feelings
-    rows = [{"text": text, "gold": [*cell, "awe"][-1:]} for text, cell in zip(TEXTS, gold, strict=True)]
-    attribute(asked, rows, tmp_path, keep=["gold"])
-    assert summarize(tmp_path, gold="gold").unknown == {"awe": len(TEXTS)}
-
-
 @pytest.mark.parametrize("name", SPELLED)
 def test_every_spelling_says_what_is_right(results, tmp_path, name):
     labels, spelled = SPELLED[name]

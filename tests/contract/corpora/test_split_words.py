@@ -2,33 +2,14 @@
 # ruff: noqa: F811  # fixtures
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import normxlogit
 from tests import tiny
 
 from ..test_split_words import (
-    OTHERS,
-    WORDS,
     classifier,  # noqa: F401  # fixtures
-    texts_of,
 )
-
-
-@pytest.mark.parametrize("column", ["tokens", "pieces"])
-def test_a_corpus_has_a_column_of_words(classifier, tmp_path, column):
-    pq = pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pa.table({column: [WORDS, OTHERS]}), tmp_path / "in.parquet")
-    job = normxlogit.Predictions(None if column == "tokens" else column, words=True)
-    normxlogit.attribute(classifier, tmp_path / "in.parquet", tmp_path / "out", job, keep_text=True)
-    (file,) = (tmp_path / "out").rglob("*.parquet")
-    assert pq.read_table(file)["words"].to_pylist() == [WORDS, OTHERS]
-    for result, wanted in zip(
-        normxlogit.load(file), classifier([WORDS, OTHERS], is_split_into_words=True), strict=True
-    ):
-        np.testing.assert_allclose(result.scores, wanted.scores, atol=1e-5)
-        assert texts_of(result) == texts_of(wanted)
 
 
 def test_effects_in_a_corpus_are_those_of_whole_words(classifier, tmp_path):

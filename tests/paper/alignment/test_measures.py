@@ -1,6 +1,5 @@
 """The metrics against plain enumerations, the scores against the explainer's, and what is left out."""
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from normxlogit import ALL, Explainer, MethodError, UnsupportedModelError
+from normxlogit import ALL, Explainer, MethodError
 from normxlogit.methods import Scores
 from normxlogit.methods.normxlogit import InputNorm
 from paper.alignment.measures import accuracy, align, average_precision, dot_product, normalisation_of
@@ -37,40 +36,6 @@ def test_average_precision_is_scikit_learns_without_ties():
             scores, evidence = rng.normal(size=size), rng.random(size) < 0.4
             evidence[rng.integers(size)] = True
             assert average_precision(scores, evidence) == pytest.approx(average_precision_score(evidence, scores))
-
-
-def plain_precision(order, evidence):
-    hits, total = 0, 0.0
-    for rank, place in enumerate(order, 1):
-        if evidence[place]:
-            hits += 1
-            total += hits / rank
-    return total / hits
-
-
-def test_ties_are_the_mean_over_all_their_orders():
-    rng = np.random.default_rng(1)
-    for _ in range(30):
-        scores = rng.integers(0, 3, size=6).astype(float)
-        evidence = rng.random(6) < 0.5
-        evidence[rng.integers(6)] = True
-        orders = [o for o in itertools.permutations(range(6)) if all(np.diff(scores[list(o)]) <= 0)]
-        expected = np.mean([plain_precision(order, evidence) for order in orders])
-        assert average_precision(scores, evidence) == pytest.approx(expected)
-    constant = np.mean([plain_precision(order, mask(1, 3)) for order in itertools.permutations(range(4))])
-    assert average_precision(np.full(4, 0.7), mask(1, 3)) == pytest.approx(constant)
-    with pytest.raises(ValueError, match="no evidence"):
-        average_precision(np.ones(3), mask(size=3))
-
-
-def test_dot_products():
-    scores = np.array([1000.0, -2.0, 999.0, 0.0])
-    assert dot_product(scores, mask(0, 1)) == pytest.approx(1 / (1 + math.exp(-1)))
-    assert dot_product(scores, mask(0, 1), "sum") == pytest.approx(1000 / 1999), "negative scores count as zero"
-    assert dot_product(np.full(4, -1.0), mask(0, 1), "sum") == 0.5, "nothing to divide: all the same"
-    assert dot_product(np.zeros(4), mask(3)) == 0.25
-    with pytest.raises(ValueError, match="'softmax' or 'sum'"):
-        dot_product(scores, mask(0), "max")
 
 
 # text, place of the target, target, foil, evidence words, paradigm; places with [CLS] counted
@@ -130,27 +95,6 @@ def test_figures_are_those_of_the_explainers_scores(bert, method):
         assert alignment.count == {"all": 3, "darn": 1, "rpsv": 1, "ana": 1}
 
 
-def test_random_is_what_shuffling_gives_on_average(bert):
-    made = items(bert)
-    (expected,) = align(bert._model, made, "random")
-    share = np.mean([sum(map(len, i.evidence)) / (len(i.encoding) - 1) for i in made])
-    assert expected.figures["all"]["softmax"] == expected.figures["all"]["sum"] == pytest.approx((share,))
-    shuffled = [
-        align(bert._model, made, "random", protocol="published", seed=s)[0].figures["all"]["average_precision"][0]
-        for s in range(40)
-    ]
-    assert np.std(shuffled) > 0
-    # published counts first tokens only: compare on the sentences whose evidence is single tokens
-    single = [i for i in made if all(len(word) == 1 for word in i.evidence)]
-    (constant,) = align(bert._model, single, "random")
-    draws = [
-        align(bert._model, single, "random", protocol="published", seed=s)[0].figures["all"]["average_precision"][0]
-        for s in range(300)
-    ]
-    error = 4 * np.std(draws) / math.sqrt(len(draws))
-    assert constant.figures["all"]["average_precision"][0] == pytest.approx(np.mean(draws), abs=error)
-
-
 def test_the_published_protocol_counts_first_pieces(bert):
     made = [items(bert)[1]]
     assert [len(word) for word in made[0].evidence] == [2]
@@ -160,20 +104,6 @@ def test_the_published_protocol_counts_first_pieces(bert):
     shares = np.exp(a.scores[keep]) / np.exp(a.scores[keep]).sum()
     assert both.figures["all"]["softmax"][0] == pytest.approx(shares[2] + shares[3], abs=1e-5)
     assert first.figures["all"]["softmax"][0] == pytest.approx(shares[2], abs=1e-5)
-
-
-def test_causal_models_score_every_token_of_the_prefix():
-    explainer = tiny.explainer("gpt2", "CausalLM")
-    made = items(explainer, causal=True)
-    (target, _) = align(explainer._model, made, "logat")
-    shares = []
-    for item in made:
-        (a,) = explainer([item.encoding], method="logat", target=item.target)
-        known = np.isin(np.arange(len(a.tokens)), [i for word in item.evidence for i in word])
-        shares.append(dot_product(a.scores, known))
-    assert target.figures["all"]["softmax"][-1] == pytest.approx(np.mean(shares), abs=1e-5)
-    with pytest.raises(UnsupportedModelError, match="normxlogit"):
-        align(explainer._model, made, "globenc:rollout=false")
 
 
 def test_accuracy_is_that_of_the_models_own_logits(bert):

@@ -88,58 +88,6 @@ def test_the_last_digit_may_be_one_off_and_a_tolerance_says_more(tmp_path):
     assert only(tmp_path, HEAD + "<!-- figures: above; tolerance 0.5% -->\n\n" + far).state == "differs"
 
 
-def test_figures_without_a_command_are_found_in_tables_sentences_and_lines(tmp_path):
-    text = (
-        f"{TABLE}\nIt is 0.455 there, in `0.1234` and Python 3.10 to\n3.13 not.\n\n- one 0.5\n\n```\nbad  +1.91\n```\n"
-    )
-    found = outcomes(tmp_path, text)
-    assert [(o.state, o.block.shape, o.block.figures) for o in found] == [
-        ("without a command", "table", 3),
-        ("without a command", "prose", 1),
-        ("without a command", "output", 1),
-    ]
-    assert all(o.wrong for o in found)
-    assert "| no comment before it says where it is from |" in report(found)
-    assert [block.line for block in unmarked([tmp_path / "page.md"])] == [1, 6, 12]
-
-
-def test_a_command_that_fails_is_wrong_and_says_how(tmp_path):
-    found = only(tmp_path, HEAD + ABOVE + TABLE, Program("", 2, "loading\nerror: no task named 'x'"))
-    assert (found.state, found.wrong) == ("failed", True)
-    assert "exit code 2" in found.note
-    assert "no task named 'x'" in found.note
-
-
-def test_what_is_not_given_or_slow_is_skipped_with_the_reason(tmp_path):
-    head = HEAD.replace("faithfulness", "faithfulness --model BERT:sst2=mine --data-dir DATA/sst2")
-    mark = "<!-- figures: above; needs mine; slow -->\n\n"
-    program, given = Program(), {"mine": tmp_path, "DATA": tmp_path}
-    found = only(tmp_path, head + mark + TABLE, program, given={"mine": tmp_path})
-    assert (found.state, found.note, found.wrong) == ("skipped", "not given: --given DATA=FOLDER", False)
-    assert "mine=FOLDER" in only(tmp_path, head + mark + TABLE, program).note
-    assert "slow" in only(tmp_path, head + mark + TABLE, program, given=given).note
-    assert program.asked == []
-    assert only(tmp_path, head + mark + TABLE, program, given=given, slow=True).state == "same"
-    assert program.asked[0][3:7] == ["--model", f"BERT:sst2={tmp_path}", "--data-dir", f"{tmp_path}/sst2"]
-
-
-def test_sentences_are_held_against_what_is_printed_or_stands_on_a_page(tmp_path):
-    page = HEAD + ABOVE + TABLE
-    assert outcomes(tmp_path, page + "\n<!-- figures: above -->\n\nIt has 0.455.\n")[1].state == "same"
-    assert outcomes(tmp_path, page + "\n<!-- figures: above -->\n\nIt has 0.465.\n")[1].state == "differs"
-    assert outcomes(tmp_path, page + "\n<!-- figures: page -->\n\nIt has 0.46, \\\n0.39.\n")[1].state == "same"
-    found = outcomes(tmp_path, page + "\n<!-- figures: page -->\n\nIt has 0.455,\n0.47 and 0.47.\n")[1]
-    assert [d.line for d in found.differences] == [15, 15]
-    worked_out = (
-        "\n<!-- figures: page; where 1.16 = 0.455/0.393, 0.06 = 0.455-0.393 -->\n\nIt is 1.16 times, 0.06 more.\n"
-    )
-    assert outcomes(tmp_path, page + worked_out)[1].state == "same"
-    assert outcomes(tmp_path, page + worked_out.replace("1.16", "1.19"))[1].state == "differs"
-    # a sentence is no evidence for another one
-    alone = "<!-- figures: page -->\n\nIt has 0.455.\n\n<!-- figures: page -->\n\n0.455 again.\n"
-    assert [o.state for o in outcomes(tmp_path, alone)] == ["differs", "differs"]
-
-
 def test_every_figure_of_the_docs_has_a_command_or_a_mark():
     assert [f"{b.page.name}:{b.line}" for b in unmarked(DOCS)] == []
 

@@ -84,7 +84,7 @@ def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
     if list(names) == ["-"]:
         return _standard_input(kind or "text")
     if files and kind is None:
-        from ...media.rows import media_files  # pictures and sounds are of the wing `media`
+        from .media import media_files  # needs the wing `media`
 
         if paths := media_files(names):
             return source_of_table(arrow_module().table({"path": paths}), ", ".join(names))
@@ -265,28 +265,14 @@ def _file_names(files: Sequence[File]) -> list[str]:
 def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowBlock]:
     """Read all files; the share is that of their bytes."""
     total, bytes_read = max(sum(file.size for file in files), 1), 0
-    types = _folder_types(files, columns)
-    in_files = [name for name in columns if name not in types]
     for file in files:
         with file.reader() as reader:
+            in_files = [name for name in columns if name in reader.names or name not in file.folders]
             if file.kind != "jsonl":  # rows of JSON may lack a column
                 check_columns(reader.names, in_files)
             for block in reader.blocks(in_files):
-                shared = {
-                    name: arrow_module().array([file.folders.get(name)] * len(block.problems), "string").cast(kind)
-                    for name, kind in types.items()
-                }
+                of_folders = (name for name in columns if name not in in_files)
+                shared = {name: [file.folders[name]] * len(block.problems) for name in of_folders}
                 share = (bytes_read + block.fraction * file.size) / total
                 yield RowBlock({**block.columns, **shared}, block.problems, share)
         bytes_read += file.size
-
-
-def _folder_types(files: Sequence[File], columns: Sequence[str]) -> dict[str, str]:
-    """Return the Arrow types of the columns that only the names of folders hold."""
-    names = [name for name in columns if any(name in file.folders for file in files)]
-    if names:
-        with files[0].reader() as reader:
-            names = [name for name in names if name not in reader.names]
-    values = {name: [file.folders.get(name) or "0" for file in files] for name in names}
-    whole = {name: all(re.fullmatch("0|-?[1-9][0-9]{0,17}", value) for value in values[name]) for name in names}
-    return {name: "int64" if whole[name] else "string" for name in names}

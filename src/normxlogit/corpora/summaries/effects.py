@@ -31,10 +31,15 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
         DataError: If it was made by another model, or without its texts.
     """
     model = explainer.task_model
-    if run.unit not in ("words", "tokens") or model.task.per_token or model.task.compares or not model.task.labelled:
+    if (
+        run.unit not in ("words", "tokens")
+        or model.task.position.at != "text"
+        or model.task.reads == "texts"
+        or not model.task.outputs.labels
+    ):
         raise InputError("verify= deletes words of texts that are classified as a whole")
     if not run.manifest.identity.is_same(identity_of(model)):
-        raise DataError(f"{run.folder.location} was made by {run.manifest.model['name']}, or by another state of it")
+        raise DataError(f"{run.folder.location} was made by {run.manifest.model}, or by another state of it")
     if "text" not in run.kinds:
         raise DataError(f"{run.folder.location} holds no texts to delete words from: it was made with --no-keep-text")
     return model
@@ -77,10 +82,10 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
         (row, removed) for rows in removals_of_unit.values() for row, tokens in rows for removed in ((), tokens)
     ]
     logits = dict(zip(removals, answers(removals), strict=True))
-    changes_labels = model.task.outcomes == "exclusive"
+    changes_labels = model.task.outputs.outcomes == "exclusive"
     effects = {}
     for (label, text), removals in removals_of_unit.items():
-        target = model.task.labels.index(label)
+        target = model.task.outputs.labels.index(label)
         logit_losses = [float(logits[row, ()][target] - logits[row, tokens][target]) for row, tokens in removals]
         label_changes = [int(logits[row, ()].argmax() != logits[row, tokens].argmax()) for row, tokens in removals]
         effects[label, text] = _effect(logit_losses, label_changes if changes_labels else None)

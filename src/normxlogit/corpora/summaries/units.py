@@ -80,14 +80,6 @@ class Unit:
     effect: Effect | None = None
 
 
-class Mass(NamedTuple):
-    """A kind of token, its share of the tokens, and its share of the magnitude of all scores."""
-
-    kind: str
-    tokens: float
-    mass: float
-
-
 class WrongAnswer(NamedTuple):
     """A row that the model got wrong.
 

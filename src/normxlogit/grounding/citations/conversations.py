@@ -12,6 +12,7 @@ from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
+from ...tasks.abilities import generating_task
 from ..documents.chat_messages import ChatMessage, as_parts, chat_messages, wrapping
 from ..documents.conversations import Conversation, Message
 from ..documents.json_fields import json_fields
@@ -91,7 +92,9 @@ def conversation_prompt(
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
     has_template = has_chat_template(model.reader)
-    conversation = conversation.with_readable_media(model.task.reads_medium if has_template else lambda _: False)
+    conversation = conversation.with_readable_media(
+        generating_task(model).reads_medium if has_template else lambda _: False
+    )
     messages = conversation.messages
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")

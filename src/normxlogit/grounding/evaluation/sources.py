@@ -65,7 +65,7 @@ def source_methods(explainer: Explainer) -> list[Method]:
     """Return the default methods: those that can score the sources of a model's answers."""
     task = explainer.language_model.task
     methods = [*default_methods("completions"), method_named("normxlogit"), method_named("context-cite")]
-    return [method for method in methods if task.left_to_right or not method.info.tokenwise]
+    return [method for method in methods if task.position.left_to_right or not method.info.tokenwise]
 
 
 def evaluate_sources(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from numbers import Number
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -19,17 +19,8 @@ PICTURE_SUFFIXES = {".avif", ".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".
 SUFFIXES = PICTURE_SUFFIXES | {".aif", ".aiff", ".flac", ".mp3", ".oga", ".ogg", ".opus", ".wav"}
 """Suffixes of files of pictures and sounds."""
 
-PICTURE_TYPES = ("image", "image_url", "input_image", "computer_screenshot")
-"""Types of parts of messages that are pictures."""
-
-SOUND_TYPES = ("audio", "input_audio", "audio_url")
-"""Types of parts of messages that are sounds, which are also the keys of the sound in such a part."""
-
-MEDIA_TYPES = (*PICTURE_TYPES, *SOUND_TYPES)
-"""Types of parts of messages that are pictures or sounds."""
-
-INLINE_KEYS = ("inlineData", "inline_data")
-"""Keys of a picture or a sound with its type of file in Gemini's messages."""
+MEDIA_TYPES = ("image", "audio")
+"""Types of parts of messages that are pictures or sounds, which are also their keys in such a part."""
 
 EXPECTED = {
     "picture": "a path, a Pillow picture or an array of (height, width, 3)",
@@ -68,18 +59,14 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
     return items, False
 
 
-def medium_type(part: Any) -> Literal["image", "audio"] | None:
-    """Return which type of medium a part of a message is, by its type, its type of file or its key; None for others."""
+def medium_type(part: Any) -> str | None:
+    """Return which type of medium a part of a message is, by its type or its key; None for others."""
     if not isinstance(part, Mapping):
         return "image" if is_opened_picture(part) else None
-    inline = next((part[key] for key in INLINE_KEYS if isinstance(part.get(key), Mapping)), part)
-    file_type = str(inline.get("mimeType") or inline.get("mime_type")).partition("/")[0]
-    type_ = part.get("type") or part.get("block_type")
-    if type_ is None and inline is part:
-        type_ = next((key for key in MEDIA_TYPES if part.get(key) is not None), None)
-    elif type_ in (None, "media"):
-        type_ = file_type
-    return "image" if type_ in PICTURE_TYPES else "audio" if type_ in SOUND_TYPES else None
+    type_ = part.get("type")
+    if type_ is None:
+        return next((key for key in MEDIA_TYPES if part.get(key) is not None), None)
+    return type_ if type_ in MEDIA_TYPES else None
 
 
 def is_opened_picture(item: Any) -> bool:

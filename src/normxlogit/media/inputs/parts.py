@@ -7,7 +7,7 @@ from ...errors import InputError
 from ...inputs.message_parts import PartReader, ReadPart
 from ...inputs.texts import plain_cell
 from .items import MEDIA_TYPES, is_opened_picture, medium_type
-from .pictures import Picture, holds_picture, read_picture
+from .pictures import Picture, holds_picture, names_picture, read_picture
 from .sounds import Sound, read_sound, sampling_rate_of
 
 
@@ -55,6 +55,11 @@ def read_parts(
     return typed, tuple(media)
 
 
+def part_of_file(path: str) -> dict[str, Any]:
+    """Return a picture, or else a sound, as a part of a message."""
+    return {"type": "image", "image": path} if names_picture(path) else {"type": "audio", "audio": path}
+
+
 READER = PartReader(
     type_of=medium_type,
     read=read_parts,
@@ -62,6 +67,7 @@ READER = PartReader(
     keys=("images", *MEDIA_TYPES),
     hint="a picture or a sound stands in a message: [{'role': 'user', 'content': [{'type': 'image', 'image': picture}, "
     "{'type': 'text', 'text': question}]}], of a sound {'type': 'audio', 'audio': sound}",
+    of_file=part_of_file,
 )
 """The reader of pictures and sounds, for messages."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...errors import InputError
 from ..leave_out import filled_by_surroundings
-from .items import INLINE_KEYS, PICTURE_SUFFIXES, decoded_base64, detached, is_opened_picture, number_axes, rewound
+from .items import PICTURE_SUFFIXES, decoded_base64, detached, is_opened_picture, number_axes, rewound
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,11 +25,8 @@ PREVIEW_SIDE = 448
 LOSSLESS_SIDE = 128
 """Pictures up to this longer side, in pixels, are stored without loss."""
 
-PICTURE_KEYS = ("image", "bytes", "path", "url", "base64", "image_url")
+PICTURE_KEYS = ("image", "bytes", "path", "url", "base64")
 """Keys of a picture in a part of a message, a row, or a file of a data set."""
-
-SOURCE_KEYS = ("source", *INLINE_KEYS, "data")
-"""The same keys in messages for Anthropic's and Google's clients."""
 
 BASE64_STARTS = ("data:", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
 """Beginnings of data URIs, and of PNG, JPEG, GIF and WebP files in base64."""
@@ -76,7 +73,7 @@ def is_picture(item: Any) -> bool:
 
 def holds_picture(part: Mapping[str, Any]) -> bool:
     """Return whether a part of a message holds a picture or its path, and is not a place for one beside it."""
-    return any(part.get(key) is not None for key in (*PICTURE_KEYS, *SOURCE_KEYS))
+    return any(part.get(key) is not None for key in PICTURE_KEYS)
 
 
 def names_picture(text: str) -> bool:
@@ -133,14 +130,14 @@ def opened_picture(item: Any) -> tuple[Any, str]:
     Args:
         item: A path or file URL, an open file, bytes of one, a data URI or base64, a Pillow picture, or an array or a
             tensor, (height, width), with or without channels on either side; or a mapping with one of these under one
-            of `PICTURE_KEYS` or `SOURCE_KEYS`, such as a part of a message, or a row or a file of a data set.
+            of `PICTURE_KEYS`, such as a part of a message, or a row or a file of a data set.
 
     Raises:
         InputError: If it cannot be read, a mapping has none, or it is a URL, which is not fetched.
     """
     key = ""
-    while isinstance(item, Mapping):  # {"image_url": {"url": ...}}, {"image": {"bytes": ..., "path": None}}
-        key = next((name for name in (*PICTURE_KEYS, *SOURCE_KEYS) if item.get(name) is not None), "")
+    while isinstance(item, Mapping):  # {"image": {"bytes": ..., "path": None}}
+        key = next((name for name in PICTURE_KEYS if item.get(name) is not None), "")
         if not key:
             raise InputError(
                 "a picture as a mapping is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array, or "
@@ -152,7 +149,7 @@ def opened_picture(item: Any) -> tuple[Any, str]:
             raise InputError(
                 f"{str(item)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
             )
-        if isinstance(item, str) and (key in ("base64", "data") or item.startswith(BASE64_STARTS)):
+        if isinstance(item, str) and (key == "base64" or item.startswith(BASE64_STARTS)):
             return open_picture(io.BytesIO(decoded_base64(item)), "the picture in base64"), ""
         path = url2pathname(urlsplit(item).path) if isinstance(item, str) and item.startswith("file:") else item
         return open_picture(path, str(item)), Path(path).name

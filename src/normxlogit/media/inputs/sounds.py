@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...inputs.encoding import EncodedMedium, ScoreSpread
 from ...inputs.texts import positive_integer
-from .items import INLINE_KEYS, RATE_KEYS, SOUND_TYPES, decoded_base64, detached, number_axes, rewound
+from .items import RATE_KEYS, decoded_base64, detached, number_axes, rewound
 
 LOUDNESS_POINTS = 400
 """Points of the loudness that drawings show."""
@@ -27,11 +27,8 @@ FILE_TYPES = (str, Path)
 ARRAY_KEYS = ("raw", "array", "waveform")
 """Keys of samples in mappings of pipelines, data sets and torchaudio."""
 
-SOUND_KEYS = (*SOUND_TYPES, *INLINE_KEYS, "bytes", "path", "url", "data", "base64")
+SOUND_KEYS = ("audio", "bytes", "path", "url", "base64")
 """Keys of a sound in a part of a message, a row, or a file of a data set."""
-
-BASE64_KEYS = ("data", "base64")
-"""Keys of a file in base64."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +142,7 @@ def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
         if key is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate, or bytes or the path of a file")
         item = item[key]
-    if isinstance(item, str) and (key in BASE64_KEYS or item.startswith("data:")):
+    if isinstance(item, str) and (key == "base64" or item.startswith("data:")):
         return decoded_base64(item), name
     return item, Path(item).name if isinstance(item, FILE_TYPES) else name
 

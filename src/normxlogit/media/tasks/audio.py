@@ -10,7 +10,7 @@ from transformers import AutoFeatureExtractor
 from ...inputs.encoding import Encoding
 from ...results.units.media import Medium
 from ...results.units.units import Units
-from ...tasks.base import TaskName
+from ...tasks.base import ModelClasses, TaskName
 from ...tasks.interfaces import ModelInterface
 from ..inputs.signals import signal_of
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
@@ -29,11 +29,12 @@ class AudioClassification(SignalTask):
     """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
 
     name: ClassVar[TaskName] = "audio-classification"
-    mapping = "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES"
-    ending = "ForAudioClassification"
-    auto_class = "AutoModelForAudioClassification"
-    processor_class: ClassVar[Any] = AutoFeatureExtractor
-
+    models = ModelClasses(
+        mapping="MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES",
+        ending="ForAudioClassification",
+        auto_class="AutoModelForAudioClassification",
+        processor_class=AutoFeatureExtractor,
+    )
     media = ("sound",)
     result_kind = "audio"
     medium = "sound"

@@ -9,6 +9,7 @@ from ...errors import InputError
 from ...inputs.encoding import Encoding
 from ...results.units.media import Medium
 from ...results.units.units import Units
+from ...tasks.base import ModelClasses
 from ...tasks.interfaces import ModelInterface
 from ..inputs.items import as_array, number_axes
 from ..inputs.pictures import converted, is_picture, opened_picture
@@ -27,10 +28,12 @@ class ImageClassification(SignalTask):
     """Classification of pictures: Pillow pictures, paths of files, or arrays as the processor takes them."""
 
     name = "image-classification"
-    mapping = "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES"
-    ending = "ForImageClassification"
-    auto_class = "AutoModelForImageClassification"
-    processor_class = AutoImageProcessor
+    models = ModelClasses(
+        mapping="MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
+        ending="ForImageClassification",
+        auto_class="AutoModelForImageClassification",
+        processor_class=AutoImageProcessor,
+    )
     result_kind = "image"
     media = ("picture",)
     medium = "picture"

@@ -19,7 +19,8 @@ from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.base import Place, TaskName, of_prompt
+from ...tasks.abilities import Place
+from ...tasks.base import ModelClasses, TaskName, of_prompt
 from ...tasks.interfaces import ModelInterface
 from ...tasks.language import CausalLM
 from ...tasks.seq2seq import Seq2Seq
@@ -43,12 +44,9 @@ class MultimodalLM(CausalLM):
     """
 
     media: ClassVar[tuple[str, ...]] = ("picture", "sound")
-    processor_class = AutoProcessor
-    peft_type = ""  # CAUSAL_LM is for text alone
-    plain = False
 
-    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
-        super().__init__(labels, tokenizer)
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer, labels)
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
         self._boxes = PictureBoxes(self._picture_alone)
         self._spectra: dict[int, Spectrum] = {}
@@ -328,9 +326,12 @@ class ImageText(MultimodalLM):
     """Vision-language models; some read sounds, too."""
 
     name: ClassVar[TaskName] = "image-text-to-text"
-    mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
-    ending = "ForImageTextToText"
-    auto_class = "AutoModelForImageTextToText"
+    models = ModelClasses(
+        mapping="MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
+        ending="ForImageTextToText",
+        auto_class="AutoModelForImageTextToText",
+        processor_class=AutoProcessor,
+    )
 
 
 class AudioText(MultimodalLM):
@@ -338,19 +339,14 @@ class AudioText(MultimodalLM):
 
     media = ("sound",)
     name: ClassVar[TaskName] = "audio-text-to-text"
-    mapping = "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES"
-    ending = "ForMultimodalLM"
-    auto_class = "AutoModelForMultimodalLM"
-
-    @classmethod
-    def has_class(cls, class_name: str, has_encoder: bool | None = None, *, by_ending: bool = False) -> bool:
-        """Return whether a class of models is for the task.
-
-        Transformers lists language models that read sounds among their words with encoder-decoder models, too.
-        """
-        listed_as = (Seq2Seq, SpeechSeq2Seq) if has_encoder is False else ()
-        listed = any(task.has_class(class_name, by_ending=by_ending) for task in listed_as)
-        return listed or super().has_class(class_name, by_ending=by_ending)
+    models = ModelClasses(
+        mapping="MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES",
+        ending="ForMultimodalLM",
+        auto_class="AutoModelForMultimodalLM",
+        processor_class=AutoProcessor,
+        # Transformers lists language models that read sounds among their words with encoder-decoder models, too.
+        decoders_among=(Seq2Seq.models, SpeechSeq2Seq.models),
+    )
 
 
 def _as_floats(value: Tensor, model: ModelInterface) -> Tensor:

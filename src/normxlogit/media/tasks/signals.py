@@ -27,7 +27,7 @@ from ...parts.parts import Parts
 from ...parts.signal_entry import patch_embedding
 from ...results.units.characters import safe
 from ...results.units.units import UnitKind, Units
-from ...tasks.classification import Classification, Problem
+from ...tasks.classification import Classification
 from ...tasks.interfaces import ModelInterface
 from ..inputs.items import media_items
 from ..inputs.signals import Signal, signal_of
@@ -44,7 +44,7 @@ LONGEST_PATH = 1000
 NAMED = 60
 """An error that begins with this many characters of an input names that input already."""
 
-TEXTS_ONLY = "position= and long_text= are for texts; pictures and sounds have neither"
+TEXTS_ONLY = "long_text= is for texts; pictures and sounds are read whole"
 
 PatchGrid = tuple[int, int, int]
 """Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
@@ -70,15 +70,18 @@ class SignalTask(Classification):
     padded: a batch holds inputs of one shape.
     """
 
-    plain = False
-    peft_type = ""
-    reads_tokens = False
-    use = "signals"
+    reads = "signal"
     medium: ClassVar[str]
     """The kind of input: "picture" or "sound"."""
 
-    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
-        super().__init__(labels, self.processor_of(tokenizer), problem)
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        if hasattr(tokenizer, "pad_token_id"):
+            part = "image processor" if self.medium == "picture" else "feature extractor"
+            raise InputError(
+                f"{type(model).__name__} reads {self.medium}s, and was given a {type(tokenizer).__name__}; pass its "
+                f"{part}"
+            )
+        super().__init__(model, self.processor_of(tokenizer), labels)
         self._templates: dict[tuple[tuple[int, ...], ...], Encoding] = {}
         self._patches: LayerOutput | None = None
 
@@ -87,13 +90,6 @@ class SignalTask(Classification):
         """Return the image processor or feature extractor: that part of a processor, or the reader itself."""
         parts = (getattr(reader, name, None) for name in ("image_processor", "feature_extractor"))
         return next((part for part in parts if part is not None), reader)
-
-    @classmethod
-    def check_reader(cls, reader: Any, name: str) -> None:
-        """Refuse a tokenizer."""
-        if hasattr(reader, "pad_token_id"):
-            part = "image processor" if cls.medium == "picture" else "feature extractor"
-            raise InputError(f"{name} reads {cls.medium}s, and was given a {type(reader).__name__}; pass its {part}")
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable with token ids, which it ignores."""
@@ -180,16 +176,6 @@ class SignalTask(Classification):
             except InputError as error:  # noqa: PERF203  # of this row alone
                 problems[place] = str(error)
         return encodings, problems
-
-    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
-        """Refuse a position.
-
-        Raises:
-            InputError: If there is one.
-        """
-        if position is not None:
-            raise InputError(TEXTS_ONLY)
-        return encodings
 
     def _prepare_item(
         self, model: ModelInterface, item: Any

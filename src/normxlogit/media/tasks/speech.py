@@ -1,6 +1,6 @@
 """Speech to text: encoder-decoder models such as Whisper, and CTC models such as Wav2Vec2."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
@@ -12,8 +12,11 @@ from transformers import AutoProcessor
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch
+from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Encoding
-from ...tasks.base import Task, TaskName
+from ...tasks.abilities import Generates
+from ...tasks.answers import AnswerPosition, Outputs
+from ...tasks.base import ModelClasses, Task, TaskName
 from ...tasks.interfaces import ModelInterface
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
@@ -25,28 +28,27 @@ MASK = "attention_mask"
 """What processors and encoders call the mask of a sound's frames."""
 
 
-class SpeechTask(Task):
+class SpeechTask(Generates, Task):
     """The base of models that answer a sound with a text; the caller passes their processor as the tokenizer."""
 
-    processor_class: ClassVar[Any] = AutoProcessor
-    generates = True
     media = ("sound",)
     per_frame: ClassVar[bool] = False
     """Whether the model answers at every frame, and does not write token by token."""
+
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        if not hasattr(getattr(tokenizer, "tokenizer", None), "pad_token_id") or not hasattr(
+            tokenizer, "feature_extractor"
+        ):
+            raise InputError(
+                f"{type(model).__name__} reads sounds and writes texts, and was given a {type(tokenizer).__name__}; "
+                "pass its processor, as AutoProcessor.from_pretrained(...) loads it"
+            )
+        super().__init__(model, tokenizer, labels)
 
     @property
     def rate(self) -> int | None:
         """Samples a second that the model reads."""
         return sampling_rate_of(self.processor)
-
-    @classmethod
-    def check_reader(cls, reader: Any, name: str) -> None:
-        """Refuse a processor without a feature extractor or a tokenizer."""
-        if not hasattr(getattr(reader, "tokenizer", None), "pad_token_id") or not hasattr(reader, "feature_extractor"):
-            raise InputError(
-                f"{name} reads sounds and writes texts, and was given a {type(reader).__name__}; pass its processor, "
-                "as AutoProcessor.from_pretrained(...) loads it"
-            )
 
     def explain_written(
         self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any], other_answer: Any = None
@@ -58,7 +60,7 @@ class SpeechTask(Task):
             raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, inputs, options, settings)
 
-    def check_prompts(self, model: ModelInterface) -> None:
+    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
         """Refuse prompts."""
         raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
 
@@ -71,10 +73,13 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
     """An encoder-decoder model whose source is a sound."""
 
     name: ClassVar[TaskName] = "speech-seq2seq"
-    mapping = "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"
-    ending = "ForSpeechSeq2Seq"
-    auto_class = "AutoModelForSpeechSeq2Seq"
-    peft_type = ""
+    models = ModelClasses(
+        mapping="MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
+        ending="ForSpeechSeq2Seq",
+        auto_class="AutoModelForSpeechSeq2Seq",
+        processor_class=AutoProcessor,
+        needs_encoder=True,
+    )
 
     def read_signal(self, model: ModelInterface, sound: Sound) -> Signal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
@@ -112,17 +117,30 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         return replace(batch, inputs=batch.inputs | source_inputs)
 
 
+class AtFrames(AnswerPosition):
+    """A token, or the blank, is read at every frame."""
+
+    at = "token"
+
+
 class CTC(SpeechTask, AudioClassification):
     """A model that answers with a token or nothing (the blank) at every frame of a sound."""
 
     name: ClassVar[TaskName] = "ctc"
-    mapping = "MODEL_FOR_CTC_MAPPING_NAMES"
-    ending = "ForCTC"
-    auto_class = "AutoModelForCTC"
-    outputs = "the tokens of the vocabulary"
-    per_token = True
-    labelled = False
+    models = ModelClasses(
+        mapping="MODEL_FOR_CTC_MAPPING_NAMES",
+        ending="ForCTC",
+        auto_class="AutoModelForCTC",
+        processor_class=AutoProcessor,
+    )
+    position = AtFrames()
     per_frame = True
+
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        if labels is not None:
+            raise InputError(f"labels= names the outputs of a classifier, and {self.name} has none: leave out labels=")
+        super().__init__(model, tokenizer)
+        self.outputs = Outputs()
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:

@@ -14,7 +14,9 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, Encoding
 from ...inputs.texts import collected, named_columns, text_column
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.base import Task
+from ...tasks.abilities import Embeds
+from ...tasks.answers import Outputs
+from ...tasks.base import ModelClasses, Task
 from ...tasks.interfaces import ModelInterface
 from ..inputs.items import columns_of_media
 from ..inputs.picture_places import grid_layout
@@ -69,14 +71,14 @@ class Tower(PreTrainedModel):
         return SequenceClassifierOutput(logits=output.pooler_output, hidden_states=output.get("hidden_states"))
 
 
-class TextTower(Task):
+class TextTower(Embeds, Task):
     """The side of two towers that reads texts."""
 
     name = "embedding"
 
     def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts; those of SigLIP are padded to a fixed length, as the model attends to its padding."""
-        encodings = self.encoder(list(items))
+        encodings = model.encoder(list(items))
         if "siglip" not in str(model.config.model_type):
             return encodings
         length, padding = int(model.config.max_position_embeddings), int(self.tokenizer.pad_token_id)
@@ -88,14 +90,12 @@ class TextTower(Task):
         ]
 
 
-class PictureTower(ImageClassification):
+class PictureTower(Embeds, ImageClassification):
     """The side of two towers that reads pictures."""
 
-    labelled = False
-    outputs = "vectors"
-
-    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
-        super().__init__(labels, tokenizer)
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(None, tokenizer)
+        self.outputs = Outputs()
         self._boxes = PictureBoxes(lambda image: tokenizer(images=[image], return_tensors="np"))
         self._entries: dict[tuple[tuple[int, ...], ...], SignalEntry | None] = {}
 
@@ -135,15 +135,16 @@ class PictureTower(ImageClassification):
         return replace(encoding, signal=replace(signal, picture=medium))
 
 
-class TwoTowers(Task):
+class TwoTowers(Embeds, Task):
     """A model with a tower for texts and one for pictures, whose vectors are compared."""
 
     name = "zero-shot-image-classification"
-    mapping = "MODEL_FOR_ZERO_SHOT_IMAGE_CLASSIFICATION_MAPPING_NAMES"
-    auto_class = "AutoModelForZeroShotImageClassification"
-    processor_class = AutoProcessor
-    outputs = "vectors"
-    reads_tokens = False
+    models = ModelClasses(
+        mapping="MODEL_FOR_ZERO_SHOT_IMAGE_CLASSIFICATION_MAPPING_NAMES",
+        auto_class="AutoModelForZeroShotImageClassification",
+        processor_class=AutoProcessor,
+    )
+    reads = "signal"
     media = ("picture",)
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
 

@@ -17,6 +17,7 @@ from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.targets import Quantity
 from ...results.units.spans import NamedSpan
+from ...tasks.abilities import generating_task
 from .completed_prompts import Completed
 
 Array = npt.NDArray[np.float64]
@@ -78,7 +79,7 @@ class Ablations:
         for source in removed:
             for medium, place in source.places:
                 places[medium].append(place)
-        return self.model.task.without_places(remaining, self.completed.prompt, places)
+        return generating_task(self.model).without_places(remaining, self.completed.prompt, places)
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""

@@ -13,12 +13,12 @@ from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
-from ...inputs.encoding import Encoding
+from ...inputs.encoding import Encoding, check_ids
 from ...inputs.texts import positive_integer
-from ...inputs.token_ids import check_ids
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
 from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box
+from ...tasks.abilities import generating_task
 from ...tasks.base import message_spans
 from ...tasks.seq2seq import with_first_token
 
@@ -195,7 +195,7 @@ def generate_each(
         UnsupportedModelError: If the model is not a causal language model.
     """
     model.refresh()
-    model.task.check_generates(model)
+    generating_task(model)
     prompted = [encode_prompt(model, prompt) for prompt in prompts]
     limit = model.encoder.limit
     asked = [most_new_tokens(options, len(p.encoding) if p.encoding.source is None else 1) for p in prompted]
@@ -222,7 +222,7 @@ def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple
     if encoding.source is not None:  # generate chose the decoder's first token, by settings of this call
         encoding, ids = with_first_token(model.tokenizer, encoding, ids[0]), ids[1:]
         prompt = replace(prompt, prompt_tokens=len(encoding), prompt_characters=len(encoding.text or ""))
-    sequence = model.task.appended(model, encoding, ids)
+    sequence = generating_task(model).appended(model, encoding, ids)
     return replace(prompt, encoding=replace(sequence, notes=(*prompt.encoding.notes, *notes)))
 
 
@@ -284,15 +284,15 @@ def read_completion(
         UnsupportedModelError: If the model is not a causal language model.
     """
     model.refresh()
-    model.task.check_generates(model)
+    task = generating_task(model)
     prompt_encoding, rendered = _read_prompt(model, prompt)
     if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
-        encoding, count = model.task.read_completion(model, rendered, prompt_encoding, completion)
+        encoding, count = task.read_completion(model, rendered, prompt_encoding, completion)
     else:
         encoding, count = (
-            model.task.appended(model, prompt_encoding, _token_ids(model, completion)),
+            task.appended(model, prompt_encoding, _token_ids(model, completion)),
             len(prompt_encoding),
         )
     if count == 0:
@@ -349,13 +349,14 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
 
 
 def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tuple[Encoding, ReadPrompt]:
+    task = generating_task(model)
     if isinstance(prompt, Encoding):
         return prompt, ReadPrompt(prompt.text or "", None)
     if isinstance(prompt, ReadPrompt):
-        return model.task.read_prompt(model, prompt), prompt
+        return task.read_prompt(model, prompt), prompt
     if isinstance(prompt, str):
         prompt = model.pipeline.prefix + prompt
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
     for medium in rendered.media:
-        model.task.check_reads(model, medium.kind)
-    return model.task.read_prompt(model, rendered), rendered
+        task.check_reads(model, medium.kind)
+    return task.read_prompt(model, rendered), rendered

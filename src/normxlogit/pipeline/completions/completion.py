@@ -23,9 +23,10 @@ from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
+from ...results.units.media import Medium
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..media_scores import appended, check_reads_media, split_media_scores
+from ..media_scores import Placed, appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed_prompts import Completed
@@ -316,14 +317,18 @@ def scored_tokens(
             known.
     """
     sequence, text, start = completed.encoding, completed.encoding.text, completed.prompt_tokens
-    scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)
+    placed: list[Placed] = []
+    if sequence.media or sequence.signal is not None:
+        scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)
     layers = bool(fields.get("layers"))
     axes = (slice(None), slice(None) if layers else 0)
     values = torch.nn.functional.pad(scores.values, (0, 1))[axes].contiguous().numpy()  # (K, L, T) or (K, T)
     bias, sink = (None if v is None else v[axes].contiguous().numpy() for v in (scores.bias, scores.sink))
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
     units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
-    units, values, media = appended(units, values, placed, layers=layers)
+    media: tuple[Medium, ...] = ()
+    if placed:
+        units, values, media = appended(units, values, placed, layers=layers)
     unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
     return Attribution(
         scores=values,
@@ -350,11 +355,11 @@ def scored_tokens(
 def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple[ExplainedTarget, ...]:
     """Return the explained vocabulary entry of each generated token, with the token's place in the text."""
     sequence = completion.completed.encoding
-    contrast_name = None if completion.contrast is None else model.task.output_name(completion.contrast)
+    contrast_name = None if completion.contrast is None else model.task.outputs.name_of(completion.contrast)
     targets = []
     for position, index in enumerate(completion.ids, start=completion.start):
         span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
-        name = model.task.output_name(index)
+        name = model.task.outputs.name_of(index)
         targets.append(ExplainedTarget("token", name, index, contrast_name, completion.contrast, position - 1, span))
     return tuple(targets)
 
@@ -441,4 +446,4 @@ def predictions_of(
         for values, indices in ((top.values, top.indices), (chosen, part_ids)):
             tables.append(torch.stack([values, indices.to(values), (values - top.values).exp() / total], -1))  # (G', 3)
     best, generated = (np.concatenate(to_host(*tables[first::2])) for first in (0, 1))  # (G, 3) each
-    return list(model.task.describe(best)), list(model.task.describe(generated))
+    return list(model.task.outputs.describe(best)), list(model.task.outputs.describe(generated))

@@ -18,6 +18,7 @@ from ...model.task_model import TaskModel
 from ...parts.proofs import tolerance_for_given
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...tasks.abilities import Generates
 from ..options import Options
 from .completed_prompts import Completed
 from .completion import CompletionRequest, completion_request, explain_run
@@ -38,7 +39,7 @@ def explain_generation(
             f"{options.method.info.name} needs a pass of its own; normxlogit, logat and input-norm read the states of "
             "a run that is over, and explain_completion takes any method"
         )
-    if not (model.task.generates and model.task.left_to_right):
+    if not (isinstance(model.task, Generates) and model.task.position.left_to_right):
         raise InputError("states of a generation are read for causal language models")
     prompts, states, logits, generated = _checked_outputs(model, inputs, outputs)
     requests = []

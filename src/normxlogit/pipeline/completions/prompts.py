@@ -14,6 +14,7 @@ from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.units.kinds import Merge
 from ...results.units.spans import PartSpec, SourceSpec
+from ...tasks.abilities import generating_task
 from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, generate_each, read_completion
@@ -48,7 +49,7 @@ def explain_generated(
     _check_sampling(given, settings)
     if max_new_tokens is not None:
         settings["max_new_tokens"] = max_new_tokens
-    written: Results | None = model.task.explain_written(model, prompts, options, settings, other_answer)
+    written: Results | None = generating_task(model).explain_written(model, prompts, options, settings, other_answer)
     if written is not None:
         return written
     if options.parts is not None and other_answer is not None:
@@ -104,7 +105,7 @@ def explain_written(
     Raises:
         InputError: If the lists differ in length, `merge` is given without sources, or `parts` with another answer.
     """
-    model.task.check_prompts(model)
+    generating_task(model)
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     if parts is not None and other_answers is not None:
@@ -158,7 +159,7 @@ def _explained(
 def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
     """Return prompts as a list, tokenised ones as encodings, and whether a single one was given."""
     encoded = model.encoder.read_encoded(prompts)
-    if encoded is not None and not model.task.left_to_right:
+    if encoded is not None and not model.task.position.left_to_right:
         raise InputError(f"prompts of token ids are for causal language models; {model.name} takes the text")
     if encoded is None:
         return read_prompts(prompts)

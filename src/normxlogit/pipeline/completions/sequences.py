@@ -22,9 +22,11 @@ from ...results.attribution import Attribution
 from ...results.targets import Target
 from ...results.units.kinds import Merge
 from ...results.units.spans import SourceSpec
+from ...tasks.abilities import generating_task
 from ...tasks.base import message_spans
-from ...tasks.language import LanguageTask
+from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
+from ..every_position import in_rows
 from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, TooLongError
@@ -57,7 +59,7 @@ def explain_answer(
     encoding, start = completed.encoding, completed.prompt_tokens
     with torch.inference_mode():
         run = model.run(model.batch([encoding.take(range(start))], [0]))
-        predictions = model.task.describe(*to_host(model.task.top(run.logits)))
+        predictions = model.task.outputs.describe(*to_host(model.task.outputs.top(run.logits)))
     end = len(result.units) if result.prompt_tokens is None else result.prompt_tokens
     kept = [i for i in range(result.text_units) if i < end and result.units.kind[i] != "answer"]
     cut = result.text_units - len(kept)
@@ -131,11 +133,9 @@ def _difference(
 
 def names_sequences(model: TaskModel, options: Options) -> bool:
     """Return whether a target or the contrast of a language model that generates is a text of several tokens."""
-    task = model.task
-    if not (isinstance(task, LanguageTask) and task.generates and task.left_to_right):
-        return False
+    outputs = cast(Vocabulary, model.task.outputs)
     choices = [*_targets(options.target), *(options.targets or ()), options.contrast]
-    return any(len(task.output_ids(name)) > 1 for name in {name for name in choices if isinstance(name, str)})
+    return any(len(outputs.ids_of(name)) > 1 for name in {name for name in choices if isinstance(name, str)})
 
 
 @torch.inference_mode(False)
@@ -163,26 +163,14 @@ def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Att
     if not choices:
         with torch.inference_mode():
             run = model.run(model.batch([encoding], [0]))
-        choices = [int(model.task.default_target(run.logits))]
+        choices = [int(model.task.outputs.default_target(run.logits))]
     contrast = None if options.contrast is None else _completed(model, encoding, options.contrast)
     answers = [replace(_completed(model, encoding, choice), other=contrast) for choice in choices]
     if contrast is not None and any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
         raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
     rows = [explain_answer(model, answer, plain) for answer in answers]
-    first = replace(rows[0], text=encoding.text)
-    if options.target is None or is_choice(options.target):
-        return first
-    sinks = tuple(sorted({sink for row in rows for sink in row.sinks}))
-    zeros = np.zeros(first.scores.shape[:-1], np.float32)
-    return replace(
-        first,
-        scores=np.stack([row.scores for row in rows]),
-        bias=None if first.bias is None else np.stack([zeros if row.bias is None else row.bias for row in rows]),
-        sink=np.stack([zeros if row.sink is None else row.sink for row in rows]) if sinks else None,
-        sinks=sinks,
-        targets=tuple(row.targets[0] for row in rows),
-        diagnostics={name: tuple(row.diagnostics[name] for row in rows) for name in first.diagnostics},
-    )
+    result = rows[0] if options.target is None or is_choice(options.target) else in_rows(rows)
+    return replace(result, text=encoding.text)
 
 
 def _targets(target: Any) -> list[Choice]:
@@ -194,17 +182,17 @@ def _targets(target: Any) -> list[Choice]:
 
 def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Completed:
     """Return a text with the next words that a target names."""
-    task, tokenizer = cast(LanguageTask, model.task), model.tokenizer
-    ids = task.output_ids(choice) if isinstance(choice, str) else [index_of(task, choice, model.vocabulary_size)]
+    outputs, tokenizer = cast(Vocabulary, model.task.outputs), model.tokenizer
+    ids = outputs.ids_of(choice) if isinstance(choice, str) else [index_of(model.task, choice, model.vocabulary_size)]
     if tokenizer.unk_token_id in ids:
-        raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(task.output_name, ids))}")
+        raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(outputs.name_of, ids))}")
     limit = model.encoder.limit
     if limit is not None and len(encoding) + len(ids) - 1 > limit:
         raise TooLongError(
             f"the text has {len(encoding)} tokens, {choice!r} has {len(ids)}, and the model reads {limit}; shorten it"
         )
     prompt = with_decoded_text(tokenizer, encoding)
-    return Completed(task.appended(model, prompt, ids), len(encoding), len(prompt.text or ""))
+    return Completed(generating_task(model).appended(model, prompt, ids), len(encoding), len(prompt.text or ""))
 
 
 def _target(model: TaskModel, completed: Completed, position: int) -> Target:
@@ -215,8 +203,8 @@ def _target(model: TaskModel, completed: Completed, position: int) -> Target:
             return None, None
         ids, text = each.encoding.ids[each.prompt_tokens :], each.encoding.text
         if len(ids) == 1:
-            return model.task.output_name(ids[0]), ids[0]
-        return "".join(map(model.task.output_name, ids)) if text is None else text[each.prompt_characters :], None
+            return model.task.outputs.name_of(ids[0]), ids[0]
+        return "".join(map(model.task.outputs.name_of, ids)) if text is None else text[each.prompt_characters :], None
 
     (name, index), (contrast, contrast_index) = named(completed), named(completed.other)
     return Target("token", name or "", index, contrast, contrast_index, None if position < 0 else position)

@@ -7,50 +7,50 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ...errors import InputError, UnsupportedModelError
+from ...errors import UnsupportedModelError
 from ...inputs.encoding import Encoding
-from ...tasks.base import Task
+from ...tasks.abilities import Embeds
+from ...tasks.answers import Outputs
+from ...tasks.base import ModelClasses, Task, Wrapper
 from ...tasks.interfaces import ModelInterface
 from ...tasks.targets import BatchTargets
 from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
 
 
-class Embedding(Task):
-    """A model that embeds texts: its head is the pooling and the layers after it."""
+class SentenceTransformers(Wrapper):
+    """Models that embed texts: a trunk with its pooling, or a `SentenceTransformer`."""
 
-    name = "embedding"
-    auto_class = "AutoModel"
-    peft_type = "FEATURE_EXTRACTION"
-    outcomes = None
-    wraps = True
-
-    def __init__(self, model: SentenceEmbedding, tokenizer: Any = None) -> None:
-        super().__init__((), tokenizer)
-        self.steps = model.steps
-
-    @classmethod
-    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "Embedding":
-        """Return the task of an embedding model."""
-        if labels is not None:
-            raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
-        return cls(cast(SentenceEmbedding, model), tokenizer)
-
-    @classmethod
-    def claims(cls, module: nn.Module) -> bool:
+    def claims(self, module: nn.Module) -> bool:
         """Return whether a module is a `SentenceTransformer`."""
         return is_sentence_transformer(module)
 
-    @classmethod
-    def claims_files(cls, source: str) -> bool:
+    def claims_files(self, source: str) -> bool:
         """Return whether the files of sentence-transformers beside a model name a pooling."""
         return is_embedding_folder(source)
 
-    @classmethod
-    def as_task_model(cls, model: nn.Module, pooling: Any = None, previous: nn.Module | None = None) -> nn.Module:
+    def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
         """Return a trunk with its pooling; a `SentenceTransformer` is converted anew at each call."""
         if previous is not None and not is_sentence_transformer(model):
             return previous
         return sentence_embedding(model, pooling)
+
+
+class Vector(Outputs):
+    """A vector, which has no probabilities."""
+
+    outcomes = None
+
+
+class Embedding(Embeds, Task):
+    """A model that embeds texts: its head is the pooling and the layers after it."""
+
+    name = "embedding"
+    models = ModelClasses(peft_type="FEATURE_EXTRACTION", wrapper=SentenceTransformers())
+    outputs = Vector()
+
+    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
+        super().__init__(model, tokenizer, labels)
+        self.steps = cast(SentenceEmbedding, model).steps
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
         """Return the smaller of the limits of the trunk and of the model's files."""
@@ -63,13 +63,10 @@ class Embedding(Task):
             "similarity(a, b) explains the cosine of two texts"
         )
 
-    def check_embeds(self, model: ModelInterface) -> None:
-        """Do nothing: the model embeds texts."""
-
     def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts with the prompt and the lower-casing of the model's files."""
         prompted = [self.steps.prompt + text for text in items]
-        return self.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
+        return model.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
 
 
 @dataclass(frozen=True)

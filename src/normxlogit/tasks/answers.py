@@ -1,0 +1,192 @@
+"""What a model answers with, and where in its input the answer is read."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..copies.answers import AnswerForm
+from ..errors import InputError, TargetError, nearest
+from ..inputs.batching import Batch
+from ..inputs.encoding import Encoding
+from ..results.storage.schema import FloatArray
+from ..results.targets import Prediction
+from .interfaces import ForwardInterface
+
+MAX_LISTED_LABELS = 20
+"""Most labels that an error lists."""
+
+
+class Outputs:
+    """The outputs of a model: their names, which one is explained by default, and how they are described.
+
+    Args:
+        labels: The names of the outputs; empty for vocabularies and vectors.
+
+    Attributes:
+        kind: The kind of target: a label, a token of the vocabulary, or a value.
+        outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
+    """
+
+    kind: Literal["label", "token", "value"] = "label"
+    outcomes: Literal["exclusive", "independent"] | None = "exclusive"
+
+    def __init__(self, labels: tuple[str, ...] = ()) -> None:
+        self.labels = labels
+
+    @property
+    def vocabulary(self) -> bool:
+        """Whether the outputs are the vocabulary."""
+        return self.kind == "token"
+
+    def check(self, logits: Tensor, name: str) -> None:
+        """Refuse logits, (..., C), with another number of outputs.
+
+        Args:
+            logits: The head's outputs.
+            name: The name of the model in errors.
+
+        Raises:
+            UnsupportedModelError: If they are not these outputs.
+        """
+
+    def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Outputs":
+        """Return the outputs of a model that answers in a form.
+
+        Args:
+            form: What the model returns.
+            logits: The answer of a plain module, (B, C) or (B, T, C), whose outputs are named by it; None of others.
+            name: The name of the model in errors.
+
+        Raises:
+            InputError: If the labels do not match the number of outputs.
+        """
+        return self
+
+    def check_contrast(self, contrast: Any) -> None:
+        """Refuse a contrast where the outputs are not alternatives.
+
+        Raises:
+            TargetError: If there is one.
+        """
+
+    def default_target(self, logits: Tensor) -> Tensor:
+        """Return the default target, (B, 1), for logits (B, C)."""
+        return logits.argmax(-1, keepdim=True)
+
+    def predicted(self, explained: Tensor) -> Tensor | None:
+        """Return which output a prediction shows, (B, 1), if the explained ones, (B, K), decide it: those of values."""
+        return explained[:, :1] if self.kind == "value" else None
+
+    def index_of(self, name: str) -> int:
+        """Return the index of the output with a name.
+
+        Raises:
+            TargetError: If there is none, or more than one.
+        """
+        matches = [index for index, label in enumerate(self.labels) if label == name]
+        if not matches:
+            matches = [index for index, label in enumerate(self.labels) if label.casefold() == name.casefold()]
+        if len(matches) != 1:
+            unlisted = (
+                f" and {len(self.labels) - MAX_LISTED_LABELS} more" if len(self.labels) > MAX_LISTED_LABELS else ""
+            )
+            names = ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + unlisted
+            similar = [] if matches else nearest(name, self.labels)
+            hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
+            problem = "more than one" if matches else "no"
+            raise TargetError(f"{problem} label {name!r}; the model knows {names}{hint}")
+        return matches[0]
+
+    def name_of(self, index: int) -> str:
+        """Return the name of an output."""
+        return self.labels[index]
+
+    def probabilities(self, logits: Tensor) -> Tensor | None:
+        """Return the probabilities of the outputs, (N, C), of logits (N, C); None if they are values."""
+        return logits.softmax(-1)
+
+    def top(self, logits: Tensor, ids: Tensor | None = None) -> Tensor:
+        """Return each row's predicted logit, its index and probability (NaN for none), (N, 3), of logits (N, C).
+
+        With `ids`, (N, 1), those of these outputs instead of the predicted ones.
+        """
+        logits = logits.float()
+        ids = self.default_target(logits) if ids is None else ids  # (N, 1)
+        values, probabilities = logits.gather(-1, ids), self.probabilities(logits)  # (N, 1), (N, C)
+        probability = torch.full_like(values, torch.nan)  # (N, 1)
+        if probabilities is not None:
+            probability = probabilities.gather(-1, ids)
+        return torch.cat((values, ids.to(values.dtype), probability), -1)  # (N, 3)
+
+    def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
+        """Return the predictions in a table of `top`, with their names."""
+        values, indices = table[:, 0].tolist(), table[:, 1].astype(int).tolist()
+        names = {index: self.name_of(index) for index in set(indices)}  # there may be a row for every token
+        probabilities = [None if math.isnan(value) else value for value in table[:, 2].tolist()]
+        return tuple(map(Prediction, map(names.__getitem__, indices), indices, values, probabilities))
+
+
+class AnswerPosition:
+    """Where an answer is read: of the class itself, from the text as a whole.
+
+    Attributes:
+        at: Whether the head answers once for the text, (B, C), or at every token, (B, T, C), of which a token is
+            explained, or the start and the end of a span.
+        is_mask: Whether the token explained is a mask, which stays where others are perturbed.
+        left_to_right: Whether an answer cannot depend on later tokens.
+    """
+
+    at: Literal["text", "token", "span"] = "text"
+    is_mask: bool = False
+    left_to_right: bool = False
+
+    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
+        """Return the encodings with a note of the token whose prediction is to be explained.
+
+        Raises:
+            InputError: If there is no position to choose, or a text has no such place.
+        """
+        if position is None:
+            return encodings
+        hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
+        raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
+
+    def every(self, encoding: Encoding) -> list[int]:
+        """Return the tokens whose predictions `position=ALL` explains.
+
+        Raises:
+            InputError: If there is no position to choose, or a text has no such place.
+        """
+        self.locate([encoding], 0)
+        raise NotImplementedError
+
+    def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+        """Return the position whose prediction is explained, (B,), or start and end, (B, 2); None for whole-text heads.
+
+        Args:
+            batch: The batch.
+            logits: The model's answers at every token, (B, T, C); not needed for language models.
+
+        Raises:
+            TargetError: If a text has no such position.
+        """
+        return None
+
+    def known(self, encoding: Encoding) -> int | None:
+        """Return the index of the token whose prediction is explained, None if it depends on the model's answer."""
+        return encoding.position
+
+    def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
+        """Return which of the windows of a long text holds the answer of a head that answers at a token."""
+        return 0
+
+    def spans(self, run: ForwardInterface) -> list[Prediction] | None:
+        """Return the span of the text that the model predicts for each text of a batch; None if it predicts outputs."""
+        return None
+
+    def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
+        """Return the prediction of a window with its places counted in the whole text."""
+        return prediction
