@@ -19,7 +19,7 @@ def cite(
         list[str] | None,
         typer.Argument(
             metavar="DOCUMENTS...",
-            help="Text, Markdown or PDF files or folders, and pictures where the model reads them; - or none is "
+            help="Text, Markdown, HTML or PDF files or folders, and pictures where the model reads them; - or none is "
             "standard input.",
         ),
     ] = None,
