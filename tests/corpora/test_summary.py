@@ -1,12 +1,13 @@
 """A summary against the same sums in Python."""
 
+import copy
 import json
 from collections import defaultdict
 
 import numpy as np
 import pytest
 
-from normxlogit import Predictions, attribute, summarize
+from normxlogit import ALL, Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.errors import DataError, InputError
 from tests.commands import run as command
@@ -109,3 +110,77 @@ def test_deleting_needs_the_runs_own_model_and_its_texts(tmp_path):
         summarize(tmp_path / "bare", verify=2, explainer=explainer(seed=1))
     with pytest.raises(InputError, match="give both"):
         summarize(tmp_path / "bare", verify=2)
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_words_of_any_script_are_listed_and_deleted(tmp_path, words):
+    """DuckDB's `\\w` knows English letters only, and its `lower` writes Σ and İ otherwise than Python's."""
+    foreign = ["ΟΔΟΣ", "İzmir", "фильм", "电", "हमला", "ωρα", "\N{WATERMELON}", "٣"]
+    reader = explainer()
+    made, model = copy.deepcopy(reader.tokenizer), reader.model
+    made.add_tokens(foreign)
+    model.resize_token_embeddings(len(made))
+    rows = [{"text": f"{word} movie {other} !"} for word in foreign for other in foreign]
+    read_by = Explainer(model, made)
+    attribute(read_by, rows, tmp_path, Predictions(words=words), keep_text=True)
+    summary = summarize(tmp_path, top=100, verify=3, explainer=read_by)
+    listed = {unit.text for unit in (*summary.highest, *summary.against)}
+    assert {"οδοσ", "фильм", "电", "हमला", "ωρα", "\N{WATERMELON}", "٣", "movie"} <= listed
+    assert "!" not in listed
+    assert all(unit.effect.places == 3 for unit in (*summary.highest, *summary.against))
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_of_several_layers_the_last_that_can_be_seen_counts(tmp_path, words):
+    """By the default method all of the last layer's scores are on the token that the head reads."""
+    reader, some = explainer(), texts(30)
+    attribute(reader, [{"text": None}, *rows_of(some)], tmp_path, Predictions(layers=ALL, words=words), shard_rows=1)
+    summary = summarize(tmp_path, top=1000, min_count=1)
+    shares = {layer: [] for layer in reader(some[0], layers=ALL).layers}
+    scores = {layer: defaultdict(list) for layer in shares}
+    for result in reader(some, layers=ALL):
+        plain = ~np.array(result.units.special)
+        for layer, values in zip(result.layers, np.abs(result.scores), strict=True):
+            shares[layer].append((values[plain].sum(), values.sum()))
+            for word in result.layer(layer).words():
+                scores[layer][result.targets[0].name, word.text].append(word.score)
+    visible = [layer for layer, sums in shares.items() if np.divide(*np.sum(sums, 0)) >= 0.1]
+    assert summary.layer == visible[-1] < max(shares)
+    means = {key: np.mean(values) for key, values in scores[summary.layer].items() if key[1].isalnum()}
+    assert {(unit.label, unit.text): unit.mean for unit in summary.highest} == {
+        key: pytest.approx(mean, abs=1e-4) for key, mean in means.items() if mean > 0
+    }
+    assert f'layer</span> <span class="nxl-value" dir="auto">{summary.layer}<' in summary_page(summary)
+
+
+def test_no_word_is_deleted_from_texts_that_were_read_in_windows(tmp_path):
+    reader, long = explainer(), " ".join(["movie good"] * 60 + ["bad"])
+    rows = rows_of([long, "bad movie", "a bad plot"])
+    attribute(reader, rows, tmp_path, Predictions(words=True, long_text="window"), keep_text=True)
+    summary = summarize(tmp_path, min_count=1, verify=100, explainer=reader)
+    deleted = {(unit.label, unit.text): unit.effect for unit in (*summary.highest, *summary.against)}
+    for (label, text), effect in deleted.items():
+        places = sum(
+            f" {row['text']} ".count(f" {text} ") for row in rows[1:] if reader(row["text"]).prediction.label == label
+        )
+        assert (effect.places if effect else 0) == places
+    assert not all(deleted.values())
+    assert "deleting it takes" in summary_page(summary)
+
+
+def test_notes_of_results_are_counted_by_what_they_say(tmp_path):
+    long, unread = " ".join(["good"] * 90), "\u6211 \u4eec \u7684 \u4e66"
+    rows = [{"text": text} for text in ("good", unread, long, f"{unread} {unread}", f"{long} bad")]
+    attribute(explainer(), rows, tmp_path / "out", keep_text=True)
+    summary = summarize(tmp_path / "out")
+    noted = [(note.text.partition("tokens")[0], note.rows, note.examples) for note in summary.notes]
+    assert noted == [("4 of 4 ", 2, ["1", "3"]), ("the text has 92 ", 2, ["2", "4"])]
+    shown = summary_page(summary)
+    assert "4 of 4 tokens are unknown to the tokenizer" in shown
+    assert "Notes on results" in shown
+    assert "Notes on results" not in summary_page(summarize_one("good", tmp_path / "none"))
+
+
+def summarize_one(text, folder):
+    attribute(explainer(), [{"text": text}], folder)
+    return summarize(folder)
