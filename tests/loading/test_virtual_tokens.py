@@ -224,3 +224,20 @@ def test_virtual_tokens_that_depend_on_more_than_the_adapter_are_refused():
     config = peft.PromptTuningConfig(task_type="SEQ_2_SEQ_LM", num_virtual_tokens=4)
     with pytest.raises(UnsupportedModelError, match="own way to put virtual tokens before the inputs of SEQ_2_SEQ_LM"):
         Explainer(peft.get_peft_model(tiny.model("bart", "Seq2SeqLM"), config), tiny.tokenizer_for("bart"))
+
+
+@pytest.mark.parametrize("how", ["prompt", "prefix"])
+def test_long_texts_are_cut_to_what_the_positions_leave(how):
+    model = tuned("bert", "SequenceClassification", how)
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    words = TEXT.split() * 5
+    a = explainer(" ".join(words), long_text="truncate")
+    inputs = inputs_of("bert", " ".join(words[: 40 - COUNT - 2]))
+    assert of_text(a, how).shape == inputs["input_ids"].shape[1:]
+    with torch.no_grad():
+        assert total(a) == pytest.approx(float(answer(model, inputs)[a.targets[0].id]), rel=1e-4)
+    encoding = explainer.encode(TEXT, max_length=6)[0]
+    assert len(encoding) - (0 if how == "prefix" else COUNT) == 6
+    with torch.no_grad():
+        own = answer(model, inputs_of("bert", " ".join(words[:4])))
+    assert total(explainer([encoding], target=0)[0]) == pytest.approx(float(own[0]), rel=1e-4)
