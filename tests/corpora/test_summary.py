@@ -10,7 +10,6 @@ import pytest
 from normxlogit import ALL, Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.errors import DataError, InputError
-from tests import tiny
 from tests.commands import run as command
 
 from .corpora import explainer, results, rows_of, texts
@@ -50,31 +49,6 @@ def test_the_sums(tmp_path):
         (s, abs(v)) for r in results(tmp_path).to_pylist() for s, v in zip(r["sequence_ids"], r["scores"], strict=True)
     ]
     assert summary.special == pytest.approx(sum(v for s, v in every if s is None) / sum(v for _, v in every), rel=1e-4)
-
-
-def test_words_of_wrong_answers_are_told_from_chance(tmp_path):
-    """A word that stands in wrong answers alone is found among fifty that stand in both, and none where all do."""
-    generator = np.random.default_rng(0)
-    words = tiny.WORDS[:40]
-    one, drawn = explainer(seed=0), [" ".join(generator.choice(words, 6)) for _ in range(80)]
-    labels = list(one.model.config.id2label.values())
-    rows = [{"text": t, "right": a.prediction.label} for t, a in zip(drawn, one(drawn), strict=True)]
-    for row in rows:
-        if "cat" in row["text"].split():
-            row["right"] = next(label for label in labels if label != row["right"])
-    attribute(one, rows, tmp_path / "cat", keep=["right"])
-    summary = summarize(tmp_path / "cat", gold="right")
-    assert summary.accuracy < 1
-    assert summary.mistakes[0].text == "cat"
-    assert summary.mistakes[0].right == 0
-    assert summary.mistakes[0].chance < 0.05 / summary.tried
-
-    for row in rows:
-        row["right"] = labels[generator.integers(len(labels))]
-    attribute(one, rows, tmp_path / "random", keep=["right"])
-    summary = summarize(tmp_path / "random", gold="right")
-    assert summary.mistakes == []
-    assert "is more often in wrong answers than chance would have it" in summary_page(summary)
 
 
 def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, capsys):
