@@ -1,7 +1,8 @@
-"""Out-of-memory errors, which must not be taken for other errors."""
+"""Free memory, and out-of-memory errors, which must not be taken for other errors."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -42,6 +43,26 @@ def empty_cache() -> None:
     """Release the device memory that torch has cached."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return how many bytes of memory are free on a device; None if nothing cheap tells."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return _free_host_memory() if device.type == "cpu" else None
+
+
+def _free_host_memory() -> int | None:
+    """Return how many bytes of the host's memory are free, and within the limit of a container, as Linux tells."""
+    free = []
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    with suppress(OSError, ValueError):  # the limit is "max" where there is none
+        limit, used = (int(Path("/sys/fs/cgroup", f"memory.{name}").read_text()) for name in ("max", "current"))
+        free.append(max(0, limit - used))
+    return min(free, default=None)
 
 
 @contextmanager

@@ -17,14 +17,12 @@ from ..inputs.batching import Batch
 from ..model.forward_pass import no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
+from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import answer_of
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from .contributions import FrozenPass, HeadAnswer, answer_at, head_answers, prove_conservation
 from .forward import Constants, Recording, checkpointed, recorded, without_cache
 from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, hold_sinks, masks_of
-
-GRAPH_MEMORY = 4
-"""How many times the memory of a plain pass one takes whose graph is kept for a backward pass."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""

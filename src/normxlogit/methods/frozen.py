@@ -10,15 +10,15 @@ from torch import Tensor
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..frozen.contributions import Contributions, FrozenPass, contributions, quantities
-from ..frozen.frozen_model import GRAPH_MEMORY, FrozenModel
+from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, ReadAt, Side
 from ..inputs.batching import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass
 from ..model.task_model import TaskModel
+from ..model.token_budget import GRAPH_MEMORY
 from ..tasks.targets import Layers
-from .base import Method, Request, Scores
-from .gradient import Baseline, baseline_vectors
+from .base import Baseline, Method, Request, Scores, baseline_vectors
 from .registry import register
 
 NEEDS = "a model whose operations can be frozen"

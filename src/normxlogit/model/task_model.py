@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,8 @@ from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
+from .token_budget import tokens_that_fit
 from .version import read_model
-
-CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16_384
-"""Most tokens of a pass by default: larger ones are no faster on a CPU, and launch fewer kernels on accelerators."""
 
 
 class TaskModel:
@@ -47,9 +45,7 @@ class TaskModel:
 
     Attributes:
         pipeline: The settings of the pipeline that holds it.
-        most_tokens: Most tokens of a pass, padding included: the caller's number, or the default for the device.
-        batch_tokens: The same now: it is halved when memory runs out, and doubled again after many batches that fitted.
-        batches_fitted: How many batches have fitted into memory since.
+        batches_fitted: How many batches have fitted into memory since `batch_tokens` was changed.
         forward: How it is called and what it returns, as its owner says it.
         reader: Its tokenizer or processor.
 
@@ -75,7 +71,8 @@ class TaskModel:
         caller_model = as_task_model(task_class, model, pooling)
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
-        batch_tokens = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
+        self._tokens_asked = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
+        self.batches_fitted = 0
         self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
         self.forward = forward
         # Reads the caller's model as it is when this is called.
@@ -84,13 +81,22 @@ class TaskModel:
         self._towers: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
         self._thread = threading.local()  # with the copy that its call began with
         self._newest_copy = self._read_model(previous=caller_model)
-        self.most_tokens = batch_tokens or (CPU_TOKENS if self.device.type == "cpu" else ACCELERATOR_TOKENS)
-        self.batch_tokens, self.batches_fitted = self.most_tokens, 0
         self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
 
     def __repr__(self) -> str:
         layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
         return ", ".join([repr(self.name), repr(self.task)] + ([] if layers is None else [f"layers={layers}"]))
+
+    @cached_property
+    def most_tokens(self) -> int:
+        """Most tokens of a pass, padding included: the caller's number, or what fits into memory at first use."""
+        vocabulary = self.vocabulary_size if self.task.outputs.vocabulary else 0
+        return self._tokens_asked or tokens_that_fit(self.module, self.device, vocabulary)
+
+    @cached_property
+    def batch_tokens(self) -> int:
+        """The same now: it is halved when memory runs out, and doubled again after many batches that fitted."""
+        return self.most_tokens
 
     @property
     def copy(self) -> ModelCopy:
@@ -441,7 +447,7 @@ class TaskModel:
         """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""
         if isinstance(self.task, Generates) or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.most_tokens, task="seq2seq-lm")
+        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self._tokens_asked, task="seq2seq-lm")
 
     def tower_for(self, item: Any) -> "TaskModel":
         """Return the model that embeds an item: itself, or one of two towers, made once."""
@@ -450,7 +456,7 @@ class TaskModel:
             return self
         module, reader = tower
         tower_model = self._towers.get(type(reader).__name__)
-        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.most_tokens)
+        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
         return self._towers.setdefault(type(reader).__name__, tower_model)
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
