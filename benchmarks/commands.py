@@ -18,7 +18,7 @@ from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.options import methods_of
 from normxlogit.evaluation.timing import environment
-from normxlogit.grounding.evaluation.questions import load_questions
+from normxlogit.grounding.evaluation.questions import load_questions, read_lines
 from normxlogit.grounding.evaluation.sources import evaluate_sources, sources_table
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
 
@@ -36,6 +36,7 @@ from . import traces as synthetic_traces
 from . import windows as windowed_conversations
 from .comparisons import contrasts, named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
+from .qnli import qnli_questions
 from .ratios import Row, as_state, as_table
 
 __all__ = ["app", "main"]
@@ -320,9 +321,22 @@ def removal(
     write(word_removal.table(results))
 
 
+@app.command()
+def qnli(
+    data: Annotated[Path, typer.Argument(help="JSONL of QNLI's rows.")],
+    limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses questions and the other sentences.")] = 0,
+    output: Annotated[Path, typer.Option(help="Where the questions are written.")] = Path("questions.jsonl"),
+) -> None:
+    """Make questions with documents of seven sentences, one of which answers, of QNLI's rows."""
+    questions = qnli_questions(read_lines(data, dict, "not a row of QNLI"), limit, seed)
+    output.write_text("".join(json.dumps(asdict(asked)) + "\n" for asked in questions), "utf-8")
+    write(f"written to {output}\n")
+
+
 @app.command("context-cite")
 def cited(
-    data: Annotated[Path, typer.Option(help="JSONL of questions with documents, or QNLI's rows.")],
+    data: Annotated[Path, typer.Option(help="JSONL of questions with documents.")],
     model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")],
     methods: Annotated[str, typer.Option(help="Names separated by spaces, to measure beside it.")] = "context-cite",
     samples: Annotated[int, typer.Option(min=1, help="Random ablations of the package.")] = 32,
@@ -335,7 +349,7 @@ def cited(
     """Measure the published package context-cite on the sources of answers, beside methods of this package."""
     with quiet():
         explainer = Explainer.from_pretrained(model, device=device, dtype=dtype)
-        questions = load_questions(data, limit, seed)
+        questions = load_questions(data, limit)
         rankings = {f"package context-cite:samples={samples}": partial(published_context_cite, samples=samples)}
         with progress(1) as step:
             results, _ = evaluate_sources(

@@ -54,7 +54,7 @@ def published_context_cite(prompt: AnsweredPrompt, samples: int) -> Scored:
             base_seed=prompt.seed,
         )  # fmt: skip
         weights, _ = solver.fit(masks, utils.aggregate_logit_probs(logits), len(answer))
-    return Scored(np.asarray(weights, np.float64)[None], float(samples))
+    return Scored(np.asarray(weights, np.float64), float(samples))
 
 
 @contextlib.contextmanager

@@ -62,7 +62,7 @@ class Explainer:
         pooling: How an embedding model pools its hidden states: "mean", "first" or "last"; by default as its files say.
         name: The name of the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass, a quarter of it in one with gradients; longer
-            texts are backpropagated with gradient checkpointing. By default what fits into the free memory.
+            texts are backpropagated with gradient checkpointing. By default 4,096, on a GPU 16,384.
         outputs: What a module of yours returns: "logits", "probabilities", "log-probabilities" or "values"; by default
             found out by a few short inputs.
         output_field: The name or index of its answer among several that it returns.

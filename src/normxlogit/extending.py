@@ -28,7 +28,6 @@ class Extension:
     Attributes:
         tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
             come before the core's.
-        holders: Functions that return the module and the tokenizer in an object of another library; None for others.
         part_readers: Readers of parts of messages that are no texts (`normxlogit.inputs.message_parts.PartReader`).
         media: Classes of what an input holds beside a text, by their kinds (`normxlogit.results.units.media.Medium`).
         row_kinds: What corpora hold of an input without a text (`normxlogit.results.storage.row_kinds.RowKind`), by the
@@ -40,7 +39,6 @@ class Extension:
     """
 
     tasks: Sequence[str] = ()
-    holders: Sequence[str] = ()
     part_readers: Sequence[str] = ()
     media: Mapping[str, str] = field(default_factory=dict)
     row_kinds: Mapping[str, str] = field(default_factory=dict)

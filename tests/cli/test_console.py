@@ -21,7 +21,7 @@ def test_short_help_has_an_example_that_is_that_command(names, capsys, monkeypat
     assert all(option in shown for option in words if option.startswith("--"))
 
 
-@pytest.mark.parametrize("name", ["why.html", "why.tex", "why.svg"])
+@pytest.mark.parametrize("name", ["why.html", "why.svg"])
 def test_a_file_that_is_opened_later_leaves_the_result_and_its_name_in_a_pipe_too(name, tmp_path, capsys):
     file, asked = tmp_path / name, ["explain", "good", "--method", "normxlogit"]
     code, printed, said = run(capsys, *asked, "--output", file)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer
-from normxlogit.errors import UnsupportedModelError
+from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from tests import tiny
 from tests.contract.compare import total
 from tools.survey.base import build, stir
@@ -67,9 +67,15 @@ def test_at_the_last_layer_the_last_token_is_all_that_a_language_model_reads(fam
     assert result.scores[0, :-1].any()
 
 
-@pytest.mark.parametrize(("task", "family"), [(CLASSIFIER, "funnel"), ("token-classification", "canine")])
-def test_layers_that_the_frozen_network_cannot_be_read_at_are_refused(task, family):
-    explainer, _ = explainer_for(task, family)
+def test_a_trunk_that_pools_tokens_has_no_states_for_the_head():
+    explainer, _ = explainer_for(CLASSIFIER, "funnel")
+    with pytest.raises(HeadMismatchError, match=r"4 states for \d+ tokens"):
+        explainer(TEXT, method="normxlogit")
+    assert explainer(TEXT).method == "frozen-gradient"
+
+
+def test_layers_that_the_frozen_network_cannot_be_read_at_are_refused():
+    explainer, _ = explainer_for("token-classification", "canine")
     with pytest.raises(UnsupportedModelError, match="read_at=0 needs no layer, and normxlogit"):
         explainer(TEXT, method="frozen-gradient", layers=ALL)
     assert explainer(TEXT, method="frozen-gradient:read_at=0").bias is not None

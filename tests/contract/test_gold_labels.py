@@ -1,7 +1,6 @@
 """Right labels as users have them: any column of names, numbers or booleans, with values missing."""
 
 import itertools
-import json
 from decimal import Decimal
 
 import numpy as np
@@ -58,7 +57,6 @@ SPELLED = {
     "names that are decimals": (STARS, lambda i, labels: Decimal(labels[i])),
     "names that are floats": (STARS, lambda i, labels: float(labels[i])),
     "indices": (YES, lambda i, _: i),
-    "indices of stars": (STARS, lambda i, _: i),  # a 0 among them says that they are
     "indices in digits": (YES, lambda i, _: str(i)),
     "floats": (YES, lambda i, _: float(i)),
     "floats in digits": (YES, lambda i, _: f"{i}.0"),
@@ -117,6 +115,11 @@ def test_what_can_be_no_label_is_refused(results):
         found.filter(gold=[[[0]]] * len(found))
     with pytest.raises(InputError, match="-1 is neither a label nor the index of one"):
         found.filter(gold=[-1] * len(found))
+    with pytest.raises(InputError, match="is a list as text"):
+        found.filter(gold=["['no']"] * len(found))
+    _, stars = results(*STARS)
+    with pytest.raises(InputError, match="0 is neither a label nor the index of one"):  # 1 to 5 are names
+        stars.filter(gold=[i % 5 for i in range(len(stars))])
 
 
 def test_a_regression_has_no_right_labels():
@@ -142,8 +145,6 @@ SEVERAL = {
     "zeros and ones": lambda names: [int(name in names) for name in FEELINGS],
     "floats for training": lambda names: [float(name in names) for name in FEELINGS],
     "booleans": lambda names: [name in names for name in FEELINGS],
-    "text of a list, as in CSV": str,
-    "JSON": json.dumps,
 }
 FEELINGS = ["joy", "anger", "fear"]
 

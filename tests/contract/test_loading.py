@@ -25,7 +25,7 @@ def logits(model, tokenizer, *texts):
         return model(**tokenizer(*texts, return_tensors="pt")).logits[0]
 
 
-# --- sentence-transformers and SetFit -------------------------------------------------------------------------------
+# --- sentence-transformers ------------------------------------------------------------------------------------------
 
 
 class Transformer(nn.Module):

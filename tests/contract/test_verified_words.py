@@ -1,6 +1,7 @@
 """`verify=`: what the caller's own model answers without the words of the highest scores."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -147,8 +148,11 @@ def test_completions_lose_what_the_callers_own_model_says_they_lose(family: str)
         assert removal.value == pytest.approx(expected, abs=1e-4)
     assert max(map(max, (r.tokens for r in g.verified.single))) < g.prompt_tokens
     assert type(g).from_dict(g.to_dict()) == g
-    assert " nats" in str(g)
-    assert " nats" in g.to_html()
+    less = math.exp(g.verified.original.value - (g.verified.smallest or g.verified.together).value)
+    shown = f"{less:.1f} times less likely" if less > 1.05 else f"{1 / less:.1f} times likelier"
+    for drawn in (str(g), g.to_html()):
+        assert (shown if abs(less - 1) > 0.05 else "as likely") in drawn
+        assert " nats" not in drawn
 
 
 def test_a_completion_keeps_a_word_of_its_prompt() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from normxlogit import ALL, Explainer, MethodError, list_methods
 from normxlogit.methods import method_named, registry
-from normxlogit.methods.settings import format_value
+from normxlogit.methods.settings import Setting, format_value, parse
 from tests import tiny
 
 ROOT = Path(__file__).parent.parent.parent
@@ -94,3 +94,20 @@ def test_every_method_reads_back_from_its_spec(info):
     assert {name for name in info.settings if f"{name}=" in other.spec} >= set(info.settings) - {"baseline", "read_at"}
     spelled_out = info.name + ":" + ",".join(f"{k}={format_value(v)}" for k, v in plain.settings.items())
     assert method_named(spelled_out) == plain, "defaults may be written too"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (bool, True, "true"),
+        (float, 1e-05, "1e-05"),
+        (int | None, 7, "7"),
+        (str | None, None, "none"),
+        (tuple[int, ...], (1,), "1"),
+        (tuple[str, ...], ("a", "b"), "a+b"),
+    ],
+)
+def test_a_setting_is_written_as_text_and_read_from_it(kind, value, text):
+    assert format_value(value) == text
+    found = parse(Setting("s", None, kind), text)
+    assert (found, type(found)) == (value, type(value))

@@ -12,8 +12,7 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     base, first = pair(), 6
     second = len(base.units) - first
     matrix = np.arange((first + 1) * (second + 1), dtype=np.float32).reshape(first + 1, second + 1)
-    cosines = np.zeros((first, second), np.float32)
-    both = Similarity(**vars(base) | {"pairs": matrix, "state_cosines": cosines, "quantity": "cosine"})
+    both = Similarity(**vars(base) | {"pairs": matrix, "quantity": "cosine"})
     figure = both.plot("heatmap")
     assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
     assert np.array_equal(table(figure), pairs_grid(both).scores)

@@ -1,8 +1,6 @@
 """Limits of one request to a server that several people share."""
 
-import base64
 import io
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -78,24 +76,10 @@ class Limits:
         content = file.partition(";base64,")[2]
         if 3 * len(content) > 4 * self.picture_bytes:
             raise InputError(f"the picture has more than {self.picture_bytes:,} bytes; {UNLIMITED}")
-        try:
-            data = base64.b64decode(content, validate=True)
-        except ValueError:
-            raise InputError("the picture did not arrive whole; choose it again") from None
-        from PIL import Image
+        from ..media.inputs.items import decoded_base64
+        from ..media.inputs.pictures import open_picture
 
-        try:
-            with warnings.catch_warnings():  # of large pictures, for which there is a limit of our own
-                warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-                picture = Image.open(io.BytesIO(data))
-            if picture.width * picture.height <= self.pixels:
-                picture.load()
-                return picture
-        except Exception:  # decoders of damaged files raise whatever they come across
-            raise InputError("the file cannot be read as a picture") from None
-        raise InputError(
-            f"the file has {picture.width} x {picture.height} pixels, and the app reads {self.pixels:,}; {UNLIMITED}"
-        )
+        return open_picture(io.BytesIO(decoded_base64(content)), "the file", self.pixels)
 
     def chosen(self, names: Sequence[str]) -> list[Method]:
         """Return the chosen methods without duplicates."""

@@ -45,8 +45,8 @@ class OnceEach(TyperCommand):
 Format = Literal["terminal", "json", "html", "csv"]
 """The values of `--format`."""
 
-OutputKind = Format | Literal["figure", "latex"]
-"""Kinds of output: the formats, and those chosen by the name of a file alone."""
+OutputKind = Format | Literal["figure"]
+"""Kinds of output: the formats, and the one that is chosen by the name of a file alone."""
 
 _SUFFIXES: dict[str, OutputKind] = {
     **dict.fromkeys(("", ".txt", ".md", ".log"), "terminal"),
@@ -54,7 +54,6 @@ _SUFFIXES: dict[str, OutputKind] = {
     ".html": "html",
     ".htm": "html",
     ".csv": "csv",
-    ".tex": "latex",
     **dict.fromkeys((".svg", ".png", ".pdf"), "figure"),
 }
 
@@ -137,10 +136,10 @@ def deliver_result(
 
     Raises:
         DataError: If the file cannot be written, or matplotlib is missing.
-        InputError: If there is no figure or LaTeX of such a result.
+        InputError: If there is no figure of such a result.
     """
-    if kind in ("figure", "latex") and output is not None:
-        _write_drawing(result, kind, output)
+    if kind == "figure" and output is not None:
+        _write_figure(result, output)
         write(_drawn(result, drawings))
         return
     if kind == "html":
@@ -170,17 +169,13 @@ def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: 
     return "\n\n".join(text_of_blocks(blocks_of_result, color=color) for blocks_of_result in drawings) + "\n"
 
 
-def _write_drawing(result: Any, kind: OutputKind, output: Path) -> None:
-    """Write a result as a figure of matplotlib or as LaTeX."""
-    draw = getattr(result, "plot" if kind == "figure" else "to_latex", None)
-    if draw is None:
+def _write_figure(result: Any, output: Path) -> None:
+    """Write a result as a figure of matplotlib."""
+    if not hasattr(result, "plot"):
         raise InputError(f"there is no {output.suffix} of it; end --output in .json, .html, .csv or .txt")
-    drawing = draw()
-    if isinstance(drawing, str):
-        deliver(drawing, output)
-        return
+    figure = result.plot()
     with replacing(output) as temporary:
-        drawing.savefig(temporary)
+        figure.savefig(temporary)
     say_written(output)
 
 

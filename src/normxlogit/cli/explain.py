@@ -240,5 +240,5 @@ def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool
     drawn = cards(results, words=words, costs=costs if several else ())  # to compare methods
     drawings = [card.blocks for card in drawn if card.result]
     page = results_page(results, words=words, costs=costs) if kind == "html" else None
-    single = kind in ("figure", "latex") and len(results) == 1
+    single = kind == "figure" and len(results) == 1
     deliver_result(results[0] if single else results, kind, output, drawings, page)

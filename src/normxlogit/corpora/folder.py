@@ -4,8 +4,9 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -16,86 +17,60 @@ from ..results.storage.columns import METADATA, UNREADABLE, metadata_of
 from ..results.storage.files import json_text, write_bytes
 from ..results.storage.identity import Identity
 from ..results.storage.parquet import open_parquet
-from ..results.storage.schema import check
+from ..results.storage.schema import Index, check, plain, same
 from .rows.shards import WrittenShard
 
 FORMAT = "normxlogit corpus"
 VERSION = 1
 MANIFEST, LOCK, SHARDS, ERRORS = "manifest.json", ".lock", "shards", "errors"
 
+READERS = 16
+"""Files that are opened at once to see which shards are written."""
+
 REPAIR = "remove the file and start `normxlogit attribute` again with the same arguments, which writes it again"
 """Advice for a damaged file of a folder."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Manifest:
     """The model, input and settings that a folder was made with.
 
     Attributes:
-        input: Name and fingerprint of each part of the input.
-        model: Its name, and the fields of its `Identity`.
+        input: The names of what is read; that the rows are the same, the digests of the shards say.
+        model: The name of the model.
+        identity: The identity of the model.
         settings: The settings, by the names that a user knows.
-        written: The shards that are written.
-        complete: Whether the input was read to its end.
+        shards: How many shards the input makes; 0 until it is read to its end.
+        complete: Whether it was read to its end.
     """
 
-    input: list[dict[str, Any]]
-    model: dict[str, Any]
-    settings: dict[str, Any]
-    written: dict[int, WrittenShard] = field(default_factory=dict)
+    input: tuple[str, ...]
+    model: str
+    identity: Identity
+    settings: Mapping[str, Any]
+    shards: Index = 0
     complete: bool = False
-
-    @classmethod
-    def of(cls, state: Any) -> "Manifest":
-        """Return a manifest from its JSON, or raise one of `UNREADABLE`."""
-        shards = check(tuple[WrittenShard, ...])(state["shards"])
-        for named in (state["model"], *state["input"]):
-            check(str)(named["name"])
-        written = {shard.shard: shard for shard in shards}
-        complete = check(bool)(state["complete"])
-        manifest = cls(state["input"], state["model"], dict(state["settings"]), written, complete)
-        _ = manifest.identity  # raises where the model has none
-        return manifest
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the manifest as JSON has it."""
-        state = {"format": FORMAT, "version": VERSION, "complete": self.complete}
-        state |= {what: self.count(what) for what in ("rows", "errors", "tokens")}
-        state |= {"input": self.input, "model": self.model, "settings": self.settings}
-        return {**state, "shards": [vars(self.written[i]) for i in sorted(self.written)]}
 
     @property
     def digest(self) -> str:
         """Return a digest of everything that results depend on except the model's behaviour; each shard holds it."""
-        state = json.dumps([self.input, self.model["name"], self.model["digest"], self.settings], sort_keys=True)
+        state = json.dumps([self.input, self.model, self.identity.digest, self.settings], sort_keys=True)
         return hashlib.blake2b(state.encode(), digest_size=12).hexdigest()
-
-    @property
-    def identity(self) -> Identity:
-        """The model's identity."""
-        identity: Identity = check(Identity)({name: self.model[name] for name in Identity._fields})
-        return identity
-
-    def count(self, what: str) -> int:
-        """Return the sum over all shards of "rows", "errors" or "tokens"."""
-        return sum(getattr(shard, what) for shard in self.written.values())
 
     def refuse_changes(self, now: "Manifest", folder: str) -> None:
         """Refuse to resume with another model, input or settings."""
-        old_name, new_name = self.model["name"], now.model["name"]
+        old_name, new_name = self.model, now.model
         changes = [] if old_name == new_name else [f"by model {old_name!r}, not {new_name!r}"]
         for name in [*self.settings, *now.settings]:
             old, new = self.settings.get(name), now.settings.get(name)
-            if old != new:
+            if not same(old, new):
                 changes.append(f"with {name} {json.dumps(old)}, not {json.dumps(new)}")
         if not self.identity.is_same(now.identity):
             differences = "weights, settings, active adapters, hooks, labels or another tokenizer"
             changes.append(f"by model {old_name!r} with other {differences}")
-        for old, new in zip_longest(self.input, now.input, fillvalue={"name": "no further input"}):
-            if old["name"] != new["name"]:
-                changes.append(f"of {old['name']}, not {new['name']}")
-            elif old != new:
-                changes.append(f"of {old['name']} as it was before it changed")
+        for old, new in zip_longest(self.input, now.input, fillvalue="no further input"):
+            if old != new:
+                changes.append(f"of {old}, not {new}")
         if changes:
             raise DataError(f"{folder} was made {changes[0]}; give another --output, or the same as before")
 
@@ -160,7 +135,8 @@ class Folder:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Write the manifest atomically."""
-        self._write(json_text(manifest.to_dict()).encode("utf-8", errors="replace"), self._at(MANIFEST))
+        state = {"format": FORMAT, "version": VERSION, **plain(manifest)}
+        self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
     def write_shard(self, written: WrittenShard, results: Any, errors: Any) -> None:
         """Write a shard, its errors first, so that an existing shard is complete.
@@ -219,33 +195,25 @@ class Folder:
             state = json.loads(self.system.cat_file(path))
             if state["format"] != FORMAT or state["version"] != VERSION:
                 raise DataError(f"{self.location}: the manifest is of version {state['version']}, not {VERSION}")
-            return Manifest.of(state)
+            manifest: Manifest = check(Manifest)(state)
+            return manifest
         except OSError as error:
             raise DataError(f"cannot read {self.location}: {reason_of(error)}") from None
         except UNREADABLE as error:
             raise DataError(f"{self.location}: {MANIFEST} is not one of a corpus: {error!r}") from None
 
     def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, WrittenShard]:
-        """Return the written shards: those in the manifest, and those that a killed run did not enter into it.
-
-        On a disk a file that cannot be read, or is of another run, does not count.
+        """Return the shards that are written, in their order; each says itself what it holds.
 
         Args:
-            manifest: The manifest of the folder.
-            refuse_broken: Whether a file that cannot be read is an error instead.
+            manifest: The manifest of the folder; files of another run do not count.
+            refuse_broken: Whether a file that cannot be read is an error; otherwise it does not count.
 
         Raises:
             DataError: If one cannot be read, and that is an error.
         """
-        paths = {
-            int(Path(path).stem): path
-            for path in self.system.ls(self._at(SHARDS), detail=False)
-            if path.endswith(".parquet") and Path(path).stem.isdecimal()
-        }
-        shards = {} if self.local else {i: shard for i, shard in manifest.written.items() if i in paths}
-        for index, path in paths.items():
-            if index in shards:
-                continue
+
+        def described(path: str) -> WrittenShard | None:
             try:
                 with self._reading(path) as file:
                     state = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
@@ -253,10 +221,14 @@ class Folder:
             except DataError:
                 if refuse_broken:
                     raise
-                continue
-            if run == manifest.digest and shard.shard == index:
-                shards[index] = shard
-        return shards
+                return None
+            return shard if run == manifest.digest and Path(path).name == _name_of(shard.shard) else None
+
+        files = self.system.ls(self._at(SHARDS), detail=False)
+        paths = sorted(path for path in files if path.endswith(".parquet") and Path(path).stem.isdecimal())
+        with ThreadPoolExecutor(READERS) as readers:  # for object stores
+            shards = [shard for shard in readers.map(described, paths) if shard is not None]
+        return {shard.shard: shard for shard in shards}
 
     def failures(self, written: Mapping[int, WrittenShard]) -> Iterator[tuple[int, str, str]]:
         """Yield the number, the id and the reason of each row without a result, in their order.
@@ -302,7 +274,11 @@ class Folder:
         return f"{self.path.rstrip('/')}/{name}"
 
     def _file(self, kind: str, index: int) -> str:
-        return self._at(f"{kind}/{index:08d}.parquet")
+        return self._at(f"{kind}/{_name_of(index)}")
+
+
+def _name_of(shard: int) -> str:
+    return f"{shard:08d}.parquet"
 
 
 def _parquet(table: Any) -> bytes:

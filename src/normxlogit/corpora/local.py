@@ -38,11 +38,11 @@ def run_local(
     first_copy = worker.model.copy
     with (
         ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer,
-        closing(prefetched(map(worker.prepare, prefetched(shards)))) as prepared,
+        closing(prefetched(map(worker.read, prefetched(shards)))) as rows_of_shards,
     ):
         being_written: tuple[Future[WrittenShard], float] | None = None
-        for shard in prepared:
-            explained = worker.explain(shard)
+        for rows in rows_of_shards:
+            worker.explain(rows)
             worker.model.refresh()
             if worker.model.copy is not first_copy:
                 raise DataError(
@@ -51,8 +51,8 @@ def run_local(
                 )
             if being_written is not None:
                 yield being_written[0].result(), being_written[1]
-            being_written = writer.submit(worker.write, folder, run_digest, explained), explained.shard.fraction
-            del explained, shard  # freed once they are written, and not after the next shard
+            being_written = writer.submit(worker.write, folder, run_digest, rows), rows.shard.fraction
+            del rows  # freed once they are written, and not after the next shard
         if being_written is not None:
             yield being_written[0].result(), being_written[1]
 

@@ -1,6 +1,6 @@
 """The progress of a corpus run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import monotonic
@@ -53,11 +53,12 @@ Watcher = Callable[[Progress], None]
 
 
 class Clock:
-    """Counts what a run has done since it started, with `rows` and `errors` of earlier runs."""
+    """Counts what a run has done since it started, after the shards of earlier runs."""
 
-    def __init__(self, rows: int, errors: int) -> None:
+    def __init__(self, earlier: Iterable[WrittenShard]) -> None:
         self._start = monotonic()
-        self.progress = Progress(rows, errors)
+        counts = [(shard.rows, shard.errors) for shard in earlier]
+        self.progress = Progress(sum(rows for rows, _ in counts), sum(errors for _, errors in counts))
 
     def skipped(self, fraction: float) -> None:
         """Count the share of the input that earlier runs explained; the time to read it does not count."""
@@ -65,7 +66,7 @@ class Clock:
             self.progress = replace(self.progress, started=fraction, fraction=fraction)
             self._start = monotonic()
 
-    def add_shard(self, shard: WrittenShard, fraction: float) -> Progress:
+    def add_shard(self, shard: WrittenShard, fraction: float) -> None:
         """Count a written shard, with the share of the input read so far; shards may finish out of order."""
         earlier = self.progress
         self.progress = replace(
@@ -77,4 +78,3 @@ class Clock:
             seconds=monotonic() - self._start,
             fraction=max(fraction, earlier.fraction),
         )
-        return self.progress

@@ -99,7 +99,9 @@ class Actor:
 
     def explain(self, shard: Shard) -> WrittenShard:
         """Explain and write a shard."""
-        return self.worker.write(self.folder, self.run, self.worker.explain(self.worker.prepare(shard)))
+        rows = self.worker.read(shard)
+        self.worker.explain(rows)
+        return self.worker.write(self.folder, self.run, rows)
 
 
 def _our_own(error: BaseException) -> Exception:

@@ -1,7 +1,6 @@
 """`attribute`, which runs or resumes a corpus run."""
 
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from ..model.identity import identity_of
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.columns import CORPUS
+from ..results.storage.schema import check
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 
 Engine = Literal["local", "ray"]
-
-NOTE_EVERY = 5.0
-"""Seconds between two updates of the manifest; shards that it lacks are recognised too."""
 
 
 def _settings_of_jobs() -> dict[str, str]:
@@ -116,22 +113,22 @@ def attribute(
         shard_rows = Job.shard_rows if media else job.shard_rows
     settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
     worker = Worker(model, settings)
-    identity = {"name": model.name, **identity_of(model)._asdict()}
-    manifest = Manifest(source.fingerprint(), identity, settings.described())
+    manifest = Manifest(tuple(source.parts), model.name, identity_of(model), check(Any)(settings.described()))
     folder = Folder(output)
     folder.refuse_inside(inputs)
     folder.create()
     with folder.locked():
-        finished = _resume(folder, manifest)
-        clock = Clock(manifest.count("rows"), manifest.count("errors"))
-        shards = left_shards(source, settings.columns, settings.shard_rows, dict(manifest.written), clock.skipped)
-        if finished:
+        manifest, written = _resumed(folder, manifest)
+        clock = Clock(written.values())
+        shards = left_shards(source, columns, shard_rows, dict(written), clock.skipped)
+        if manifest.complete:
             # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
             if next(shards, None) is not None:
                 raise DataError(
                     f"{folder.location} was made of fewer rows than the input has now; give another --output"
                 )
             return clock.progress
+        folder.write_manifest(manifest)
         if engine == "ray":
             from .ray_engine import Cluster, run_ray
 
@@ -139,68 +136,39 @@ def attribute(
         else:
             results = run_local(worker, folder, manifest.digest, shards)
         reading = f"reading {', '.join(map(repr, columns.names))}"
-        with progress_bar(None, progress, reading, times=False) as update:
-
-            def report(state: Progress) -> None:
-                update(completed=state.fraction, description=str(state))
+        with progress_bar(None, progress, reading, times=False) as update, closing(results):  # type: ignore[type-var]
+            for shard, fraction in results:
+                written[shard.shard] = shard
+                clock.add_shard(shard, fraction)
+                update(completed=clock.progress.fraction, description=str(clock.progress))
                 if watch is not None:
-                    watch(state)
-
-            _run(results, manifest, folder, clock, max_errors, report)
+                    watch(clock.progress)
+                if max_errors is not None and clock.progress.errors > max_errors:
+                    raise DataError(
+                        f"{clock.progress.errors} rows have no result, more than --max-errors {max_errors}; see "
+                        f"{folder.location}/errors"
+                    )
+        folder.write_manifest(replace(manifest, shards=len(written), complete=True))
+    if clock.progress.rows and clock.progress.rows == clock.progress.errors:  # the settings are at fault, not the rows
+        row, _, reason = next(folder.failures(written))
+        raise DataError(
+            f"none of {clock.progress.rows} rows has a result, see {folder.location}/errors; row {row}: {reason}"
+        )
     return clock.progress
 
 
-def _run(
-    results: Iterator[tuple[WrittenShard, float]],
-    manifest: Manifest,
-    folder: Folder,
-    clock: Clock,
-    max_errors: int | None,
-    report: Watcher,
-) -> None:
-    """Take the written shards one by one, and note them in the manifest.
-
-    Raises:
-        DataError: If there are more errors than allowed, or no row has a result.
-    """
-    folder.write_manifest(manifest)
-    noted = time.monotonic()
-    try:
-        with closing(results):  # type: ignore[type-var]
-            for shard, fraction in results:
-                manifest.written[shard.shard] = shard
-                progress = clock.add_shard(shard, fraction)
-                report(progress)
-                if max_errors is not None and progress.errors > max_errors:
-                    raise DataError(
-                        f"{progress.errors} rows have no result, more than --max-errors {max_errors}; see "
-                        f"{folder.location}/errors"
-                    )
-                if time.monotonic() - noted > NOTE_EVERY:
-                    folder.write_manifest(manifest)
-                    noted = time.monotonic()
-        manifest.complete = True
-    finally:
-        folder.write_manifest(manifest)
-    rows = manifest.count("rows")
-    if rows and rows == manifest.count("errors"):  # the settings are at fault, not the rows
-        row, _, reason = next(folder.failures(manifest.written))
-        raise DataError(f"none of {rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
-
-
-def _resume(folder: Folder, manifest: Manifest) -> bool:
-    """Enter the shards of earlier runs into the manifest, and return whether the corpus is complete."""
-    earlier_manifest = folder.read_manifest()
-    if earlier_manifest is None:
-        return False
-    manifest.written = folder.written(earlier_manifest)
-    if manifest.count("rows") == manifest.count("errors"):  # no result to keep
-        folder.remove(manifest.written)
-        manifest.written = {}
-        return False
-    earlier_manifest.refuse_changes(manifest, folder.location)
-    manifest.model = earlier_manifest.model  # of the device that it was begun on
-    return earlier_manifest.complete and len(manifest.written) == len(earlier_manifest.written)
+def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, dict[int, WrittenShard]]:
+    """Return the manifest that a run goes on with, and the shards that earlier runs have written."""
+    earlier = folder.read_manifest()
+    if earlier is None:
+        return manifest, {}
+    written = folder.written(earlier)
+    if all(shard.rows == shard.errors for shard in written.values()):  # no result to keep
+        folder.remove(written)
+        return manifest, {}
+    earlier.refuse_changes(manifest, folder.location)
+    complete = earlier.complete and len(written) >= earlier.shards
+    return replace(earlier, complete=complete), written  # with the model as on the device that it was begun on
 
 
 def _chosen_methods(explainer: Explainer, job: Job, method: str | Method | None) -> tuple[Method, Method | None]:

@@ -12,7 +12,6 @@ from ..errors import InputError
 def summarize(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],
     gold: Annotated[str | None, typer.Option(help="A kept column with the right labels, by name or number.")] = None,
-    against: Annotated[str | None, typer.Option(help="Another run of the same texts to compare with.")] = None,
     top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 15,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 5,
     verify: Annotated[
@@ -44,11 +43,11 @@ def summarize(
     if verify is not None:
         manifest = Folder(folder).read_manifest()
         with quiet():
-            name = model or (manifest.model["name"] if manifest else None)
+            name = model or (manifest.model if manifest else None)
             explainer = options.load(
                 None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
             )
-    summary = run(folder, gold=gold, against=against, top=top, min_count=min_count, verify=verify, explainer=explainer)
+    summary = run(folder, gold=gold, top=top, min_count=min_count, verify=verify, explainer=explainer)
     heading_and_blocks = [
         ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)
     ]

@@ -14,30 +14,31 @@ from ..results.storage.schema import FORMAT_VERSION
 from ..results.units.kinds import Merge
 from ..results.units.words import merge_words
 from ..tasks.targets import index_of
+from .jobs.base import ShardRows
 from .jobs.predictions import Predictions
 from .rows.shards import KEPT
 
 if TYPE_CHECKING:
-    from .worker import ExplainedShard, Settings
+    from .worker import Settings
 
 
-def shard_table(model: TaskModel, settings: "Settings", shard: "ExplainedShard", metadata: dict[str, Any]) -> Any:
-    """Return the results of a shard, in the order of its rows.
+def shard_table(model: TaskModel, settings: "Settings", rows: ShardRows, metadata: dict[str, Any]) -> Any:
+    """Return the results of the rows of a shard, in their order.
 
     Args:
         model: The model.
         settings: The settings of the run.
-        shard: The results.
+        rows: The rows.
         metadata: Further values that all rows share.
     """
     arrow, job = arrow_module(), settings.job
     kind = job.kind or model.task.result_kind
     types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=settings.keep_text))
     merge = (job.merge or settings.method.word_merge) if isinstance(job, Predictions) and job.words else None
-    results = [shard.explained.results[place] for place in sorted(shard.explained.results)]
+    places = sorted(rows.results)
+    results = [rows.results[place] for place in places]
     cells = [result_row(result) | ({} if merge is None else _words(result.scored, merge)) for result in results]
-    places = np.array(sorted(shard.explained.results), np.int64)  # (R,), among the rows that were read
-    input_rows = shard.shard.table.take(arrow.array(np.array(shard.rows, np.int64)[places]))
+    input_rows = rows.shard.table.take(arrow.array(places, arrow.int64()))
     columns = {
         name: input_rows[name] if name in job.copied else arrow.array([row.get(name) for row in cells], type_)
         for name, type_ in types.items()
@@ -85,8 +86,8 @@ def _words(a: Attribution, merge: Merge) -> dict[str, Any]:
     return {"words": [word.text for word in words], "word_scores": flat}
 
 
-def error_table(shard: "ExplainedShard") -> Any:
-    """Return the rows of a shard that have no result, with the reasons."""
-    arrow, rows = arrow_module(), sorted(shard.problems)
-    table = shard.shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
-    return table.append_column("reason", arrow.array([shard.problems[row] for row in rows], arrow.string()))
+def error_table(rows: ShardRows) -> Any:
+    """Return the rows that have no result, with the reasons."""
+    arrow, places = arrow_module(), sorted(rows.problems)
+    table = rows.shard.table.select(["row", "id"]).take(arrow.array(places, arrow.int64()))
+    return table.append_column("reason", arrow.array([rows.problems[place] for place in places], arrow.string()))

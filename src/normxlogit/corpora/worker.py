@@ -1,6 +1,5 @@
 """The worker of a run, which all engines share: it reads, explains and writes shards with one model."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,9 +8,8 @@ from ..inputs.texts import positive_integer
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options
-from ..tasks.targets import Choice
 from .folder import Folder
-from .jobs.base import ExplainedRows, Job, ReadRows, Together
+from .jobs.base import Job, ShardRows, Together
 from .rows.shards import MEDIUM, InputColumns, Shard, WrittenShard
 from .tables import error_table, shard_table
 
@@ -41,21 +39,15 @@ class Settings:
         positive_integer(self.shard_rows, "shard_rows")
         self.options()
 
-    def options(self, targets: list[Choice] | None = None) -> Options:
-        """Return the options for explaining a batch."""
-        options = Options(
-            targets=targets,
-            method=self.method,
-            media_method=self.media_method,
-            token_predictions=False,
-            progress=False,
-        )
+    def options(self) -> Options:
+        """Return the options for explaining rows."""
+        options = Options(method=self.method, media_method=self.media_method, token_predictions=False, progress=False)
         return replace(options, **self.job.options())
 
     def described(self) -> dict[str, Any]:
         """Return the settings as plain values, by their public names, as a manifest has them."""
         media = self.media_method
-        settings = {
+        return {
             **self.job.described(),
             "id_column": self.columns.id,
             "keep": list(self.columns.keep),
@@ -65,31 +57,6 @@ class Settings:
             "shard_rows": self.shard_rows,
             "version of normxlogit": __version__,
         }
-        plain: dict[str, Any] = json.loads(json.dumps(settings))
-        return plain
-
-
-@dataclass(frozen=True)
-class PreparedShard:
-    """A shard that is read and tokenised.
-
-    Attributes:
-        rows: Which of its rows could be read.
-        read: The rows as the model reads them.
-        problems: Why the others could not be read, by row.
-    """
-
-    shard: Shard
-    rows: list[int]
-    read: ReadRows
-    problems: dict[int, str]
-
-
-@dataclass(frozen=True)
-class ExplainedShard(PreparedShard):
-    """An explained shard; its `problems` are also of rows that could be read and not explained."""
-
-    explained: ExplainedRows
 
 
 class Worker:
@@ -104,47 +71,45 @@ class Worker:
         self.model, self.settings = settings.job.model_of(model), settings
         self._reading, self._explaining = Together(), Together()  # they count apart
 
-    def prepare(self, shard: Shard) -> PreparedShard:
-        """Read and tokenise a shard."""
+    def read(self, shard: Shard) -> ShardRows:
+        """Read and tokenise the rows of a shard."""
         columns = self.settings.columns
         names = [*columns.texts, *([] if columns.target is None else ["target"]), "problem"]
-        rows = shard.table.select(names).to_pylist()
+        cells = shard.table.select(names).to_pylist()
         for prefix in columns.media:
-            from ..media.rows import media_of  # pictures and sounds are of the wing `media`
+            from .rows.media import media_of  # needs the wing `media`
 
             media = media_of(shard.table, prefix)
-            rows = [cells | {prefix + MEDIUM: medium} for cells, medium in zip(rows, media, strict=True)]
-        problems = {row: cells["problem"] for row, cells in enumerate(rows) if cells["problem"] is not None}
-        readable = [row for row in range(len(rows)) if row not in problems]
-        read = self.settings.job.read(self.model, [rows[row] for row in readable], self._reading)
-        problems |= {readable[place]: reason for place, reason in read.problems.items()}
-        return PreparedShard(shard, [row for row in readable if row not in problems], read, problems)
+            cells = [cell | {prefix + MEDIUM: medium} for cell, medium in zip(cells, media, strict=True)]
+        problems = {row: cell["problem"] for row, cell in enumerate(cells) if cell["problem"] is not None}
+        rows = ShardRows(shard, problems=problems)
+        readable = {row: cell for row, cell in enumerate(cells) if row not in problems}
+        self.settings.job.read(self.model, readable, rows, self._reading)
+        return rows
 
-    def explain(self, prepared: PreparedShard) -> ExplainedShard:
-        """Run the model and the method over a shard.
+    def explain(self, rows: ShardRows) -> None:
+        """Run the model and the method over rows that are read.
 
         Raises:
             NormXLogitError: If the model or the settings are at fault, not single rows.
         """
-        options, rows = self.settings.options(prepared.read.targets), prepared.rows
-        explained = self.settings.job.explain(self.model, prepared.read, options, self._explaining)
-        problems = prepared.problems | {rows[place]: reason for place, reason in explained.problems.items()}
-        return ExplainedShard(prepared.shard, rows, prepared.read, problems, explained)
+        self.settings.job.explain(self.model, rows, self.settings.options(), self._explaining)
 
-    def write(self, folder: Folder, run: str, explained: ExplainedShard) -> WrittenShard:
-        """Write a shard's results and errors.
+    def write(self, folder: Folder, run: str, rows: ShardRows) -> WrittenShard:
+        """Write results and errors.
 
         Args:
             folder: The folder of the run.
             run: The digest of the run.
-            explained: The shard.
+            rows: The rows.
 
         Raises:
             DataError: If they cannot be written.
         """
-        shard = explained.shard
-        counts = (len(shard.table), len(explained.problems), explained.explained.tokens)
-        written = WrittenShard(shard.index, shard.first, *counts, shard.digest)
-        results = shard_table(self.model, self.settings, explained, {"shard": vars(written) | {"run": run}})
-        folder.write_shard(written, results, error_table(explained))
+        shard = rows.shard
+        written = WrittenShard(
+            shard.index, shard.first, len(shard.table), len(rows.problems), rows.tokens, shard.digest
+        )
+        results = shard_table(self.model, self.settings, rows, {"shard": vars(written) | {"run": run}})
+        folder.write_shard(written, results, error_table(rows))
         return written

@@ -108,7 +108,7 @@ class _Gradient(Method):
 
     def _texts_at_once(self, model: TaskModel, answer: _AnswerToEmbeddings) -> int:
         """Return the number of texts in one pass."""
-        return max(1, model.budget.tokens // answer.ids.shape[1])
+        return max(1, model.batch_tokens // answer.ids.shape[1])
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H).

@@ -8,7 +8,7 @@ import numpy as np
 from ..results.storage.schema import FloatArray, Index, Number, plain
 from ..results.units.units import APART
 from ..results.verification import CITATION_TEST, Removal
-from .verdicts import Reading
+from .verdicts import Check, Reading
 
 if TYPE_CHECKING:
     from .result import Citations
@@ -47,6 +47,7 @@ TESTED: Mapping[str, Any] = {
     "sentence_contradictions": tuple[ContradictionCell, ...],
     "source_losses": FloatArray,
     "readings": tuple[Reading, ...],
+    "checks": tuple[Check, ...],
     "message_losses": FloatArray,
 }
 
@@ -91,6 +92,7 @@ def citation_row(result: "Citations") -> dict[str, Any]:
             "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
             "source_losses": _spread_to_units(result, losses),
             "readings": plain(result.readings),
+            "checks": plain(result.checks),
         }
         if messages:
             of_messages = np.full(len(messages), np.nan, np.float32)
@@ -137,6 +139,7 @@ def citation_state(row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[
         "attribution": {**attribution, "verified": attribution["verified"] or _tested_state(row, kinds)},
         "weighted_scores": _source_columns(row, "weighted_scores", kinds),
         "readings": row.get("readings") or (),
+        "checks": row.get("checks") or (),
         "messages": [{"name": n, "role": r, "tool": t, "start": i, "end": j} for n, r, t, (i, j) in messages],
     }
 

@@ -1,8 +1,6 @@
 """The command that answers a question from documents and cites the sentences that the answer rests on."""
 
 import sys
-from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +11,7 @@ from ..cli.console import check_output, deliver_result, format_for, quiet, statu
 from ..errors import DataError, InputError
 from ..inputs.text_files import decoded, is_existing_path
 from ..results.units.characters import one_line
-from .documents.documents import READERS, files_in, is_picture_file, names_of_files, read_file
+from .documents.documents import READERS, files_in, read_file
 
 
 def cite(
@@ -25,13 +23,11 @@ def cite(
             "standard input.",
         ),
     ] = None,
-    question: Annotated[
-        list[str] | None, typer.Option(help="The question; may be repeated, for several answers from the documents.")
-    ] = None,
+    question: Annotated[str | None, typer.Option(help="The question.")] = None,
     messages: Annotated[
         Path | None,
         typer.Option(
-            help="File of JSON or JSON lines with the messages of a conversation, instead of a question and "
+            help="File of JSON with the messages of a conversation, instead of a question and "
             "documents: its last answer is explained by what was said before."
         ),
     ] = None,
@@ -40,10 +36,10 @@ def cite(
         typer.Option(help="Which of the assistant's texts in --messages is the answer, from 0; by default the last."),
     ] = None,
     answer: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
-            help="An answer that was written elsewhere, one for each question: a text file, a text of several words, "
-            "or - for standard input. By default the model answers."
+            help="An answer that was written elsewhere: a text file, a text of several words, or - for standard input. "
+            "By default the model answers."
         ),
     ] = None,
     model: options.LanguageModel = "",
@@ -63,6 +59,12 @@ def cite(
             "separated by commas.",
         ),
     ] = "auto",
+    checker: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="A classifier of pairs of texts with a label entailment: a second opinion."
+        ),
+    ] = None,
     verbose: Annotated[bool, typer.Option(help="Print the figures behind the verdicts, too.")] = False,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
@@ -74,55 +76,36 @@ def cite(
     With --messages: which messages, tool results and sentences the last answer of a conversation rests on.
     """
     options.required(model, options.NO_LANGUAGE_MODEL)
-    questions = question or []
     if messages is None:
-        options.required(" ".join(questions), "give a question with --question, or a conversation with --messages")
-    elif documents or questions or system is not None:
+        options.required(question or "", "give a question with --question, or a conversation with --messages")
+    elif documents or question or system is not None:
         raise InputError("--messages holds all that the answer rests on: leave out documents, --question and --system")
     verified_sources = options.verified_units(verify)
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
     document_names = [] if messages is not None else documents or ["-"]
-    given_answers = _written_answers(answer or [], len(questions) or 1, "-" in document_names)
+    if answer == "-" and "-" in document_names:
+        raise InputError("standard input can be the documents or the answer; give a file for the other")
+    written_answer = None if answer is None else _written_answer(answer)
     if messages is None:
-        texts, notes = read_documents(document_names, output)
+        texts = _documents(document_names, output)
     else:
-        texts, notes = None, []
         check_output(output, messages)
         from .documents.conversations import read_conversation
 
+        texts = None
         read_conversation(messages)  # its mistakes are found before the model is loaded
     with quiet():
-        from ..results.collection import Attributions
-
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
-        keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources}
-        with status("reading the documents and the answer" if given_answers else "answering, and testing the answer"):
-            asked: list[str | None] = [*questions] if questions else [None]
-            results = [
-                explainer.cite(question, texts, answer=answer_or_none, **keywords)
-                for question, answer_or_none in zip_longest(asked, given_answers)
-            ]
-        results_with_notes = [
-            replace(r, attribution=replace(r.attribution, notes=(*notes, *r.attribution.notes))) for r in results
-        ]
-    deliver_result(
-        results_with_notes[0] if len(results_with_notes) == 1 else Attributions(results_with_notes), kind, output
-    )
-    if verbose and (output is not None or kind in (None, "text")):
-        for result in results_with_notes:
-            write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in result.support))
-
-
-def _written_answers(answers: list[str], questions: int, typed_documents: bool) -> list[str]:
-    """Return the given answers, one for each question."""
-    if len(answers) not in (0, questions):
-        raise InputError(f"--answer is given {len(answers)} times and --question {questions}: give one for each")
-    if answers.count("-") + typed_documents > 1:
-        raise InputError("standard input can be the documents or one answer; give files for the others")
-    return [_written_answer(text_or_file) for text_or_file in answers]
+        keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources, "answer": written_answer}
+        keywords["checker"] = None if checker is None else options.load(checker, device, dtype, None)
+        with status("answering, and testing the answer" if answer is None else "reading the documents and the answer"):
+            cited = explainer.cite(question, texts, **keywords)
+    deliver_result(cited, kind, output)
+    if verbose and (output is not None or kind not in ("html", "json")):
+        write("\n" + "\n".join(f"{one_line(s.text)}: {s.reason}" for s in cited.support))
 
 
 def _written_answer(text_or_file: str) -> str:
@@ -139,47 +122,24 @@ def _written_answer(text_or_file: str) -> str:
     return text_or_file
 
 
-def read_documents(names: list[str], output: Path | None = None) -> tuple[dict[str, str | Path], list[str]]:
-    """Read documents by name; unreadable files of a folder are left out.
-
-    Args:
-        names: Files, folders (of which every text, Markdown, HTML and PDF file is read) or "-" for standard input.
-        output: The output file, which must not be one of the documents.
-
-    Returns:
-        The documents, pictures as their files, and a note of each file of a folder that was left out.
+def _documents(names: list[str], output: Path | None) -> list[Any]:
+    """Return documents as `cite` reads them: files and folders, and standard input as a text ("-").
 
     Raises:
-        DataError: If one cannot be read, or a folder holds no document.
+        DataError: If there is no such file.
         InputError: If standard input is a terminal, or the answer would be written over a document.
     """
-    files: dict[Path, Path] = {}  # each once, by where it really is
-    explicit_files: set[Path] = set()  # those that are named themselves
-    texts: dict[str, str | Path] = {}
-    skipped: list[DataError] = []
-    for path_or_dash in dict.fromkeys(names):
-        if path_or_dash == "-":
-            if sys.stdin.isatty():
-                raise InputError("no documents: name files or folders, or give a text on standard input")
-            texts["standard input"] = decoded(sys.stdin.buffer.read(), "standard input")
-            continue
-        path = Path(path_or_dash)
-        for file in files_in(path) if path.is_dir() else [path]:
-            files.setdefault(file.resolve(), file)
-        if not path.is_dir():
-            explicit_files.add(path.resolve())
-    check_output(output, *files.values())
-    all_files = list(files.values())
-    for name, file in zip(names_of_files(all_files), all_files, strict=True):
-        if is_picture_file(file):
-            texts[name] = file
-            continue
-        try:
-            texts |= read_file(file, name)
-        except DataError as error:  # of this file alone
-            if file.resolve() in explicit_files:
-                raise
-            skipped.append(error)
-    if skipped and not texts:
-        raise skipped[0]
-    return texts, [f"{error}; it was left out" for error in skipped]
+    documents: list[Any] = []
+    for name in dict.fromkeys(names):
+        if name != "-":
+            documents.append(Path(name))
+        elif sys.stdin.isatty():
+            raise InputError("no documents: name files or folders, or give a text on standard input")
+        else:
+            documents.append({"text": decoded(sys.stdin.buffer.read(), "standard input"), "name": "standard input"})
+    paths = [document for document in documents if isinstance(document, Path)]
+    for path in paths:  # found before the model is loaded
+        if not path.exists():
+            raise DataError(f"cannot read {path}: there is no such file")
+    check_output(output, *(file for path in paths for file in (files_in(path) if path.is_dir() else [path])))
+    return documents

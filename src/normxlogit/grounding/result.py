@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -14,9 +14,9 @@ from ..results.storage.schema import FloatArray, plain
 from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan
 from ..results.units.units import APART
-from ..results.verification import LEAST_LOSS, Verification
+from ..results.verification import LEAST_LOSS, Verification, likelihood_text
 from .columns import DERIVED, STORED, citation_row, citation_state
-from .verdicts import Judgement, Reading, WordEdit
+from .verdicts import Check, Judgement, Reading, WordEdit, checked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,21 +85,14 @@ class AnswerWord(NamedTuple):
 class Support(NamedTuple):
     """The support of a sentence of the answer.
 
-    The sum documents + prompt + answer + sink + bias is the explained quantity; all are 0 where scores do not add up.
-
     It says what this model used, not what is true: a sentence can rest on a document that is wrong. Of a conversation
     the documents are what was said before the answer, without the question.
 
     Attributes:
         text: The sentence.
         judgement: The verdict as one word.
-        documents: Contribution of the documents.
-        prompt: Contribution of the rest of the prompt: question and template, and instructions where they are no
-            message of a conversation.
-        answer: Contribution of the answer's own earlier tokens.
-        sink: Contribution of attention sinks.
-        bias: Contribution of no token.
-        share: documents / (|documents| + |prompt| + |answer|).
+        share: The share of the sources in its scores, beside the rest of the prompt and the earlier answer; 0 where
+            scores do not add up.
         citations: Numbers of the cited sources; none if the sentence is not in the sources.
         loss: The drop of its log-probability without all documents, in nats; None if not measured.
         covered: The probability that the sources say it, rather than that it is an invention; None if not measured.
@@ -109,15 +102,11 @@ class Support(NamedTuple):
         messages: The messages that its citations are of, one for each; empty if they are of documents.
         origin: "documents" or "conversation", for the verdict.
         sources: The places of the cited sources among all.
+        check: What the checker makes of it; None without one.
     """
 
     text: str
     judgement: Judgement
-    documents: float
-    prompt: float
-    answer: float
-    sink: float
-    bias: float
     share: float
     citations: tuple[int, ...]
     loss: float | None = None
@@ -128,6 +117,7 @@ class Support(NamedTuple):
     messages: tuple[str, ...] = ()
     origin: Origin = "documents"
     sources: tuple[int, ...] = ()
+    check: Check | None = None
 
     @property
     def rests(self) -> bool:
@@ -154,17 +144,17 @@ class Support(NamedTuple):
     @property
     def reason(self) -> str:
         """The figures behind the verdict, as a text."""
-        total = abs(self.documents) + abs(self.prompt) + abs(self.answer)
         figures = []
         if self.covered is not None and self.agreed is not None:
             figures.append(f"in the {self.origin} {self.covered:.0%}, nothing else said {self.agreed:.0%}")
-        if total:
-            sources, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
-            figures.append(
-                f"shares: {self.origin} {sources:.0%}, question and template {prompt:.0%}, earlier words {answer:.0%}"
-            )
+        if self.share:
+            figures.append(f"share of the {self.origin} {self.share:.0%}")
         if self.loss is not None:
-            figures.append(f"{-self.loss:+.1f} nats without the {self.origin}")
+            figures.append(f"{likelihood_text(-self.loss)} without the {self.origin}")
+        if self.check is not None and self.check.label:
+            words, source_words = (", ".join(words) for words in (self.check.words, self.check.source_words))
+            deciding = f' by "{words}" and of the source "{source_words}"' if words or source_words else ""
+            figures.append(f"checker: {self.check.label} {self.check.probability:.0%}{deciding}")
         return "; ".join(figures)
 
 
@@ -181,6 +171,7 @@ class Citations(Record):
         weighted_scores: float32, (K, S): what each source contributes to the tokens of each sentence, each weighted by
             what its log-probability gains from all sources. None if the method has no such scores.
         readings: What the reader makes of each sentence; empty if that was not measured.
+        checks: What the checker makes of each sentence; empty without one.
     """
 
     kind: ClassVar = "citations"
@@ -193,6 +184,7 @@ class Citations(Record):
     messages: tuple[MessageSpan, ...] = ()
     weighted_scores: FloatArray | None = None
     readings: tuple[Reading, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def scored(self) -> Attribution:
@@ -290,6 +282,7 @@ class Citations(Record):
         """The words of the answer with what the sources say of each, a table of columns; empty if not measured."""
         words, quoted = [], self.quotations
         for k, reading in enumerate(self.readings):
+            judgement = self._judgement(k, quoted)
             for word in reading.words:
                 edit, text = reading.edit_of(word), self.text[word.start : word.end]
                 words.append(
@@ -301,7 +294,7 @@ class Citations(Record):
                         word.nats - word.nats_without,
                         "" if edit is None else self._after(edit),
                         0.0 if edit is None else edit.gain,
-                        k not in quoted and any(map(str.isalnum, text)) and reading.unsaid(word),
+                        any(map(str.isalnum, text)) and reading.unsaid(word, judgement),
                     )
                 )
         return words
@@ -404,16 +397,15 @@ class Citations(Record):
     def support(self) -> tuple[Support, ...]:
         """The support of each sentence of the answer; see docs/grounding.md for the verdicts."""
         a, documents_of, quotations = self.attribution, self.documents, self.quotations
-        bias, sink = (np.zeros(len(a.targets)) if values is None else values for values in (a.bias, a.sink))
         kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
         without_all, support = self.sentence_losses.tolist(), []
         numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
             scores = a.scores[k].astype(np.float64) * (a.bias is not None)  # (U,)
-            documents, prompt, answer = (float(scores[kinds == kind].sum()) for kind in ("source", *APART))
+            parts = [float(scores[kinds == kind].sum()) for kind in ("source", *APART)]
             loss = None if math.isnan(without_all[k]) else without_all[k]
             reading = self.readings[k] if self.readings and k not in quotations else None
-            judgement = self._judgement(reading, loss, quoted=k in quotations)
+            judgement = self._judgement(k, quotations)
             cited = () if judgement == "not in the sources" else _cited_sources(shares, losses)
             if k in quotations:
                 cited = (quotations[k],)
@@ -422,12 +414,7 @@ class Citations(Record):
                 Support(
                     text=self.sentences[k],
                     judgement=judgement,
-                    documents=documents,
-                    prompt=prompt,
-                    answer=answer,
-                    sink=float(sink[k]),
-                    bias=float(bias[k]),
-                    share=documents / (abs(documents) + abs(prompt) + abs(answer) or 1.0),
+                    share=parts[0] / (sum(map(abs, parts)) or 1.0),
                     citations=tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited),
                     loss=loss,
                     covered=None if reading is None else reading.verdict.covered,
@@ -437,17 +424,19 @@ class Citations(Record):
                     messages=tuple(documents_of[i] for i in cited) if self.messages else (),
                     origin=self.origin,
                     sources=cited,
+                    check=self.checks[k] if self.checks else None,
                 )
             )
         return tuple(support)
 
-    def _judgement(self, reading: Reading | None, loss: float | None, *, quoted: bool) -> Judgement:
+    def _judgement(self, k: int, quoted: Collection[int]) -> Judgement:
         """Return the verdict on a sentence: of pictures and sounds, which have no reading, by its loss without them."""
-        if quoted:
+        if k in quoted:
             return "rests"
-        if reading is not None:
-            return reading.judgement
-        if loss is None:
+        if self.readings:
+            return checked(self.readings[k].verdict, self.checks[k] if self.checks else None)
+        loss = self.sentence_losses[k]
+        if np.isnan(loss):
             return "not tested"
         return "rests" if loss > LEAST_LOSS else "not in the sources"
 
@@ -487,6 +476,8 @@ class Citations(Record):
         fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(sources))
         require(fits, "weighted_scores: not one for each sentence and source")
         require(len(self.readings) in (0, len(a.targets)), "readings: not one for each sentence")
+        require(len(self.checks) in (0, len(self.readings)), "checks: not one for each reading")
+        require(all(check.source < len(sources) for check in self.checks), "checks: a source that is not there")
         for reading in self.readings:
             spans = [(word.start, word.end) for word in reading.words] + [(e.start, e.end) for e in reading.edits]
             inside = all(start <= end <= len(self.text) for start, end in spans)

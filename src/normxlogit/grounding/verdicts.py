@@ -1,15 +1,15 @@
 """What a reader of documents makes of a sentence, and the verdict that follows.
 
 D is the log-probability of the sentence's tokens with the documents, N without them. The uncertainty coefficient
-1 - D / N and the words that the documents do not have tell whether the sentence comes from them; the gains of its
-one-word edits, and how near it is to the documents' own words, tell whether they rather say something else. A logistic
+1 - D / N, and how much of it one source has, tell whether the sentence comes from them; the gains of its one-word
+edits, and how near it is to the documents' own words, tell whether they rather say something else. A logistic
 regression for each of the two questions gives a probability, and thresholds give the verdict; both are in
 `verdicts.json`, which `python -m benchmarks verdicts` fits.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -23,10 +23,10 @@ EditKind = Literal["replaced", "inserted", "left out", "exchanged"]
 Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
 
-COVERED = ("coefficient", "new words")
+COVERED = ("coefficient", "coverage")
 """The features for whether the sources say the sentence at all."""
 
-AGREED = ("best edit", "best edit due to the sources", "best swap", "best omission", "new numbers", "own words")
+AGREED = ("best edit", "best omission", "own words", "values elsewhere", "gain of new words")
 """The features for whether the sources rather say something else."""
 
 NO_GAIN = -8.0
@@ -115,6 +115,48 @@ def verdict_of(features: Mapping[str, float], fitted: Mapping[str, Any] | None =
     return Verdict(covered, agreed, judgement)
 
 
+class Check(NamedTuple):
+    """What a checker, a classifier of pairs of texts, predicts of a source and a sentence.
+
+    Attributes:
+        source: The place of the source among all; -1 if none was compared.
+        label: The predicted label.
+        probability: Its probability.
+        source_words: The words of the source that speak most for the label, the first one most.
+        words: Those of the sentence.
+    """
+
+    source: Index = -1
+    label: str = ""
+    probability: Number = 0.0
+    source_words: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @property
+    def judgement(self) -> Judgement:
+        """The checker's own verdict."""
+        label = self.label.casefold()
+        return "rests" if label.startswith("entail") else "contradicts" if label.startswith("contra") else "cannot tell"
+
+    def weight(self) -> tuple[bool, float]:
+        """Return how much it counts among comparisons of a sentence with several sources."""
+        return self.judgement != "cannot tell", self.probability
+
+
+def checked(verdict: Verdict, check: Check | None) -> Judgement:
+    """Return the verdict of the reader and a checker: where one cannot tell the other's, and where they differ none.
+
+    A sentence rests on its sources only if the reader finds that they say it at all: no checker passes an invention.
+    """
+    reader, other = verdict.judgement, "cannot tell" if check is None else check.judgement
+    if reader == "cannot tell" and other == "rests":
+        return "rests" if verdict.covered >= _fitted()["thresholds"]["rests"]["covered"] else reader
+    if "cannot tell" in (reader, other):
+        return other if reader == "cannot tell" else reader
+    agree = reader == other or (reader, other) == ("not in the sources", "contradicts")
+    return reader if agree else "cannot tell"
+
+
 class Reading(NamedTuple):
     """What the reader makes of a sentence.
 
@@ -122,11 +164,15 @@ class Reading(NamedTuple):
         words: Its words.
         edits: The edits with the largest gain, the largest first.
         own_words: How many of its words stand outside the longest run of words that is in the sources, too.
+        coverage: How much of it the nearest source has: the share of its words, the rarer in the sources the heavier.
+        values_elsewhere: How many of its values, numbers and names, are not in that source.
     """
 
     words: tuple[WordReading, ...]
     edits: tuple[WordEdit, ...]
     own_words: Index = 0
+    coverage: Number = 0.0
+    values_elsewhere: Index = 0
 
     @property
     def nats(self) -> float:
@@ -142,43 +188,26 @@ class Reading(NamedTuple):
     def features(self) -> dict[str, float]:
         """The features of the verdict, by name.
 
-        The gain of the best edit is a part of what there is to gain: 1 - D. A swap puts one number for another, or one
-        name; an omission leaves out a word that is new to the sources. Own words stand outside the longest run of words
-        that the sources have, too.
+        The gain of the best edit is a part of what there is to gain: 1 - D. An omission leaves out a word that is new
+        to the sources.
         """
-        swaps, omissions = [], []
-        for edit in self.edits:
-            words = self.edited(edit)
-            if edit.kind == "replaced" and len(words) == 1 and _kind(words[0].text) == _kind(edit.text) != "":
-                swaps.append(edit)
-            elif edit.kind == "left out" and any(word.new for word in words):
-                omissions.append(edit)
-
-        def best(edits: Sequence[WordEdit]) -> float:
-            return max((edit.due_to_sources for edit in edits), default=NO_GAIN)
-
+        omissions = [e for e in self.edits if e.kind == "left out" and any(word.new for word in self.edited(e))]
         gain = max((edit.gain for edit in self.edits), default=NO_GAIN)
-        new = [_kind(word.text) for word in self.words if word.new]
+        gains_of_new_words = [word.nats - word.nats_without for word in self.words if word.new]
         return {
             "coefficient": _coefficient(self.nats, self.nats_without),
-            "new words": len(new),
+            "coverage": self.coverage,
             "best edit": gain / (1 - self.nats),
-            "best edit due to the sources": best(self.edits) / (1 - self.nats),
-            "best swap": best(swaps),
-            "best omission": best(omissions),
-            "new numbers": float("number" in new),
+            "best omission": max((edit.due_to_sources for edit in omissions), default=NO_GAIN),
             "own words": self.own_words,
+            "values elsewhere": float(self.values_elsewhere > 0),
+            "gain of new words": max(gains_of_new_words, default=0.0),
         }
 
     @property
     def verdict(self) -> Verdict:
         """The verdict with its probabilities."""
         return verdict_of(self.features)
-
-    @property
-    def judgement(self) -> Judgement:
-        """The verdict alone."""
-        return self.verdict.judgement
 
     @property
     def rather(self) -> WordEdit | None:
@@ -200,14 +229,19 @@ class Reading(NamedTuple):
         edited = self.edited(edit)
         return word in edited and (len(edited) == 1 or edit.kind == "exchanged")
 
-    def unsaid(self, word: WordReading) -> bool:
-        """Return whether the sources do not say a word: they make it no likelier, or rather say another."""
-        if self.judgement == "rests":
+    def unsaid(self, word: WordReading, judgement: Judgement) -> bool:
+        """Return whether the sources do not say a word: they make it no likelier, or rather say another.
+
+        Args:
+            word: A word of the sentence.
+            judgement: The verdict on the sentence.
+        """
+        if judgement == "rests":
             return False
-        rather = self.rather if self.judgement == "contradicts" else None
+        rather = self.rather if judgement == "contradicts" else None
         if rather and word.start < max(rather.end, rather.start + 1) and rather.start < word.end:
             return True
-        no_likelier = self.judgement == "not in the sources" and not word.nats > word.nats_without + CLEAR
+        no_likelier = judgement == "not in the sources" and not word.nats > word.nats_without + CLEAR
         return no_likelier or self.edit_of(word) is not None
 
 
@@ -216,13 +250,6 @@ def _fitted() -> dict[str, Any]:
     """Return the fitted coefficients and thresholds."""
     state: dict[str, Any] = json.loads(files("normxlogit.grounding").joinpath("verdicts.json").read_text("utf-8"))
     return state
-
-
-def _kind(word: str) -> str:
-    """Return "number" for a word with digits, "name" for one that begins with a capital, "" for others."""
-    if any(map(str.isdecimal, word)):
-        return "number"
-    return "name" if word[:1].isupper() else ""
 
 
 def _coefficient(nats: float, nats_without: float) -> float:

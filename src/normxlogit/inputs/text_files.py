@@ -1,8 +1,6 @@
 """How files of text are written: their encoding, and what stands between the values of a table."""
 
-import csv
 import io
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +13,7 @@ OTHER_DELIMITERS = (";", "\t", "|")
 """What stands between values where commas do not: Excel writes semicolons where numbers have decimal commas."""
 
 SAMPLE = 1 << 16
-"""Characters at the beginning of a table by which its delimiter is told."""
+"""Most characters of the line with the names by which the delimiter of a table is told."""
 
 
 class Dialect(NamedTuple):
@@ -70,43 +68,17 @@ def is_file_name(text: str) -> bool:
 
 
 def dialect_of(file: Any, kind: str) -> Dialect:
-    """Return how a table is written, by its beginning, and set the file of bytes back to its start.
+    """Return how a table is written, by the line with its names, and set the file of bytes back to its start.
 
-    A table of the kind "tsv" has tabs between its values; of any other the delimiter is found.
+    A table of the kind "tsv" has tabs between its values; any other has commas, unless its names have none and are
+    separated by another delimiter.
     """
     encoding = encoding_of(file.read(len(UTF16[0])))
     file.seek(0)
     if kind == "tsv":
         return Dialect(encoding, "\t")
     lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
-    sample = lines.read(SAMPLE)
+    names = lines.readline(SAMPLE)
     lines.detach()
     file.seek(0)
-    return Dialect(encoding, _delimiter_of(sample))
-
-
-def _delimiter_of(sample: str) -> str:
-    """Return the delimiter of a table: a comma wherever the line with the names has one.
-
-    Where it has none, the table has one column, or another delimiter. That of a table with one column may be in its
-    texts, but does not cut as many of them into as many parts as the names as there are texts without a comma.
-    """
-    columns, most = _shape(sample, ",")
-    best = ","
-    for delimiter in OTHER_DELIMITERS if columns == 1 else ():
-        columns, rows = _shape(sample, delimiter)
-        if columns > 1 and (rows > most or (rows == most and best == ",")):
-            best, most = delimiter, rows
-    return best
-
-
-def _shape(sample: str, delimiter: str) -> tuple[int, int]:
-    """Return how many columns the names of a table are, and how many rows of a sample have as many."""
-    try:
-        rows = list(csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter))
-    except csv.Error:  # the reader of the table raises the error
-        return 0, 0
-    if len(sample) == SAMPLE:
-        rows.pop()  # the sample may end in it
-    columns = len(rows[0]) if rows else 0
-    return columns, sum(len(row) == columns for row in islice(rows, 1, None))
+    return Dialect(encoding, next((mark for mark in (",", *OTHER_DELIMITERS) if mark in names), ","))

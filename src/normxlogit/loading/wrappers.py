@@ -1,4 +1,4 @@
-"""The module and tokenizer inside a pipeline, a sentence-transformers object or a SetFit model.
+"""The module and tokenizer inside a pipeline or an object of sentence-transformers.
 
 The objects are known by their attributes: neither package is needed.
 """
@@ -15,7 +15,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from ..errors import InputError, UnsupportedModelError
-from ..extending import registered
 from ..tasks import is_bare
 from ..tasks.classification import label_names
 from ..tasks.zero_shot import hypotheses_of
@@ -28,13 +27,16 @@ REPLICATING = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedMod
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
     """Return the module and its tokenizer or processor, also from what holds both.
 
-    That is a pipeline, a `Trainer`, a `CrossEncoder` or a `SetFitModel`; and a module of `REPLICATING` is its own one.
+    That is a pipeline, a `Trainer`, or a `CrossEncoder` or `SentenceTransformer`; and a module of `REPLICATING` is its
+    own one.
     """
     if isinstance(model, REPLICATING):
         model = model.module
     if (held := _held_in(model)) is not None:
         model, tokenizer = held[0], tokenizer or held[1]
     module = model
+    if isinstance(model, nn.Module):
+        tokenizer = tokenizer or getattr(model, "tokenizer", None)  # as a `SentenceTransformer` has it
     if isinstance(model, torch.jit.ScriptModule):
         raise UnsupportedModelError(
             "a traced or scripted module does not show its parts; pass the module that it was made of"
@@ -87,9 +89,7 @@ def _reader_of(pipeline: Any) -> Any:
 
 
 def _held_in(model: Any) -> tuple[nn.Module, Any] | None:
-    """Return the task model and the tokenizer of a `CrossEncoder` or what an extension knows; None for others."""
-    if (held := next(filter(None, (holder(model) for holder in registered("holders").values())), None)) is not None:
-        return held  # type: ignore[no-any-return]
+    """Return the task model and the tokenizer of a `CrossEncoder`; None for others."""
     if isinstance(model, PreTrainedModel) or not callable(getattr(model, "rank", None)):
         return None  # a `CrossEncoder` ranks documents
     task_model = getattr(model, "transformers_model", None) or getattr(model, "model", None)

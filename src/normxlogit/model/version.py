@@ -62,8 +62,6 @@ def read_model(
         vocabulary_limit(unwrapped_model),
         input_names(tokenizer, unwrapped_model, forward),
         add_special_tokens=pipeline.add_special_tokens,
-        virtual_ids=copy.virtual_tokens.ids,
-        prefix=copy.virtual_tokens.prefix,
     )
     # Trunks whose head takes the last position as it is must have their last token there.
     copy.pad_left = getattr(config, "summary_type", None) == "last" and hasattr(unwrapped_model, "sequence_summary")
@@ -90,7 +88,8 @@ def _adapt_copy(
     if not is_plain:
         copy.is_adapted |= task.adapt(module)
     other_task = declared is not None and declared not in declared_tasks(unwrapped_model)
-    of_owner = not type(unwrapped_model).__module__.startswith(OWN_CLASSES) and task.models.plain
+    classifies = task.models.plain and not task.outputs.vocabulary
+    of_owner = classifies and not type(unwrapped_model).__module__.startswith(OWN_CLASSES)
     if not (is_plain or other_task or of_owner or settings.given or settings.extra_inputs):
         return task
     arguments = arguments_of(module, settings)

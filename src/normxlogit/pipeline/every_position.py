@@ -41,16 +41,27 @@ def explain_every_position(
     for position, result in zip(positions, results, strict=True):
         name = f"{words.get(position, first.tokens[position])}: {result.target.name}"
         targets.append(result.target._replace(name=name, position=position))
+    notes = [note for result in results for note in result.notes]
+    notes += [] if options.verify is None else [NOT_VERIFIED]
+    return replace(
+        in_rows(results),
+        targets=tuple(targets),
+        predictions=tuple(result.predictions[0] for result in results),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def in_rows(results: Sequence[Attribution]) -> Attribution:
+    """Return results of one text, each of one target, as the targets of one result, which is otherwise the first."""
+    first = results[0]
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
-    verification_note = () if options.verify is None else (NOT_VERIFIED,)
+    zeros = np.zeros(first.scores.shape[:-1], np.float32)
     return replace(
         first,
         scores=np.stack([result.scores for result in results]),
-        bias=None if first.bias is None else np.stack([np.asarray(result.bias) for result in results]),
-        sink=np.stack([np.zeros_like(first.bias) if r.sink is None else r.sink for r in results]) if sinks else None,
+        bias=None if first.bias is None else np.stack([zeros if r.bias is None else r.bias for r in results]),
+        sink=np.stack([zeros if r.sink is None else r.sink for r in results]) if sinks else None,
         sinks=sinks,
-        targets=tuple(targets),
-        predictions=tuple(result.predictions[0] for result in results),
+        targets=tuple(result.targets[0] for result in results),
         diagnostics={name: tuple(result.diagnostics[name] for result in results) for name in first.diagnostics},
-        notes=tuple(dict.fromkeys([*(note for result in results for note in result.notes), *verification_note])),
     )

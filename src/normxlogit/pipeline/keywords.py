@@ -149,6 +149,11 @@ class Cite(TypedDict, total=False):
         "The answer to be cited; None lets the model write one.",
     ]
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
+    checker: Annotated[
+        Any,
+        "A second opinion on the verdicts: an explainer, or a pipeline, of a classifier of pairs of texts with a label "
+        "called entailment.",
+    ]
     method: ByMethod
 
 

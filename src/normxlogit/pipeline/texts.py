@@ -1,7 +1,7 @@
 """From inputs, or a forward pass over them, to attributions, in the order of a call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
 from ..inputs.windows import Indices, windows
 from ..leave_out.search import with_verifications
-from ..methods import Request, check_finite, method_named, run_method
+from ..methods import Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
 from ..methods.defaults import DEFAULTS, first_working, use_of
 from ..methods.registry import alternatives
@@ -28,10 +28,8 @@ from ..model.task_model import TaskModel
 from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.storage.schema import FloatArray
-from ..results.targets import Prediction
 from ..tasks.base import message_spans
-from ..tasks.targets import ALL, BatchTargets, check_target, contrast_note, describe_targets, resolve
+from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, resolve
 from .choices import explain_choices
 from .completions.sequences import explain_next_words, names_sequences
 from .every_position import explain_every_position
@@ -139,25 +137,42 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     Returns:
         B results.
     """
-    method, columns = options.method, score_batch(model, run, options)
-    predictions = columns.spans if columns.predictions is None else model.task.outputs.describe(columns.predictions)
-    tokens = None if columns.token_predictions is None else model.task.outputs.describe(columns.token_predictions)
-    target = columns.target
-    batch_targets = describe_targets(target, columns.ids, columns.contrast, columns.places)
-    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.notes)
+    method, batch, task = options.method, run.batch, model.task
+    request, scores = _scored(model, run, options)
+    target, layers, spans = request.target, request.layers, task.position.spans(run)
+    predicted = task.outputs.predicted(target.ids)
+    all_scores, ids, contrast, places, predicted_table, token_table, biases, all_sinks, is_sink = to_host(
+        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
+        target.ids,
+        target.contrast,
+        _positions_in_texts(run),
+        task.outputs.top(run.logits, predicted) if spans is None else None,
+        _token_predictions(model, run, options.token_predictions, predicted),
+        scores.bias,
+        scores.sink,
+        None if scores.sinks is None else batch.real(scores.sinks),
+    )
+    if predicted_table is not None:
+        model.check_finite(predicted_table[:, 0], batch)
+    check_finite(method, request, all_scores.swapaxes(1, 2))  # (N, L, K)
+    predictions = spans if predicted_table is None else task.outputs.describe(predicted_table)
+    tokens = None if token_table is None else task.outputs.describe(token_table)
+    diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
+    batch_targets = describe_targets(target, ids, contrast, places)
+    precision = (*autocast_note(batch.inputs, run.dtype), *model.notes)
     results, start = [], 0
-    for row, encoding in enumerate(run.batch.encodings):
+    for row, encoding in enumerate(batch.encodings):
         part = slice(start, start + len(encoding))
-        axes = (slice(None) if target.labelled else 0, slice(None) if columns.layers else 0)
-        values = columns.scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not requested
-        sinks = () if columns.sinks is None else tuple(columns.sinks[part].nonzero()[0].tolist())
+        axes = (slice(None) if target.labelled else 0, slice(None) if layers else 0)
+        values = all_scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not requested
+        sinks = () if is_sink is None else tuple(is_sink[part].nonzero()[0].tolist())
         bias, sink = (
             None if values is None else np.array(values[row][axes], np.float32, order="C")
-            for values in (columns.bias, columns.sink if sinks else None)
+            for values in (biases, all_sinks if sinks else None)
         )
-        targets, (units, media) = batch_targets[row], model.task.units(encoding)
-        ids = [chosen.id for chosen in targets if chosen.id is not None]
-        same_contrast = contrast_note(ids, targets[0].contrast_id, targets[0].contrast)
+        targets, (units, media) = batch_targets[row], task.units(encoding)
+        target_ids = [chosen.id for chosen in targets if chosen.id is not None]
+        same_contrast = contrast_note(target_ids, targets[0].contrast_id, targets[0].contrast)
         notes = (
             *encoding.notes,
             *precision,
@@ -175,12 +190,12 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 notes=notes,
                 predictions=(predictions[row],),  # type: ignore[index]
                 targets=targets,
-                layers=columns.layers or None,
+                layers=layers or None,
                 token_predictions=None if tokens is None else tokens[part],
                 **provenance(model, method, contrasted=target.contrast is not None),
                 diagnostics={
                     name: tuple(values[row]) if target.labelled else values[row][0]
-                    for name, values in columns.diagnostics.items()
+                    for name, values in diagnostics.items()
                 },
                 bias=bias,
                 sink=sink,
@@ -192,74 +207,15 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     return results
 
 
-@dataclass(frozen=True)
-class ScoreColumns:
-    """Scores and predictions of B texts of N tokens, as arrays on the host.
-
-    Attributes:
-        scores: (N, K, L): K labels, L layers (one where no layers are requested).
-        ids: Classes or vocabulary entries explained, (B, K).
-        contrast: The entry subtracted, (B,), None without contrast.
-        places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
-        predictions: Value, index and probability (NaN for none) of each, (B, 3); None if the answer is a span.
-        token_predictions: The same of each token alone, (N, 3); None if it was not computed.
-        bias: The contribution of no token, (B, K, L); None if scores do not add up.
-        sink: The contribution of attention sinks, (B, K, L); None without sinks.
-        sinks: Which tokens are attention sinks, (N,); None without sinks.
-        spans: The predicted spans of an extractive model; None of others.
-        diagnostics: The method's diagnostics, (B, K) each, as lists.
-    """
-
-    scores: FloatArray
-    ids: FloatArray
-    contrast: FloatArray | None
-    places: FloatArray | None
-    predictions: FloatArray | None
-    token_predictions: FloatArray | None
-    bias: FloatArray | None
-    sink: FloatArray | None
-    sinks: FloatArray | None
-    spans: list[Prediction] | None
-    target: BatchTargets
-    layers: tuple[int, ...]
-    diagnostics: dict[str, list[list[float]]]
-
-
-def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
-    """Score the tokens of a forward pass, and return scores and predictions as arrays."""
-    method, batch = options.method, run.batch
-    batch_targets = None if options.targets is None else [options.targets[i] for i in batch.indices]
+def _scored(model: TaskModel, run: ForwardPass, options: Options) -> tuple[Request, Scores]:
+    """Score the tokens of a forward pass."""
+    batch_targets = None if options.targets is None else [options.targets[i] for i in run.batch.indices]
     target = resolve(model.task, run, options.target, options.contrast, batch_targets)
     try:
-        layers = model.layer_numbers(options.layers)
-        request = Request(model, run, target, layers)
-        scores = run_method(method, request)
+        request = Request(model, run, target, model.layer_numbers(options.layers))
+        return request, run_method(options.method, request)
     except HeadMismatchError as error:
         raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
-    outputs, spans = model.task.outputs, model.task.position.spans(run)
-    predicted = outputs.predicted(target.ids)
-    arrays = to_host(
-        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
-        target.ids,
-        target.contrast,
-        _positions_in_texts(run),
-        outputs.top(run.logits, predicted) if spans is None else None,
-        _token_predictions(model, run, options.token_predictions, predicted),
-        scores.bias,
-        scores.sink,
-        None if scores.sinks is None else batch.real(scores.sinks),
-    )
-    columns = ScoreColumns(  # type: ignore[misc]  # the arrays are the first nine
-        *arrays,
-        spans=spans,
-        target=target,
-        layers=layers,
-        diagnostics={name: measures.tolist() for name, measures in scores.diagnostics.items()},
-    )
-    if columns.predictions is not None:
-        model.check_finite(columns.predictions[:, 0], batch)
-    check_finite(method, request, columns.scores.swapaxes(1, 2))  # (N, L, K)
-    return columns
 
 
 def _positions_in_texts(run: ForwardPass) -> Tensor | None:
@@ -360,7 +316,7 @@ def explain_outputs(
     ids = tensors.get("input_ids")
     if ids is None:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
-    tensors = model.copy.virtual_tokens.before({"attention_mask": torch.ones_like(ids), **tensors})
+    tensors = {"attention_mask": torch.ones_like(ids), **tensors}
     batch = Batch(tensors, tensors["attention_mask"].bool(), encodings, list(range(len(encodings))))
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)

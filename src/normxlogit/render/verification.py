@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ..results.attribution import Attribution
 from ..results.units.characters import visible
-from ..results.verification import Removal, Verification
+from ..results.verification import Removal, Verification, likelihood_text
 from .blocks import Column, Table, cell
 from .describe import prediction_text, shortened
 
@@ -45,7 +45,7 @@ def answer_text(verified: Verification, removal: Removal) -> str:
     """Return an answer, with the probability of the target if that is not the prediction."""
     original = verified.original
     if verified.quantity == "log-probability":
-        return f"{removal.value - original.value:+.1f} nats"
+        return likelihood_text(removal.value - original.value)
     if removal.prediction is None or verified.quantity == "cosine":
         return f"{removal.value:.3f}"
     explains_prediction = original.prediction is None or original.prediction.label == verified.target

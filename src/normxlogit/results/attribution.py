@@ -571,20 +571,6 @@ class Attribution(Record):
 
         return plot_attribution(self, kind, k=k, words=words)
 
-    def to_latex(self, *, words: bool | None = None, greys: bool = False) -> str:
-        r"""Return the text in its colours as LaTeX, for a document with `\usepackage{xcolor}`.
-
-        Args:
-            words: Whether to merge tokens to words; by default where the result can tell them.
-            greys: Whether to use greys, what is negative underlined.
-
-        Raises:
-            DataError: If words are asked for and the result has none.
-        """
-        from ..render.latex import latex_of
-
-        return latex_of(self, words=words, greys=greys)
-
     def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
         from ..render.builders.collection import blocks_of_attribution
 

@@ -1,19 +1,11 @@
 """Gold labels, read from names, indices, digits, booleans or missing values."""
 
-from ast import literal_eval
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ..errors import InputError
 
 BOOLEANS = {"true": 1, "false": 0}
-
-DIGITS = 18
-"""Most digits of a number that may be an index."""
 
 
 class Label(NamedTuple):
@@ -38,67 +30,58 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
     """Read gold labels.
 
     A value that is the name of a label means that label, where there is none also in other capitals or with spaces
-    around it. Other numbers, digits and booleans are indices, unless the labels are called by numbers that are not
-    their indices (such as "1" to "5") or by "true" and "false": then they are names too. A 0 among numbers says that
-    they are indices, where labels are called "1", "2" and so on.
-
-    A list holds the labels that are true of a text, or a 0 or a 1 for each label of the model.
+    around it. Other whole numbers, digits and booleans are indices. A list holds the labels that are true of a text, or
+    a 0 or a 1 for each label of the model.
 
     Args:
         values: The values: strings, numbers of any type, booleans, and None, NaN or "" where a label is missing; or
-            lists of these, also as text.
+            lists of these.
         labels: Index and name of every label that is known.
-        tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices, and digits are where
-            there is no such token.
+        tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices.
 
     Raises:
         InputError: If a value cannot be a label, or there are not as many zeros and ones as labels.
     """
     labels = list(labels)
-    rows = [_entries(value, written=not tokens) for value in values]
+    rows = [_entries(value) for value in values]
     if _are_marks(rows, len(labels)):
         width = max(map(len, rows))
         if any(index >= width for index, _ in labels):
             raise InputError(f"gold labels are {width} zeros and ones for each text, and the model has more labels")
         return [Gold(Label(id=i) for i, mark in enumerate(row) if mark) for row in rows]
-    read = _reader([entry for row in rows for entry in row], labels, tokens)
-    return [Gold(map(read, row)) for row in rows]
-
-
-def _reader(entries: Iterable[Any], labels: Sequence[tuple[int, str]], tokens: bool) -> Callable[[Any], Label]:
-    """Return a function that reads one gold label; the arguments are those of `read_gold`, lists flattened."""
     index_of = {name: index for index, name in labels}
-    name_of_number = {number: name for name in index_of if (number := _number(name)) is not None}
-    numbers_are_names = not tokens and any(number != index_of[name] for number, name in name_of_number.items())
-    named_from_one = len(name_of_number) == len(index_of) and all(
-        number == index_of[name] + 1 for number, name in name_of_number.items()
-    )
-    if named_from_one and any(_number(entry) == 0 for entry in entries):
-        index_of, numbers_are_names = {}, False
-    names_without_case: dict[str, list[str]] = {}
-    for name in index_of:
-        if not tokens or name.casefold() in BOOLEANS:
-            names_without_case.setdefault(name.strip().casefold(), []).append(name)
+    return [Gold(_label(entry, index_of, tokens) for entry in row) for row in rows]
 
-    def read(value: Any) -> Label:
-        """Return one label: by its exact name, by its name in other capitals, or by its index."""
-        if str(value) in index_of and not (tokens and not isinstance(value, str)):
-            return Label(str(value))
-        word = str(value).strip().casefold()
-        if len(names := names_without_case.get(word, [])) == 1:
-            return Label(names[0])
-        if word in BOOLEANS:
-            if not BOOLEANS.keys().isdisjoint(names_without_case):
-                return Label(word)
-            value = BOOLEANS[word]
-        number = _number(value)
-        if number is None or number != int(number) or numbers_are_names:
-            return Label(str(value) if number is None else name_of_number.get(number, str(value)))
-        if number < 0:
-            raise InputError(f"gold label {value} is neither a label nor the index of one; None marks a missing label")
-        return Label(id=int(number))
 
-    return read
+def _label(value: bool | float | str, index_of: Mapping[str, int], tokens: bool) -> Label:
+    """Return one label: by its exact name, by its name in other capitals, or by its index.
+
+    Args:
+        value: The gold label.
+        index_of: The index of each label by its name.
+        tokens: Whether the labels are tokens of a vocabulary.
+    """
+    word = str(value).strip()
+    if isinstance(value, str) and value in index_of:
+        return Label(value)
+    matches = [name for name in index_of if name.strip().casefold() == word.casefold()] if not tokens else []
+    if len(matches) == 1:
+        return Label(matches[0])
+    number = BOOLEANS.get(word.casefold(), word)
+    try:
+        index = int(float(number))
+    except (ValueError, OverflowError):
+        if word.startswith("[") and not tokens:
+            raise InputError(
+                f"gold label {word} is a list as text: pass lists, as in map(json.loads, labels)"
+            ) from None
+        return Label(word)
+    if str(index) in index_of and not tokens:
+        return Label(str(index))
+    called_by_number = not tokens and any(name.isdecimal() and int(name) != i for name, i in index_of.items())
+    if index < 0 or index != float(number) or called_by_number:
+        raise InputError(f"gold label {value} is neither a label nor the index of one; None marks a missing label")
+    return Label(id=index)
 
 
 def _are_marks(rows: Sequence[Sequence[Any]], count: int) -> bool:
@@ -114,55 +97,31 @@ def _are_marks(rows: Sequence[Sequence[Any]], count: int) -> bool:
     return len(rows[0]) > 2 or count <= 2 or any(type(e) is not int for e in entries) or any(sum(r) != 1 for r in rows)
 
 
-def _entries(value: Any, *, written: bool) -> list[Any]:
-    """Return the entries of a list of labels, or one label alone, as plain values without missing ones.
-
-    Args:
-        value: The labels.
-        written: Whether a text may be a list as pandas writes it to CSV, or JSON; a token of a vocabulary may be "[]".
-    """
-    if hasattr(value, "as_py"):  # of Arrow
-        value = value.as_py()
-    entries: Any = value
-    if written and isinstance(value, str) and value.startswith("["):
-        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-            entries = literal_eval(value)
-    elif getattr(value, "ndim", None) and (tolist := getattr(value, "tolist", None)):
-        entries = tolist()
+def _entries(value: Any) -> list[Any]:
+    """Return the entries of a list of labels, or one label alone, as plain values without missing ones."""
+    entries = _plain(value)
     entries = entries if isinstance(entries, list | tuple | set | frozenset) else [entries]
     return [label for entry in entries if (label := _plain_label(entry)) is not None]
 
 
-def _plain_label(value: Any) -> bool | int | float | Decimal | str | None:
-    """Return a label as a Python boolean, number or string, None if it is missing or blank; dates become strings.
+def _plain_label(value: Any) -> bool | float | str | None:
+    """Return a label as a Python boolean, number or string, None if it is missing or blank.
 
     Raises:
         InputError: If it is several values.
     """
-    is_date = isinstance(value, np.datetime64 | np.timedelta64)  # whose items are numbers
-    if hasattr(value, "item") and not is_date:  # of numpy and torch
-        value = value.item()
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", errors="replace")
-    if isinstance(value, str):
-        return value if value.strip() else None
-    try:
-        missing = value is None or bool(value != value)  # NaN and NaT
-    except (TypeError, ValueError):  # pandas.NA is missing, an array is not
-        missing = not hasattr(value, "__len__")
-    if missing:
+    value = _plain(value)
+    value = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
+    if value is None or type(value).__name__ == "NAType" or (isinstance(value, str) and not value.strip()):
         return None
-    if isinstance(value, bool | int | float | Decimal):
-        return value
-    if hasattr(value, "__iter__"):
+    if hasattr(value, "__iter__") and not isinstance(value, str):
         raise InputError(f"a gold label is a name, a number or a boolean, not a {type(value).__name__}: {value!r}")
-    return str(value)
-
-
-def _number(value: Any) -> Decimal | None:
-    """Return a value or its digits as a number; None if it is not a number, or too long for an index."""
-    try:
-        number = Decimal(str(value))
-    except InvalidOperation:
+    if value != value:  # NaN
         return None
-    return number if number.is_finite() and number.adjusted() < DIGITS else None
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of Arrow, numpy, torch or pandas as Python's own."""
+    value = value.as_py() if hasattr(value, "as_py") else value
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -1,5 +1,6 @@
 """Verification of explanations: the model's answers without parts of its input."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -20,6 +21,9 @@ RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 
 LEAST_LOSS = 1.0
 """A sentence of an answer uses a source if it loses this many nats without it."""
+
+MOST_TIMES = 1e6
+"""From here on, how many times likelier a text is says no more."""
 
 CITATION_TEST: Mapping[str, Any] = {
     "target": "the answer",
@@ -110,3 +114,16 @@ class Verification:
         for removal in (self.original, *self.single, self.together, *optional):
             require(all(token < tokens for token in removal.tokens), "verified: a token that is not there")
             require(bool(removal.units) == bool(removal.tokens), "verified: units without tokens")
+
+
+def likelihood_text(nats: float) -> str:
+    """Return a change of a log-probability as how many times likelier or less likely it makes a text: its exponential.
+
+    Args:
+        nats: The change.
+    """
+    times = math.exp(min(abs(nats), math.log(MOST_TIMES)))
+    shown = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"
+    if shown == "1.0":
+        return "as likely"
+    return f"{'over ' * (times >= MOST_TIMES)}{shown} times {'likelier' if nats > 0 else 'less likely'}"

@@ -1,6 +1,6 @@
 """The blocks of the similarity of two texts, and of a ranking."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +9,10 @@ from ..render.blocks import Block, Cell, Column, Fold, Header, MediumBlock, Piec
 from ..render.builders.text import attribution_blocks
 from ..render.charts import Grid, Legend
 from ..render.verification import removals_table
-from ..results.storage.schema import FloatArray
 from .result import Similarity
 
 STRONGEST, NAMED = 8, 3
 """Pairs of words that are listed, and words that a row of a ranking names."""
-
-STATES = "The cosine of the words' own states"
 
 
 def similarity_blocks(s: Similarity, *, words: bool | None = None, cost: str = "") -> list[Block]:
@@ -38,8 +35,6 @@ def similarity_blocks(s: Similarity, *, words: bool | None = None, cost: str = "
     grid = pairs_grid(s)
     blocks += [_strongest(grid)] if s.has_words else []
     blocks.append(Fold("Every pair", [grid], opened=True))
-    if s.state_cosines is not None:  # of words of several tokens the largest
-        blocks.append(Fold(STATES, [_grid(s, s.state_cosines, np.max, STATES)]))
     return blocks
 
 
@@ -61,15 +56,11 @@ def pairs_grid(s: Similarity) -> Grid:
     Args:
         s: A similarity with `pairs`, whose biases are left out.
     """
-    pairs: Any = s.pairs  # (T1 + 1, T2 + 1)
-    return _grid(s, pairs, np.sum, f"What each pair adds to the cosine {s.prediction.value:.3f}")
-
-
-def _grid(s: Similarity, values: FloatArray, merge: Callable[..., Any], caption: str) -> Grid:
-    """Merge values of pairs of tokens, (T1, T2), to pairs of words, (W1, W2)."""
+    values: Any = s.pairs  # (T1 + 1, T2 + 1)
     first, second = (_words(s, sequence) for sequence in (0, 1))
-    rows = np.stack([merge(values[tokens], 0) for _, tokens in first])  # (W1, T2)
-    scores = np.stack([merge(rows[:, tokens], 1) for _, tokens in second], 1)  # (W1, W2)
+    rows = np.stack([values[tokens].sum(0) for _, tokens in first])  # (W1, T2 + 1)
+    scores = np.stack([rows[:, tokens].sum(1) for _, tokens in second], 1)  # (W1, W2)
+    caption = f"What each pair adds to the cosine {s.prediction.value:.3f}"
     return Grid([name for name, _ in first], [name for name, _ in second], scores, caption, caption)
 
 

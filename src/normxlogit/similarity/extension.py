@@ -4,7 +4,6 @@ from ..extending import Extension
 
 EXTENSION = Extension(
     tasks=("normxlogit.similarity.tasks.embedding:Embedding",),
-    holders=("normxlogit.similarity.holders:held_in",),
     results={
         "similarity": "normxlogit.similarity.result:Similarity",
     },

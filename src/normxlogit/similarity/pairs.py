@@ -107,7 +107,7 @@ def explain_similarity(
         result = _result(model, (query, document), halves, method)
         if matrix:  # the first row of the document is for the cosine, the others for each token of the query
             pairs = _to_numpy(_with_bias(document_scores[k])[1:])
-            result = replace(result, pairs=pairs, state_cosines=_to_numpy(query.states @ document.states.T))
+            result = replace(result, pairs=pairs)
         results.append(result)
     if verify is not None:
         results = _verified((tower, other_tower), query, documents, results, verify)

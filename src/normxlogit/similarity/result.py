@@ -21,13 +21,11 @@ class Similarity(Attribution):
         bias: float32, (2,): of either input.
         pairs: float32, (T1 + 1, T2 + 1): what each pair of tokens of two texts adds to their cosine, which is its sum;
             the last row and column are the biases'. None if that was not asked for.
-        state_cosines: float32, (T1, T2): the cosine of the own states of two tokens, beside `pairs`.
     """
 
     kind: ClassVar = "similarity"
     described: ClassVar = "a similarity"
     pairs: FloatArray | None = None
-    state_cosines: FloatArray | None = None
 
     @property
     def title(self) -> str:
@@ -38,7 +36,7 @@ class Similarity(Attribution):
         return (2,)
 
     def _without_units(self) -> dict[str, Any]:
-        return {**super()._without_units(), "pairs": None, "state_cosines": None}
+        return {**super()._without_units(), "pairs": None}
 
     def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
         from .drawing import similarity_blocks

@@ -104,8 +104,8 @@ class ModelClasses:
 class Task:
     """A task: how inputs are encoded and a model called, where its answer is read, and what its outputs mean.
 
-    A subclass describes its models and sets `outputs` and `position` when it is made; it overrides what else is
-    different. Tasks that generate or embed are `abilities.Generates` or `abilities.Embeds` as well.
+    A subclass describes its models, outputs and position, and overrides what else is different. Tasks that generate or
+    embed are `abilities.Generates` or `abilities.Embeds` as well.
 
     Args:
         model: The caller's model, as a task model.
@@ -134,8 +134,8 @@ class Task:
     media: ClassVar[tuple[str, ...]] = ()
     result_kind: ClassVar[str] = "text"
 
-    outputs: Outputs
-    position: AnswerPosition
+    outputs: Outputs = Outputs()
+    position: AnswerPosition = AnswerPosition()
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         self.processor = tokenizer
@@ -149,7 +149,6 @@ class Task:
                 f"labels= names the outputs of a classifier, and {type(model).__name__} is a model for {self.name}: "
                 "leave out labels="
             )
-        self.outputs, self.position = Outputs(), AnswerPosition()
 
     def __repr__(self) -> str:
         return summary(self.name, self.outputs.labels)

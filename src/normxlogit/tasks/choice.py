@@ -102,9 +102,7 @@ class MultipleChoice(Comparing):
         auto_class="AutoModelForMultipleChoice",
     )
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.outputs = Outputs(("choice",))
+    outputs = Outputs(("choice",))
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy read every row as a question with one choice."""

@@ -110,10 +110,11 @@ class CausalLM(Generates, Task):
         peft_type="CAUSAL_LM",
         plain=True,
     )
+    position = AtLastToken(left_to_right=True)
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs, self.position = Vocabulary(self.tokenizer, self.name), AtLastToken(left_to_right=True)
+        self.outputs = Vocabulary(self.tokenizer, self.name)
 
     def _encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
         """Encode chat messages whose next token is explained."""

@@ -17,23 +17,6 @@ LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
 
 
-class QuestionAnswering(Task):
-    """Logits of start and end at every token; by default the start is explained."""
-
-    name = "question-answering"
-    models = ModelClasses(
-        mapping="MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES",
-        ending="ForQuestionAnswering",
-        auto_class="AutoModelForQuestionAnswering",
-        peft_type="QUESTION_ANS",
-        plain=True,
-    )
-
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.outputs, self.position = Edges(), Span()
-
-
 class Edges(Outputs):
     """The logits of start and end of an answer."""
 
@@ -139,3 +122,18 @@ class Span(AnswerPosition):
     def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
         """Return the answer with its first token counted in the whole text."""
         return prediction._replace(id=places[prediction.id])
+
+
+class QuestionAnswering(Task):
+    """Logits of start and end at every token; by default the start is explained."""
+
+    name = "question-answering"
+    models = ModelClasses(
+        mapping="MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES",
+        ending="ForQuestionAnswering",
+        auto_class="AutoModelForQuestionAnswering",
+        peft_type="QUESTION_ANS",
+        plain=True,
+    )
+    outputs = Edges()
+    position = Span()

@@ -47,13 +47,14 @@ class Seq2Seq(Generates, Task):
         peft_type="SEQ_2_SEQ_LM",
         needs_encoder=True,
     )
+    position = AtLastToken(left_to_right=False)
 
     _cached_source: tuple[tuple[int, ...], Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs, self.position = Vocabulary(self.tokenizer, self.name), AtLastToken(left_to_right=False)
+        self.outputs = Vocabulary(self.tokenizer, self.name)
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""

@@ -31,7 +31,9 @@ def test_what_the_folders_of_a_partitioned_data_set_say(tmp_path, pattern):
     source = str(tmp_path / "data" / pattern) if pattern else tmp_path / "data"
     rows = explained(tmp_path, source, *(word for name in ("year", "place", "own") for word in ("--keep", name)))
     found = {(row["year"], row["place"], row["own"]) for row in rows}
-    assert found == {(y, p, o) for y in (2023, 2024) for p, o in (("a b", "a%20b"), ("c", "c"))} | {(None, "c", "c")}
+    assert found == {(y, p, o) for y in ("2023", "2024") for p, o in (("a b", "a%20b"), ("c", "c"))} | {
+        (None, "c", "c")
+    }
 
 
 def test_what_a_file_holds_comes_before_what_its_folder_says(tmp_path):

@@ -118,7 +118,7 @@ def test_a_corpus_is_continued_with_the_same_model(begun, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         attributed(model, folder, watch=stopped)
     manifests = [json.loads((place / "manifest.json").read_text()) for place in (begun, folder)]
-    assert manifests[0]["model"] == manifests[1]["model"]
+    assert manifests[0]["identity"] == manifests[1]["identity"]
     assert attributed(adapted(), folder).rows == len(ROWS)
 
 

@@ -48,7 +48,7 @@ def test_what_is_missing_is_named():
             explainer.cite(**given, messages=[{"role": "user", "content": "the movie"}], answer=ANSWER)
 
 
-def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
+def test_support_has_the_share_of_the_sources_and_says_which_sentences_rest_on_the_documents():
     explainer = made()
     answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, verify=0)
     sources = explainer.explain_completion(
@@ -57,12 +57,9 @@ def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
         sources=dict(zip(answer.names, answer.spans, strict=True)),
         parts="sentence",
     )
-    sink = np.zeros(len(answer.sentences)) if sources.sink is None else sources.sink
-    wholes = sources.scores.sum(1) + sources.bias + sink
-    for support, whole in zip(answer.support, wholes, strict=True):
-        parts = (support.documents, support.prompt, support.answer)
-        assert sum(parts) + support.sink + support.bias == pytest.approx(whole, abs=1e-3)
-        assert support.share == pytest.approx(support.documents / np.abs(parts).sum(), abs=1e-5)
+    for support, scores in zip(answer.support, sources.scores, strict=True):
+        parts = [scores[: len(answer.names)].sum(), *scores[len(answer.names) :]]  # sources, prompt, answer
+        assert support.share == pytest.approx(parts[0] / np.abs(parts).sum(), abs=1e-4)
     assert [s.text.strip() for s in answer.support] == ["The movie was great.", "The keys are here."]
     assert [s.judgement for s in answer.support] == ["not tested", "rests"]  # the second is a quotation
     state = json.loads(json.dumps(answer.to_dict()))

@@ -193,8 +193,36 @@ def test_verdicts_and_figures_are_kept_in_files(explainer, tmp_path) -> None:
     assert all(sentence.verdict in table for sentence in cited.support)
 
 
-def test_words_that_no_source_has_and_words_beside_the_longest_copied_run_are_counted(explainer):
+def test_what_the_nearest_source_has_of_a_sentence_is_counted(explainer):
     (reading,) = explainer.cite("When?", DOCUMENTS, answer="The pool was sold by Anna Berg in 1974.").readings
     assert [word.text for word in reading.words if word.new] == ["sold"]
     assert reading.own_words == len(["The", "pool", "was", "sold"])
-    assert reading.features["new words"] == 1
+    assert reading.values_elsewhere == 0
+    counts = {
+        "the": 2,
+        "pool": 1,
+        "was": 2,
+        "sold": 1,
+        "by": 2,
+        "anna": 1,
+        "berg": 1,
+        "in": 1,
+        "1974": 1,
+    }  # of 4 sources
+    weights = {word: np.log((4 + 1) / count) for word, count in counts.items()}
+    assert reading.coverage == pytest.approx(1 - weights["sold"] / sum(weights.values()))
+
+
+@pytest.mark.parametrize(
+    ("answer", "elsewhere"),
+    [
+        ("The pool was built by Jonas Holm in 1974.", 2),
+        ("The pools were built in 1980.", 1),
+        ("Refunds within 30 days.", 0),
+        ("Shipping takes 30 days.", 1),
+    ],
+)
+def test_numbers_and_names_that_another_source_has_are_counted(explainer, answer, elsewhere):
+    (reading,) = explainer.cite("When?", DOCUMENTS, answer=answer).readings
+    assert reading.values_elsewhere == elsewhere
+    assert reading.features["values elsewhere"] == float(elsewhere > 0)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
@@ -10,7 +10,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...tasks.targets import All, Choice
-from ..rows.shards import InputColumns, TextColumn
+from ..rows.shards import InputColumns, Shard, TextColumn
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -38,32 +38,25 @@ class Reads(NamedTuple):
     content: str = ""
 
 
-class ReadRows(NamedTuple):
-    """The rows of a shard as the model reads them.
+@dataclass
+class ShardRows:
+    """The rows of a shard on their way from the input to the output, each by its place in the shard.
 
     Attributes:
-        inputs: Those that can be read: encodings, or prompts with completions.
-        problems: Why the others cannot be read, by place among the rows.
-        targets: The target of each input, if there is a column of targets.
-    """
-
-    inputs: Sequence[Any]
-    problems: dict[int, str]
-    targets: list[Choice] | None = None
-
-
-class ExplainedRows(NamedTuple):
-    """The results of the rows of a shard.
-
-    Attributes:
-        results: The results, by place among the inputs.
-        problems: Why the others have no result, by place.
+        shard: The shard.
+        inputs: Those that can be read, as the model reads them: encodings, or prompts with completions.
+        targets: The target of each input; empty without a column of targets.
+        results: Their results.
+        problems: Why the others have no result.
         tokens: How many tokens were explained.
     """
 
-    results: Mapping[int, Record]
-    problems: dict[int, str]
-    tokens: int
+    shard: Shard
+    inputs: dict[int, Any] = field(default_factory=dict)
+    targets: dict[int, Choice] = field(default_factory=dict)
+    results: dict[int, Record] = field(default_factory=dict)
+    problems: dict[int, str] = field(default_factory=dict)
+    tokens: int = 0
 
 
 class Together:
@@ -134,12 +127,21 @@ class Job(ABC):
         """
 
     @abstractmethod
-    def read(self, model: TaskModel, rows: list[dict[str, Any]], together: Together) -> ReadRows:
-        """Read and tokenise rows, which have the columns of a shard and the pictures and sounds themselves."""
+    def read(
+        self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
+    ) -> None:
+        """Tokenise rows, and enter their inputs and what is wrong with them.
+
+        Args:
+            model: The model.
+            cells: The columns of each row that can be read, with its pictures and sounds themselves.
+            rows: Where they are entered.
+            together: Works on rows where one that fails must not stop the others.
+        """
 
     @abstractmethod
-    def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
-        """Run the model and the method over rows.
+    def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
+        """Run the model and the method over the inputs of rows, and enter their results and what is wrong with them.
 
         Raises:
             NormXLogitError: If the model or the settings are at fault, not single rows.
@@ -198,7 +200,7 @@ class Job(ABC):
 
 def fields_of(kind: Any) -> list[str]:
     """Return the names of the fields of a job or of another dataclass."""
-    return [field.name for field in fields(kind)]
+    return [each.name for each in fields(kind)]
 
 
 def check_choice(name: str, value: object, choices: Sequence[str], *, optional: bool = True) -> None:

@@ -19,7 +19,7 @@ from ...results.units.kinds import PartKind, SourceKind
 from ...tasks.abilities import generating_task
 from ..rows.cells import prompt_cell, text_cell
 from ..rows.shards import MEDIUM
-from .base import ExplainedRows, Job, ReadRows, Reads, Together, check_choice
+from .base import Job, Reads, ShardRows, Together, check_choice
 
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
@@ -66,44 +66,44 @@ class CompletionJob(Job):
         generating_task(model)
         return model
 
-    def read(self, model: TaskModel, rows: list[dict[str, Any]], together: Together) -> ReadRows:
+    def read(
+        self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
+    ) -> None:
         """Tokenise prompts, with the completions of the input."""
-        inputs: list[Any] = []
-        problems: dict[int, str] = {}
-        _one_by_one(lambda row: inputs.append(self.row(model, rows[row])), range(len(rows)), problems, together)
-        return ReadRows(inputs, problems)
 
-    def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
+        def read(row: int) -> None:
+            rows.inputs[row] = self.row(model, cells[row])
+
+        _one_by_one(read, [*cells], rows.problems, together)
+
+    def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
         """Generate the completions that the input lacks, and explain the sources of each."""
-        completed: dict[int, Any] = dict(enumerate(rows.inputs))
-        problems: dict[int, str] = {}
-        explained: dict[int, tuple[Record, int]] = {}
+        completed = dict(rows.inputs)
 
-        def generate(places: list[int]) -> None:
-            prompts = [rows.inputs[place] for place in places]
+        def generate(some: list[int]) -> None:
+            prompts = [rows.inputs[row] for row in some]
             generated = generate_each(model, prompts, {"max_new_tokens": self.max_new_tokens})
-            completed.update(zip(places, generated, strict=True))
+            completed.update(zip(some, generated, strict=True))
 
-        def explain(place: int) -> None:
-            explained[place] = self.result(model, completed[place], options)
+        def explain(row: int) -> None:
+            rows.results[row], tokens = self.result(model, completed[row], options)
+            rows.tokens += tokens
 
         if self.max_new_tokens is not None:
-            together(generate, [*completed], problems, at_once=GENERATED_AT_ONCE)
-        _one_by_one(explain, [place for place in completed if place not in problems], problems, together)
-        results = {place: result for place, (result, _) in explained.items()}
-        return ExplainedRows(results, problems, sum(tokens for _, tokens in explained.values()))
+            together(generate, [*completed], rows.problems, at_once=GENERATED_AT_ONCE)
+        _one_by_one(explain, [row for row in completed if row not in rows.problems], rows.problems, together)
 
 
-def _one_by_one(work: Callable[[int], Any], rows: Sequence[int], problems: dict[int, str], together: Together) -> None:
+def _one_by_one(work: Callable[[int], None], rows: Sequence[int], problems: dict[int, str], together: Together) -> None:
     """Work on each row alone; what is wrong with a row itself does not count as a fault of the model."""
 
-    def work_on(places: list[int]) -> None:
+    def work_on(some: list[int]) -> None:
         try:
-            work(places[0])
+            work(some[0])
         except ChatTemplateError:
             raise  # the model's fault and not the row's
         except InputError as error:
-            problems[places[0]] = str(error)
+            problems[some[0]] = str(error)
 
     together(work_on, rows, problems, at_once=1)
 

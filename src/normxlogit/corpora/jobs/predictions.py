@@ -1,24 +1,22 @@
 """Predictions of each row: of texts, pairs, pictures and sounds."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import InputError, TargetError, UnsupportedModelError
 from ...inputs.encoder import LongText
-from ...inputs.encoding import Encoding
 from ...inputs.texts import WORDS, SplitText
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
 from ...pipeline.texts import explain_encodings
-from ...results.attribution import Attribution
 from ...results.units.kinds import MERGES, Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.cells import split_cell, words_cell
 from ..rows.shards import MEDIUM, InputColumns, TextColumn
-from .base import ExplainedRows, Job, ReadRows, Reads, TextColumns, Together, check_choice
+from .base import Job, Reads, ShardRows, TextColumns, Together, check_choice
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -120,26 +118,26 @@ class Predictions(Job):
             model.layer_numbers(self.layers)
         return model
 
-    def read(self, model: TaskModel, rows: list[dict[str, Any]], together: Together) -> ReadRows:
+    def read(
+        self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
+    ) -> None:
         """Encode texts, pictures or sounds, and look up their targets."""
-        problems: dict[int, str] = {}
-        targets: dict[int, Choice] = {}
         if self.target_column is not None:
-            indices = {name: self._target(model, name) for name in dict.fromkeys(row["target"] for row in rows)}
-            for place, row in enumerate(rows):
-                target = indices[row["target"]]
+            targets = {name: self._target(model, name) for name in {row["target"] for row in cells.values()}}
+            for row, cell in cells.items():
+                target = targets[cell["target"]]
                 if isinstance(target, str):
-                    problems[place] = target
+                    rows.problems[row] = target
                 else:
-                    targets[place] = target
-        kept = [i for i in range(len(rows)) if i not in problems]
-        inputs: list[Any] = [rows[i][MEDIUM] if MEDIUM in rows[i] else _text(rows[i], "text") for i in kept]
+                    rows.targets[row] = target
+        readable = [row for row in cells if row not in rows.problems]
+        inputs = [cells[row][MEDIUM] if MEDIUM in cells[row] else _text(cells[row], "text") for row in readable]
         if self.pair_column is not None:
-            inputs = [(text, _text(rows[i], "text_pair")) for text, i in zip(inputs, kept, strict=True)]
+            pairs = zip(inputs, (_text(cells[row], "text_pair") for row in readable), strict=True)
+            inputs = list(pairs)
         encodings, unread = model.task.encode_rows(model, inputs, long_text=self.long_text)
-        problems |= {kept[place]: reason for place, reason in unread.items()}
-        of_rows = [targets[i] for i in kept if i not in problems] if self.target_column is not None else None
-        return ReadRows(encodings, problems, of_rows)
+        rows.problems |= {readable[place]: reason for place, reason in unread.items()}
+        rows.inputs = dict(zip((row for row in readable if row not in rows.problems), encodings, strict=True))
 
     def _target(self, model: TaskModel, name: str | None) -> int | str:
         """Return the index of a target, or what is wrong with its name."""
@@ -152,22 +150,21 @@ class Predictions(Job):
             return str(error)
         return index
 
-    def explain(self, model: TaskModel, rows: ReadRows, options: Options, together: Together) -> ExplainedRows:
+    def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
         """Explain encodings, those of similar lengths together."""
-        encodings: Sequence[Encoding] = rows.inputs
-        problems: dict[int, str] = {}
-        results: dict[int, Attribution] = {}
 
-        def explain(indices: list[int]) -> None:
-            explained = explain_encodings(model, [encodings[i] for i in indices], options.some(indices))
-            results.update(zip(indices, explained, strict=True))
+        def explain(some: list[int]) -> None:
+            targets = [rows.targets[row] for row in some] if rows.targets else None
+            encodings = [rows.inputs[row] for row in some]
+            explained = explain_encodings(model, encodings, replace(options, targets=targets))
+            rows.results.update(zip(some, explained, strict=True))
+            rows.tokens += sum(map(len, encodings))
 
-        by_length = sorted(range(len(encodings)), key=lambda index: len(encodings[index]))
-        together(explain, by_length, problems, at_once=EXPLAINED_AT_ONCE)
-        return ExplainedRows(results, problems, sum(len(encodings[index]) for index in results))
+        by_length = sorted(rows.inputs, key=lambda row: len(rows.inputs[row]))
+        together(explain, by_length, rows.problems, at_once=EXPLAINED_AT_ONCE)
 
 
-def _text(row: dict[str, Any], name: str) -> str:
+def _text(row: Mapping[str, Any], name: str) -> str:
     """Return the text of a row, with its words if the input has split them."""
     words, text = row[f"{name} words"], str(row[name])
     return text if words is None else SplitText(json.loads(words))

@@ -207,7 +207,7 @@ def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: i
     rows = arrow.array(np.arange(first_row, first_row + len(problems)), arrow.int64())
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     for prefix, name in columns.media.items():
-        from ...media.rows import media_columns  # pictures and sounds are of the wing `media`
+        from .media import media_columns  # needs the wing `media`
 
         table |= media_columns(arrow, block.cells(name), name, problems, prefix)
     if "text" in table:  # the paths of pictures or sounds

@@ -39,7 +39,7 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     ):
         raise InputError("verify= deletes words of texts that are classified as a whole")
     if not run.manifest.identity.is_same(identity_of(model)):
-        raise DataError(f"{run.folder.location} was made by {run.manifest.model['name']}, or by another state of it")
+        raise DataError(f"{run.folder.location} was made by {run.manifest.model}, or by another state of it")
     if "text" not in run.kinds:
         raise DataError(f"{run.folder.location} holds no texts to delete words from: it was made with --no-keep-text")
     return model

@@ -1,7 +1,7 @@
 """Summaries as tables with bars and links to texts, for the terminal and as a page."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ...render.blocks import (
     Bar,
@@ -21,10 +21,10 @@ from ...render.blocks import (
 from ...render.charts import Legend, number
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
-from ...results.verification import LEAST_LOSS
+from ...results.verification import LEAST_LOSS, likelihood_text
 from .citations import QUESTION, CitationSummary, SourceUse
 from .summary import Summary
-from .units import NAMES, SIGNALS, Unit, WrongAnswer
+from .units import NAMES, Unit, WrongAnswer
 
 NOTABLE = 0.01
 """A note is shown from this share of scores on special tokens on."""
@@ -61,29 +61,13 @@ class Line(NamedTuple):
     Attributes:
         value: Where its bar ends, None for none.
         interval: The ends of the value's interval.
+        examples: Ids of rows.
     """
 
     texts: Sequence[str]
     value: float | None = None
     interval: tuple[float, float] | None = None
     examples: Sequence[str] = ()
-
-
-class Section(NamedTuple):
-    """A table with bars.
-
-    Attributes:
-        bars: The heading of its bars; empty if the column before them has it, None without bars.
-        note: A text above the table.
-        texts: The columns of words after the first; all others are numbers.
-    """
-
-    heading: str
-    columns: Sequence[str]
-    lines: Sequence[Line]
-    bars: str | None = None
-    note: str = ""
-    texts: Sequence[str] = ()
 
 
 def summary_page(summary: Summary | CitationSummary) -> str:
@@ -96,14 +80,8 @@ def summary_cards(summary: Summary | CitationSummary) -> list[Card]:
     """Return the cards of a summary: the accuracy first, the limits of the figures last."""
     if isinstance(summary, CitationSummary):
         return _citation_cards(summary)
-    result_cards = [_predictions(summary)]
-    result_cards += [_wrong_answers(summary.wrong)] if summary.wrong else []
-    result_cards += [_card(section, summary.texts) for section in _sections(summary)]
-    if summary.texts:
-        rows = [[cell(name, anchor=anchor), cell(summary.texts[name])] for name, anchor in _anchors(summary.texts)]
-        texts = Table([Column("id"), Column("text")], rows)
-        result_cards.append(Card([Fold("Texts of the examples", [texts], opened=True)], result=False))
-    return [*result_cards, _limits(summary)]
+    cards = [_predictions(summary), *_wrong_answers(summary.wrong), *_words_by_label(summary)]
+    return [*cards, *_texts_of_examples(summary.texts), _limits(summary)]
 
 
 def _predictions(summary: Summary) -> Card:
@@ -117,34 +95,29 @@ def _predictions(summary: Summary) -> Card:
     for label, n in list(summary.labels.items())[:LABELS]:
         right = [f"{summary.right[label]:.1%}" if label in summary.right else ""] if summary.right else []
         lines.append(Line([label, f"{n:,}", *right, f"{n / rows:.1%}"], n / rows))
-    table = _table(Section("", columns, lines, ""), {})
     heading = "Predictions" if summary.accuracy is None else f"{summary.accuracy:.1%} of the answers are right"
-    return Card([Header("", facts), table], heading, result=False)
+    return Card([Header("", facts), _table(columns, lines, bars="")], heading, result=False)
 
 
-def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card:
-    """Return wrong answers with the words that they rest on."""
-
-    def caption(answer: WrongAnswer) -> str:
-        chance = "" if answer.probability is None else f", {answer.probability:.1%}"
-        return f"{answer.id}: predicted {answer.prediction}{chance}, labelled {answer.gold}"
-
+def _wrong_answers(answers: Sequence[WrongAnswer]) -> list[Card]:
+    """Return the card of wrong answers with the words that they rest on; none without any."""
+    if not answers:
+        return []
+    chances = ["" if answer.probability is None else f"{answer.probability:.1%}" for answer in answers]
     if not any(answer.pieces for answer in answers):
-        lines = [[a.id, a.prediction, "" if a.probability is None else f"{a.probability:.1%}", a.gold] for a in answers]
-        section = Section(
-            "Wrong answers",
-            ["id", "predicted", "probability", "labelled"],
-            [Line(answer_texts) for answer_texts in lines],
-        )
-        return _card(section, {})
+        rows = zip(answers, chances, strict=True)
+        lines = [Line([answer.id, answer.prediction, chance, answer.gold]) for answer, chance in rows]
+        table = _table(["id", "predicted", "probability", "labelled"], lines)
+        return [Card([table], "Wrong answers", result=False)]
     note = "The surest come first, each with its id, or its row from 0 on."
     legend = Legend("for the prediction", "against it", ["each text by its own largest score"])
     sentences = []
-    for answer in answers:
+    for answer, chance in zip(answers, chances, strict=True):
         largest = max((abs(score) for text in answer.pieces for _, score in text if score), default=1.0)
         texts = [[_piece(*scored, largest) for scored in text] for text in answer.pieces]
-        sentences.append(Sentence(caption(answer), texts))
-    return Card([Paragraph(note), Sentences(sentences, small=True), legend], "Wrong answers", result=False)
+        predicted = ", ".join(filter(None, [answer.prediction, chance]))
+        sentences.append(Sentence(f"{answer.id}: predicted {predicted}, labelled {answer.gold}", texts))
+    return [Card([Paragraph(note), Sentences(sentences, small=True), legend], "Wrong answers", result=False)]
 
 
 def _piece(text: str, score: float | None, largest: float) -> Piece:
@@ -153,163 +126,23 @@ def _piece(text: str, score: float | None, largest: float) -> Piece:
     return Piece(text, score / largest, name=text.strip(), number=number(score, largest))
 
 
-def _limits(summary: Summary) -> Card:
-    """Return the card on what the figures leave out."""
-    notes = [] if summary.complete else ["the run is not finished"]
-    notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
-    if summary.unknown:
-        listed = ", ".join(f'"{label}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
-        more = ", ..." if len(summary.unknown) > FITTING else ""
-        notes.append(f"right labels that the model does not have, so that every answer is wrong: {listed}{more}")
-    if summary.grids > 1:
-        notes.append(f"the pictures have {summary.grids} different grids: row and column do not say what part it is")
-    if summary.tried and not summary.mistakes:
-        notes.append(
-            f"none of {summary.tried:,} {summary.unit} is more often in wrong answers than chance would have it"
-        )
-    if summary.rare:
-        left_out = f"{summary.rare:,} {summary.unit} that occur fewer than {summary.min_count} times"
-        notes.append(f"{left_out} under a label are in no list")
-    special_share = next((mass.mass for mass in summary.mass if mass.kind == "special"), 0.0)
-    if special_share >= NOTABLE:
-        notes.append(f"{special_share:.1%} of the scores are on special tokens, which are in no list of {summary.unit}")
-    counted = summary.unit if summary.unit in SIGNALS.values() else "tokens"
-    mass_lines = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
-    columns = ["kind", f"share of {counted}", "share of scores"]
-    blocks: list[Block] = [Header("", [], notes), _table(Section("", columns, mass_lines, ""), {})]
-    for heading, first_column, row_notes in (
-        ("Notes on results", "note", summary.notes),
-        ("Rows without a result", "reason", summary.failures),
-    ):
-        if row_notes:
-            lines = [Line([row.text, f"{row.rows:,}", ", ".join(row.examples)]) for row in row_notes]
-            blocks.append(_table(Section(heading, [first_column, "rows", "ids"], lines), {}, heading))
-    return Card(blocks, "What these figures leave out", result=False)
-
-
-def _citation_cards(summary: CitationSummary) -> list[Card]:
-    """Return the cards of cited answers: verdicts, used sources, contradictions, and unsupported sentences."""
-    tested, sentences = summary.verify is not None, max(summary.sentences, 1)
-    names = KINDS if summary.of_conversations else {}
-    sources, one = ("conversation", "message") if summary.of_conversations else ("documents", "document")
-    verdicts = {
-        f"rest on the {sources}": summary.resting,
-        "contradict a source": summary.contradicting,
-        f"are not in the {sources}": summary.unsupported,
-        "cannot be told" if tested else "were not tested": summary.undecided,
-    }
-    facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
-    facts += [
-        (f"that {verdict}", f"{count:,} ({count / sentences:.1%})")
-        for verdict, count in verdicts.items()
-        if count is not None
-    ]
-    unused = f"{'tools whose results' if summary.of_conversations else 'documents that'} no answer uses"
-    facts += [(unused, f"{len(summary.unused):,}"), ("method", summary.method), ("model", model_text(summary.model))]
-    notes = [] if tested else ["nothing was left out to test it: attribute with --verify auto"]
-    notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
-    notes += [] if summary.complete else ["the run is not finished"]
-    columns = [one, "answers with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
-    contradictions = [Line([c.id, f"{c.gain:.1f}", c.rather, c.source, c.text.strip()]) for c in summary.contradictions]
-    worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
-    of_contradictions = ["id", "by nats", "rather said", "source", "text"]
-    sections = [
-        Section(
-            "What the answers rest on", columns, [_line_of_use(use, names) for use in summary.uses], "", USED * tested
-        ),
-        Section(unused.capitalize(), columns, [_line_of_use(use, names) for use in summary.unused]),
-        Section("Sentences that contradict a source", of_contradictions, contradictions, texts=of_contradictions[2:]),
-        Section(
-            f"Answers with sentences that are not in the {sources}",
-            ["id", "sentences", "answer"],
-            worst,
-            texts=["answer"],
-        ),
-    ]
-    heading = "Conversations" if summary.of_conversations else "Answers"
-    cards = [_card(section, {}) for section in sections if section.lines]
-    return [Card([Header("", facts, notes)], heading, result=False), *cards]
-
-
-MEASURED = ["left out", "used", "contradicted", "mean loss"]
-"""Columns of the losses without a document or a kind of message: counts of answers, and nats."""
-
-USED = (
-    f'"left out": answers for which a source of it was left out; "used": those with a sentence that loses more than '
-    f'{LEAST_LOSS:g} nat without one; "mean loss": the most that a sentence loses without one, in nats.'
-)
-
-KINDS = {
-    QUESTION: "last message of the user",
-    "user": "earlier message of the user",
-    "assistant": "earlier answer",
-}
-"""Kinds of messages whose names in tables are others."""
-
-
-def _line_of_use(use: SourceUse, names: Mapping[str, str]) -> Line:
-    """Return the line of a document or a kind of message; `names` has other names for some of them."""
-    share = use.cited / use.answers
-    cells = [f"{names.get(use.name, use.name)} {use.tool}".strip(), f"{use.answers:,}", f"{use.cited:,} ({share:.1%})"]
-    if (losses := use.measured) is not None:
-        cells += [f"{losses.left_out:,}", f"{losses.used:,}", f"{losses.contradicted:,}"]
-        cells.append("" if losses.loss is None else f"{losses.loss:.1f}")
-    return Line([*cells, f"{use.share:.1%}"], share)
-
-
-def _sections(summary: Summary) -> Iterator[Section]:
-    """Yield the tables of words, or other units: those of wrong answers, those of each label, and a difference."""
-    unit_heading, inputs = NAMES[summary.unit]
-    mistake_lines = [
-        Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.chance:.1g}", f"{r.error_rate:.1%}"], r.error_rate)
-        for r in summary.mistakes
-    ]
-    if mistake_lines:
-        columns = [unit_heading, "in wrong answers", "in right answers", "by chance", "share wrong"]
-        what = "Words" if unit_heading == "token" else summary.unit.capitalize()
-        # `chance` bounds the probability that any of the units is so often in wrong answers if no unit matters.
-        note = f'"by chance": at most so probable for any of {summary.tried:,} {summary.unit}, if they did not matter.'
-        yield Section(f"{what} that are more often in wrong answers", columns, mistake_lines, "", note)
-    for label, units in _by_label(summary).items():
-        has_effects = any(unit.effect for unit in units)
-        columns = [unit_heading, "occurrences", *(WITHOUT if has_effects else []), "mean score"]
-        note = MEANS.format(label=label).replace("texts", inputs) + (DELETED if has_effects else "")
-        lines = [_unit_line(unit, has_effects=has_effects) for unit in units]
-        yield Section(f'{summary.unit.capitalize()} for and against "{label}"', columns, lines, SIDES, note)
-    if summary.difference is not None:
-        yield from _difference(summary.difference, unit_heading, inputs)
-
-
-def _by_label(summary: Summary) -> dict[str, list[Unit]]:
-    """Return the listed units of each label by their mean scores, positive and negative."""
+def _words_by_label(summary: Summary) -> list[Card]:
+    """Return a card for each label: its listed units by their mean scores, positive and negative."""
     listed: dict[str, dict[str, Unit]] = {}
-    for listed_unit in (*summary.highest, *summary.against):
-        listed.setdefault(listed_unit.label, {}).setdefault(listed_unit.text, listed_unit)
-    return {label: sorted(units.values(), key=lambda unit: -unit.mean) for label, units in listed.items()}
-
-
-def _difference(difference: dict[str, Any], unit: str, inputs: str) -> Iterator[Section]:
-    """Yield the tables of the differences to another run: changed answers, and scores of units.
-
-    Args:
-        difference: As in `Summary.difference`.
-        unit: The heading of the column of units.
-        inputs: What the runs explain, such as "texts".
-    """
-    share = difference["same answer"]
-    same_answer = "" if share is None else f", {share:.1%} with the same answer"
-    run = f"{difference['folder']} ({difference['model']})"
-    note = f"{run}: {difference['texts in both']:,} {inputs} in both{same_answer}."
-    changed = [
-        Line([f"{c['here']} / {c['there']}", f"{c['texts']:,}"], examples=c["examples"])
-        for c in difference["changed answers"]
-    ]
-    yield Section("Answers that differ from the other run's", ["here / there", inputs], changed, note=note)
-    shifts = [
-        Line([f"{s['text']} ({s['label']})", f"{s['there']:.3g}", f"{s['here']:.3g}"], s["here"] - s["there"])
-        for s in difference["shifts"]
-    ]
-    yield Section("Mean scores that differ most", [unit, "there", "here"], shifts, "← there   here →")
+    for unit in (*summary.highest, *summary.against):
+        listed.setdefault(unit.label, {}).setdefault(unit.text, unit)
+    heading, inputs = NAMES[summary.unit]
+    cards = []
+    for label, units in listed.items():
+        has_effects = any(unit.effect for unit in units.values())
+        columns = [heading, "occurrences", *(WITHOUT if has_effects else []), "mean score"]
+        note = MEANS.format(label=label).replace("texts", inputs) + (DELETED if has_effects else "")
+        by_score = sorted(units.values(), key=lambda unit: -unit.mean)
+        lines = [_unit_line(unit, has_effects=has_effects) for unit in by_score]
+        table = _table(columns, lines, bars=SIDES, texts=summary.texts)
+        title = f'{summary.unit.capitalize()} for and against "{label}"'
+        cards.append(Card([Paragraph(note), table], title, result=False))
+    return cards
 
 
 def _unit_line(unit: Unit, *, has_effects: bool) -> Line:
@@ -329,15 +162,115 @@ def _with_half(mean: float, high: float) -> str:
     return f"{round(mean, 3) + 0.0:.3g}{half_width}"  # no minus before a zero
 
 
+def _texts_of_examples(texts: Mapping[str, str]) -> list[Card]:
+    """Return the card of the texts that tables link to; none without texts."""
+    rows = [[cell(name, anchor=anchor), cell(texts[name])] for name, anchor in _anchors(texts)]
+    fold = Fold("Texts of the examples", [Table([Column("id"), Column("text")], rows)], opened=True)
+    return [Card([fold], result=False)] if texts else []
+
+
+def _limits(summary: Summary) -> Card:
+    """Return the card on what the figures leave out."""
+    notes = [] if summary.complete else ["the run is not finished"]
+    notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
+    if summary.unknown:
+        listed = ", ".join(f'"{label}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
+        more = ", ..." if len(summary.unknown) > FITTING else ""
+        notes.append(f"right labels that the model does not have, so that every answer is wrong: {listed}{more}")
+    if summary.grids > 1:
+        notes.append(f"the pictures have {summary.grids} different grids: row and column do not say what part it is")
+    units = summary.unit
+    if summary.rare:
+        left_out = f"{summary.rare:,} {units} that occur fewer than {summary.min_count} times"
+        notes.append(f"{left_out} under a label are in no list")
+    if summary.special >= NOTABLE:
+        notes.append(f"{summary.special:.1%} of the scores are on special tokens, which are in no list of {units}")
+    blocks: list[Block] = [Header("", [], notes)]
+    for heading, first_column, row_notes in (
+        ("Notes on results", "note", summary.notes),
+        ("Rows without a result", "reason", summary.failures),
+    ):
+        if row_notes:
+            lines = [Line([row.text, f"{row.rows:,}", ", ".join(row.examples)]) for row in row_notes]
+            blocks.append(_table([first_column, "rows", "ids"], lines, caption=heading))
+    return Card(blocks, "What these figures leave out", result=False)
+
+
+def _citation_cards(summary: CitationSummary) -> list[Card]:
+    """Return the cards of cited answers: verdicts, used sources, contradictions, and unsupported sentences."""
+    tested, sentences = summary.verify is not None, max(summary.sentences, 1)
+    sources, one = ("conversation", "message") if summary.of_conversations else ("documents", "document")
+    verdicts = {
+        f"rest on the {sources}": summary.resting,
+        "contradict a source": summary.contradicting,
+        f"are not in the {sources}": summary.unsupported,
+        "cannot be told" if tested else "were not tested": summary.undecided,
+    }
+    facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
+    facts += [
+        (f"that {verdict}", f"{count:,} ({count / sentences:.1%})")
+        for verdict, count in verdicts.items()
+        if count is not None
+    ]
+    unused = f"{'tools whose results' if summary.of_conversations else 'documents that'} no answer uses"
+    facts += [(unused, f"{len(summary.unused):,}"), ("method", summary.method), ("model", model_text(summary.model))]
+    notes = [] if tested else ["nothing was left out to test it: attribute with --verify auto"]
+    notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
+    notes += [] if summary.complete else ["the run is not finished"]
+    heading = "Conversations" if summary.of_conversations else "Answers"
+    cards = [Card([Header("", facts, notes)], heading, result=False)]
+    names = KINDS if summary.of_conversations else {}
+    columns = [one, "answers with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
+    for title, uses, bars in (
+        ("What the answers rest on", summary.uses, ""),
+        (unused.capitalize(), summary.unused, None),
+    ):
+        if uses:
+            table = _table(columns, [_line_of_use(use, names) for use in uses], bars=bars)
+            note = [Paragraph(USED)] if tested and bars is not None else []
+            cards.append(Card([*note, table], title, result=False))
+    if summary.contradictions:
+        lines = [
+            Line([c.id, c.rather, likelihood_text(c.gain), c.source, c.text.strip()]) for c in summary.contradictions
+        ]
+        table = _table(["id", "rather said", "which is", "source", "text"], lines, words=5)
+        cards.append(Card([table], "Sentences that contradict a source", result=False))
+    if summary.worst:
+        lines = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
+        table = _table(["id", "sentences", "answer"], lines, words=3)
+        cards.append(Card([table], f"Answers with sentences that are not in the {sources}", result=False))
+    return cards
+
+
+MEASURED = ["left out", "used", "contradicted", "without it"]
+"""Columns of the losses without a document or a kind of message: counts of answers, and the mean loss."""
+
+USED = (
+    f'"left out": answers for which a source of it was left out; "used": those with a sentence that is more than '
+    f'{likelihood_text(-LEAST_LOSS)} without one; "without it": the sentence that needs one most, on the average.'
+)
+
+KINDS = {
+    QUESTION: "last message of the user",
+    "user": "earlier message of the user",
+    "assistant": "earlier answer",
+}
+"""Kinds of messages whose names in tables are others."""
+
+
+def _line_of_use(use: SourceUse, names: Mapping[str, str]) -> Line:
+    """Return the line of a document or a kind of message; `names` has other names for some of them."""
+    share = use.cited / use.answers
+    cells = [f"{names.get(use.name, use.name)} {use.tool}".strip(), f"{use.answers:,}", f"{use.cited:,} ({share:.1%})"]
+    if (losses := use.measured) is not None:
+        cells += [f"{losses.left_out:,}", f"{losses.used:,}", f"{losses.contradicted:,}"]
+        cells.append("" if losses.loss is None else likelihood_text(-losses.loss))
+    return Line([*cells, f"{use.share:.1%}"], share)
+
+
 def _anchors(texts: Iterable[str]) -> list[tuple[str, str]]:
     """Return the id of each text with the name of its place on the page."""
     return [(text_id, f"text-{index}") for index, text_id in enumerate(texts)]
-
-
-def _card(section: Section, texts: Mapping[str, str]) -> Card:
-    """Return the card of a section; the arguments are those of `_table`."""
-    blocks: list[Block] = [Paragraph(section.note)] if section.note else []
-    return Card([*blocks, _table(section, texts)], section.heading, result=False)
 
 
 def _links(line: Line, texts: Mapping[str, str]) -> dict[str, str]:
@@ -353,32 +286,36 @@ def _links(line: Line, texts: Mapping[str, str]) -> dict[str, str]:
     return {shortened(text, EXAMPLE): dict(_anchors(texts))[example]}
 
 
-def _table(section: Section, texts: Mapping[str, str], caption: str = "") -> Table:
-    """Return the table of a section, with bars that begin at 0, and examples.
+def _table(
+    columns: Sequence[str],
+    lines: Sequence[Line],
+    *,
+    words: int = 1,
+    bars: str | None = None,
+    texts: Mapping[str, str] | None = None,
+    caption: str = "",
+) -> Table:
+    """Return a table of lines, with bars that begin at 0, and examples.
 
     Args:
-        section: The section.
+        columns: The headings of the lines' texts.
+        lines: The rows.
+        words: How many columns are of words; the others are of numbers.
+        bars: The heading of the bars; empty if the column before them has it, None without bars.
         texts: The texts of examples on the page, by their ids.
         caption: The caption of the table.
     """
-    has_bars, has_examples = section.bars is not None, any(line.examples for line in section.lines)
-    bars = _bars(section.lines)
+    has_examples = any(line.examples for line in lines)
     rows = []
-    for line, bar in zip(section.lines, bars, strict=True):
+    for line, bar in zip(lines, _bars(lines), strict=True):
         row = [cell(text) for text in line.texts]
-        if has_bars:
-            row.append(Cell(value=line.value, bar=bar))
-        if has_examples:
-            row.append(Cell(links=_links(line, texts)))
+        row += [] if bars is None else [Cell(value=line.value, bar=bar)]
+        row += [Cell(links=_links(line, texts or {}))] if has_examples else []
         rows.append(row)
-    columns = [
-        Column(name, numbers=index > 0 and name not in section.texts) for index, name in enumerate(section.columns)
-    ]
-    if has_bars:
-        columns.append(Column(section.bars or ""))
-    if has_examples:
-        columns.append(Column("example" if texts else "examples"))
-    return Table(columns, rows, caption, sortable=True, stacked=len(columns) > FITTING)
+    headings = [Column(name, numbers=index >= words) for index, name in enumerate(columns)]
+    headings += [] if bars is None else [Column(bars)]
+    headings += [Column("example" if texts else "examples")] if has_examples else []
+    return Table(headings, rows, caption, sortable=True, stacked=len(headings) > FITTING)
 
 
 def _bars(lines: Sequence[Line]) -> list[Bar | None]:

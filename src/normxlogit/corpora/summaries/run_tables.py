@@ -40,8 +40,8 @@ class RunTables:
         self._files = self.folder.shard_files(self.written)
         if not self._files:
             why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
-            if manifest.written:
-                why = f"{MANIFEST} names {len(manifest.written)} shards, and none of them is there; {REPAIR}"
+            if manifest.shards:
+                why = f"{MANIFEST} counts {manifest.shards} shards, and none of them is there; {REPAIR}"
             raise DataError(f"{folder}: {why}")
         with_results = [index for index, shard in self.written.items() if shard.rows > shard.errors]
         (first,) = self.folder.shard_files([min(with_results or self.written)])
@@ -64,10 +64,10 @@ class RunTables:
         ((model, method),) = self.ask("SELECT any_value(model), any_value(method) FROM shards")
         return {
             "folder": self.folder.location,
-            "model": model or self.manifest.model["name"],
+            "model": model or self.manifest.model,
             "method": method or "",
             "errors": sum(shard.errors for shard in self.written.values()),
-            "complete": self.manifest.complete and self.manifest.written.keys() <= self.written.keys(),
+            "complete": self.manifest.complete and len(self.written) >= self.manifest.shards,
         }
 
     def _dataset(self, schema: Any = None) -> Any:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import DataError, InputError
+from ...errors import InputError
 from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
 from ...results.layers import last_visible
 from ...results.storage.schema import plain
 from .citations import CitationSummary, summarize_citations
-from .gold import compared_with_gold, judge
+from .gold import compared_with_gold
 from .run_tables import RunTables
-from .units import NAMES, SIGNALS, Mass, Rate, RowNote, Unit, WrongAnswer, Z
+from .units import RowNote, Unit, WrongAnswer, Z
 
 if TYPE_CHECKING:
     from ...explainer import Explainer
@@ -49,15 +49,12 @@ class Summary:
         highest: For each label the units that speak for it most surely: of a mean score above 0, those whose 95%
             interval begins highest.
         against: For each label those that speak against its predictions most surely; empty for methods without a sign.
-        mass: Where the scores are.
+        special: Share of the magnitude of all scores that is on special tokens, which are in no list.
         accuracy: Share of right answers, None without a gold column.
         right: For each label the share of its predictions that are right; empty without a gold column.
         unknown: Right labels that the model does not have, with their rows; each of these rows counts as wrong.
         wrong: Rows with a wrong answer, those of the highest probability first.
-        mistakes: Units that are in wrong answers more often than chance would have it.
-        tried: Units that were compared for `mistakes`.
         texts: The texts of the examples by id, where they were kept.
-        difference: The differences to another run, None without one.
         grids: How many different grids the patches form; 0 for texts and sounds.
     """
 
@@ -76,16 +73,13 @@ class Summary:
     labels: dict[str, int]
     highest: list[Unit]
     against: list[Unit]
-    mass: list[Mass]
+    special: float
     texts: dict[str, str]
-    difference: dict[str, Any] | None
     grids: int
     accuracy: float | None = None
     right: dict[str, float] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     wrong: list[WrongAnswer] = field(default_factory=list)
-    mistakes: list[Rate] = field(default_factory=list)
-    tried: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -98,7 +92,6 @@ def summarize(
     folder: str | Path,
     *,
     gold: str | None = None,
-    against: str | Path | None = None,
     top: int = 15,
     min_count: int = 5,
     verify: int | None = None,
@@ -113,7 +106,6 @@ def summarize(
     Args:
         folder: The folder that `attribute` wrote.
         gold: A kept column with the right labels, by name or index.
-        against: Another run to compare with, of the same ids.
         top: Units in each list.
         min_count: Leave out units that stand at fewer places.
         verify: Delete each listed word from at most so many of the texts, and say what that changes.
@@ -121,25 +113,19 @@ def summarize(
 
     Raises:
         DataError: If there is no such run, a column is missing, or the model is another.
-        InputError: If answers are to be compared with labels or another run, or `verify` has no model or no words.
+        InputError: If answers are to be compared with labels, or `verify` has no model or no words.
     """
     if (verify is None) != (explainer is None):
         raise InputError("verify= is how often each word is deleted, and explainer= the model that is asked: give both")
     count = None if verify is None else positive_integer(verify, "verify")
     with closing(_Run(folder)) as run:
         if run.of_answers:
-            if gold is not None or against is not None:
-                raise InputError("gold and against are for texts with labels, not for answers")
+            if gold is not None:
+                raise InputError("gold= is for texts with labels, not for answers")
             if verify is not None:
                 raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
             return summarize_citations(run, top)
-        if against is None:
-            summary = run.summary(gold, None, top, min_count)
-        else:
-            with closing(_Run(against)) as compared_run:
-                if compared_run.of_answers:
-                    raise DataError(f"{against}: answers, which have no words to compare with")
-                summary = run.summary(gold, compared_run, top, min_count)
+        summary = run.summary(gold, top, min_count)
         if explainer is None or count is None:
             return summary
         from .effects import check_model, with_effects  # which import torch
@@ -152,41 +138,39 @@ def summarize(
 class _Run(RunTables):
     """The queries over the shards of a run."""
 
-    def collect(self, layer: int, rows: str = "judged", into: str = "units", unit: str | None = None) -> None:
-        """Read the shards once into a table: sums of each unit by label and by right or wrong answers.
+    def collect(self, layer: int) -> None:
+        """Read the shards once into the table `units`: sums of each unit by label.
+
+        The view `units_words` has those that are neither special tokens nor punctuation.
 
         A row explains K labels at L layers; of the layers `layer` counts.
 
         Args:
             layer: Which of the layers, counted from 0.
-            rows: The shards with `is_right`.
-            into: The name of the table; with `_words` behind it a view of the units that are neither special tokens nor
-                punctuation.
-            unit: "words" or "tokens"; by default that of the run.
         """
-        words = (unit or self.unit) == "words"
+        words = self.unit == "words"
         units, scores = ("words", "word_scores") if words else ("units", "scores")
         sequences = "list_transform(words, lambda x: 0)" if words else "sequence_ids"
         n = f"len({units})"
         layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
         self.ask(
             f"""
-            CREATE TEMP TABLE {into} AS
+            CREATE TEMP TABLE units AS
             WITH label AS (
-                SELECT row, prediction, is_right, {units} AS units, {sequences} AS sequences,
+                SELECT row, prediction, {units} AS units, {sequences} AS sequences,
                        {scores} AS scores, {n} AS n, {layers} AS layers, target,
                        unnest(range(len(target))) AS k
-                FROM {rows}
+                FROM shards
             ), flat AS (
-                SELECT row, prediction, is_right, target[k + 1] AS label, unnest(units) AS text,
+                SELECT row, prediction, target[k + 1] AS label, unnest(units) AS text,
                        unnest(sequences) AS sequence,
                        unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
                 FROM label
             )
-            SELECT label, is_right, label = prediction AS predicted,
+            SELECT label, label = prediction AS predicted,
                    sequence IS NULL AS special, lower(trim(text)) AS text,
                    count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
-                   sum(abs(score)) AS mass, count(*) FILTER (score < 0) AS negative,
+                   count(*) FILTER (score < 0) AS negative,
                    list_zip(arg_max(score, score, {EXAMPLES}), arg_max(row, score, {EXAMPLES})) AS highest,
                    list_zip(arg_min(score, score, {EXAMPLES}), arg_min(row, score, {EXAMPLES})) AS lowest
             FROM flat GROUP BY ALL
@@ -194,15 +178,16 @@ class _Run(RunTables):
         )
         self.ask(
             f"""
-            CREATE TEMP VIEW {into}_words AS
-            SELECT * FROM {into} WHERE NOT special AND regexp_matches(text, '{NO_PUNCTUATION}')
+            CREATE TEMP VIEW units_words AS
+            SELECT * FROM units WHERE NOT special AND regexp_matches(text, '{NO_PUNCTUATION}')
             """  # noqa: S608
         )
 
-    def layer_index(self) -> int:
-        """Return the index of the summarised layer: the last one with non-zero scores outside special tokens."""
-        if self.manifest.settings["layers"] is None:
-            return 0
+    def layer_and_special(self) -> tuple[int, float]:
+        """Return the index of the summarised layer, and the share of its scores that is on special tokens.
+
+        It is the last layer with visible scores outside special tokens.
+        """
         sums = self.ask(
             """
             WITH block AS (
@@ -214,27 +199,25 @@ class _Run(RunTables):
                        abs(unnest(scores[place * n + 1 : (place + 1) * n])) AS size
                 FROM block
             )
-            SELECT coalesce(sum(size) FILTER (sequence IS NOT NULL), 0), sum(size)
+            SELECT coalesce(sum(size) FILTER (sequence IS NOT NULL), 0), coalesce(sum(size), 0)
             FROM flat GROUP BY layer ORDER BY layer
             """
         )
-        outside_special, total = np.array(sums).T  # (L,) each
-        return last_visible(outside_special, total)
+        outside_special, total = np.array(sums or [(0.0, 0.0)]).T  # (L,) each
+        layer = last_visible(outside_special, total)
+        return layer, float(1 - outside_special[layer] / total[layer]) if total[layer] else 0.0
 
-    def summary(self, gold: str | None, compared_run: "_Run | None", top: int, least: int) -> Summary:
+    def summary(self, gold: str | None, top: int, least: int) -> Summary:
         """Return the summary.
 
         Args:
             gold: The column of the right labels, None without one.
-            compared_run: The run to compare with.
             top: Units in each list.
             least: Least places of a unit in the lists.
         """
-        judge(self, gold)
-        layer = self.layer_index()
+        layer, special = self.layer_and_special()
+        of_gold = {} if gold is None else compared_with_gold(self, gold, layer, top)
         self.collect(layer)
-        if self.unit == "words":
-            self.collect(layer, into="tokens_of_all", unit="tokens")  # words leave special tokens out
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1"))
         highest = self._units(top, least)
         against = self._units(top, least, against=True) if self.common.get("signed") else []
@@ -259,10 +242,9 @@ class _Run(RunTables):
             labels=labels,
             highest=with_examples(highest),
             against=with_examples(against),
-            mass=self._mass("tokens_of_all" if self.unit == "words" else "units"),
-            **({} if gold is None else compared_with_gold(self, layer, top, least)),
+            special=special,
+            **of_gold,
             texts={name: text for name, text in texts.values() if text is not None},
-            difference=None if compared_run is None else self._difference(compared_run, top, least),
             grids=self.ask(count_of_grids)[0][0] if self.unit == "patches" else 0,
         )
 
@@ -312,61 +294,3 @@ class _Run(RunTables):
             top,
         )
         return [RowNote(*row) for row in rows]
-
-    def _mass(self, units: str) -> list[Mass]:
-        """Return each kind of token with its share of the tokens and of the magnitude of all scores."""
-        place = f"WHEN true THEN '{NAMES[self.unit][0]}'" if self.unit in SIGNALS.values() else ""
-        rows = self.ask(
-            f"""
-            SELECT CASE WHEN special THEN 'special' {place}
-                        WHEN regexp_matches(text, '^[\\d.,:%]*\\d[\\d.,:%]*$') THEN 'number'
-                        WHEN NOT regexp_matches(text, '{NO_PUNCTUATION}') THEN 'punctuation' ELSE 'word' END AS kind,
-                   sum(count) / sum(sum(count)) OVER () AS tokens,
-                   coalesce(sum(mass) / nullif(sum(sum(mass)) OVER (), 0), 0) AS mass
-            FROM {units} GROUP BY kind ORDER BY mass DESC
-            """  # noqa: S608  # a table of this class
-        )
-        return [Mass(*row) for row in rows]
-
-    def _difference(self, compared_run: "_Run", top: int, least: int) -> dict[str, Any]:
-        """Return the differences to another run: in its answers, and in the scores of units."""
-        if compared_run.unit != self.unit:
-            raise DataError(
-                f"{compared_run.folder.location} has {compared_run.unit} and {self.folder.location} has {self.unit}"
-            )
-        # Of rows that share an id the first belongs to the first, and so on.
-        numbered_rows = "SELECT row, id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
-        self.register("others", compared_run.shards())
-        joined = (
-            f"({numbered_rows} shards) AS a JOIN ({numbered_rows} others) AS b ON a.id = b.id AND a.place = b.place"
-        )
-        counts = f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}"  # noqa: S608
-        texts_in_both, same_answers = self.ask(counts)[0]
-        changed_predictions = self.ask(
-            f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.row ORDER BY a.row)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
-            "WHERE a.prediction <> b.prediction GROUP BY ALL ORDER BY n DESC LIMIT ?",
-            top,
-        )
-        texts = self.ids_and_texts([row for *_, rows in changed_predictions for row in rows])
-        rows = "(SELECT *, NULL::BOOLEAN AS is_right FROM others)"
-        self.collect(compared_run.layer_index(), rows, into="other_units")
-        means = "(SELECT label, text, sum(count)::BIGINT AS n, sum(total) / n AS mean FROM {} GROUP BY label, text)"
-        shifts = self.ask(
-            f"SELECT label, text, a.mean, b.mean, a.n FROM {means.format('units_words')} AS a "  # noqa: S608
-            f"JOIN {means.format('other_units_words')} AS b USING (label, text) WHERE a.n >= ? AND b.n >= ? "
-            "ORDER BY abs(a.mean - b.mean) DESC, text LIMIT ?",
-            least,
-            least,
-            top,
-        )
-        return {
-            "folder": compared_run.folder.location,
-            "model": compared_run.manifest.model["name"],
-            "texts in both": texts_in_both,
-            "same answer": None if not texts_in_both else same_answers / texts_in_both,
-            "changed answers": [
-                {"here": a, "there": b, "texts": n, "examples": [texts[row][0] for row in rows]}
-                for a, b, n, rows in changed_predictions
-            ],
-            "shifts": [dict(zip(("label", "text", "here", "there", "count"), row, strict=True)) for row in shifts],
-        }

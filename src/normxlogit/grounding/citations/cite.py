@@ -27,6 +27,7 @@ from ..documents.conversations import Conversation, read_conversation
 from ..documents.documents import documents_by_name, separate_pictures
 from ..result import Citations
 from ..verdicts import Reading
+from .checking import checker_of, checks
 from .conversations import Spans, conversation_prompt
 from .reading import SentencesAfterPrompt, sentences_in
 from .windows import read_in_windows
@@ -68,6 +69,7 @@ def cite(
     *,
     method: Method,
     verify: Verify = 0,
+    checker: Any = None,
     **arguments: Any,
 ) -> Citations:
     """Find the sentences of documents, or of a conversation, that each sentence of an answer rests on.
@@ -75,7 +77,11 @@ def cite(
     The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
     """
     options = Options(method=method, verify=verify)
-    return cite_answered(model, read_answered(model, question, documents, **arguments), options)
+    if checker is not None and not verify:
+        raise InputError("checker= is a second opinion on verdicts, and verify=0 gives none")
+    checking = None if checker is None else checker_of(checker)
+    cited = cite_answered(model, read_answered(model, question, documents, **arguments), options)
+    return replace(cited, checks=checks(checking, cited)) if checking and cited.readings else cited
 
 
 def read_answered(
@@ -100,7 +106,7 @@ def read_answered(
         **answer: Of `ask`: `answer` and `max_new_tokens`.
     """
     if messages is not None:
-        if not question is documents is system is None:
+        if any(given is not None for given in (question, documents, system)):
             raise InputError("messages hold the question, the documents and the system message; pass one or the other")
         return ask_in(model, messages, turn, **answer)
     if turn is not None:

@@ -6,6 +6,7 @@ that it would rather have read. Each such word takes a word's place, or stands b
 each word is left out; the gain of an edit is D of the edited sentence less D of the sentence.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -56,6 +57,9 @@ KEPT_EDITS = 8
 
 EDITS_UNCACHED = 8
 """Most edits where each needs a pass over the whole prompt."""
+
+STEM = 5
+"""Words that begin with the same characters, so many, count as one word in several forms."""
 
 
 class Sentence(NamedTuple):
@@ -140,7 +144,11 @@ class SentencesAfterPrompt:
 
 
 def reading_of(
-    sentence: Sentence, nats: Array, nats_without: Array, edits: Sequence[WordEdit], source_words: Sequence[str]
+    sentence: Sentence,
+    nats: Array,
+    nats_without: Array,
+    edits: Sequence[WordEdit],
+    source_words: Sequence[Sequence[str]],
 ) -> Reading:
     """Return what the reader makes of a sentence; each token is in one of its words.
 
@@ -149,18 +157,48 @@ def reading_of(
         nats: Log-probabilities of its tokens with the documents, (n,).
         nats_without: The same without the documents, (n,).
         edits: Its edits, in characters of its own text.
-        source_words: The documents' words.
+        source_words: The words of each source.
     """
-    words, known = [], set(source_words)
+    words, all_words = [], [word for words in source_words for word in words]
+    known = set(all_words)
     for start, end, tokens in word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)]):
         word = sentence.text[start:end]
         new = any(map(str.isalnum, word)) and word.casefold() not in known
         sums = float(nats[tokens].sum()), float(nats_without[tokens].sum())
         words.append(WordReading(sentence.start + start, sentence.start + end, word, new, *sums))
     own = split_words(sentence.text)
-    run = SequenceMatcher(None, own, source_words, autojunk=False).find_longest_match().size
+    run = SequenceMatcher(None, own, all_words, autojunk=False).find_longest_match().size
     in_prompt = [edit._replace(start=edit.start + sentence.start, end=edit.end + sentence.start) for edit in edits]
-    return Reading(tuple(words), tuple(in_prompt), len(own) - run)
+    return Reading(tuple(words), tuple(in_prompt), len(own) - run, *_nearest_source(words, source_words))
+
+
+def _nearest_source(words: Sequence[WordReading], source_words: Sequence[Sequence[str]]) -> tuple[float, int]:
+    """Return how much of a sentence the source has that has most of it, and how many of its values are not there.
+
+    A word counts by how few sources have it, log((1 + n) / how many), and is the same as another if both begin alike. A
+    value is a word with digits, or with a capital inside the sentence.
+
+    Args:
+        words: The words of the sentence.
+        source_words: The words of each of n sources.
+    """
+    stems = [{word[:STEM] for word in of_source} for of_source in source_words]
+    spoken = [word.text for word in words if any(map(str.isalnum, word.text))]
+    values = [
+        word for place, word in enumerate(spoken) if any(map(str.isdecimal, word)) or (place and word[:1].isupper())
+    ]
+    counts = Counter(stem for of_source in stems for stem in of_source)
+    weights = {stem: math.log((1 + len(stems)) / max(1, counts[stem])) for stem in map(_stem, spoken)}
+    total = sum(weights.values())
+    covered = [sum(weights[stem] for stem in of_source & weights.keys()) / total for of_source in stems if total]
+    nearest = max(range(len(covered)), key=covered.__getitem__, default=None)
+    if nearest is None:
+        return 0.0, len(values)
+    return covered[nearest], sum(_stem(word) not in stems[nearest] for word in values)
+
+
+def _stem(word: str) -> str:
+    return word.casefold()[:STEM]
 
 
 def split_words(text: str) -> list[str]:
@@ -169,10 +207,10 @@ def split_words(text: str) -> list[str]:
     return [text[start:end].casefold() for start, end, _ in groups if any(map(str.isalnum, text[start:end]))]
 
 
-def source_words(completed: Completed) -> list[str]:
-    """Return the words of an answer's sources."""
+def source_words(completed: Completed) -> list[list[str]]:
+    """Return the words of each of an answer's sources."""
     text = completed.sequenced().text
-    return split_words("\n".join(text[start:end] for start, end in completed.named_sources.values()))
+    return [split_words(text[start:end]) for start, end in completed.named_sources.values()]
 
 
 class _Likeliest(NamedTuple):

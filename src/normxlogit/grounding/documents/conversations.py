@@ -137,7 +137,7 @@ def read_conversation(value: Any) -> Conversation:
 
     Args:
         value: A list of messages; a mapping that has them under "messages", and "tools" and "images" beside them; or
-            the path of a file of JSON or JSON lines with either.
+            the path of a file of JSON with either.
 
     Raises:
         InputError: If it is not one conversation.
@@ -283,26 +283,17 @@ def parsed_arguments(arguments: Any) -> Any:
 
 
 def _read_file(path: Path) -> Any:
-    """Return what a file of JSON holds, of JSON lines a list.
+    """Return what a file of JSON holds.
 
     Raises:
-        DataError: If it cannot be read, or is neither.
+        DataError: If it cannot be read.
     """
     try:
-        text = decoded(path.read_bytes(), str(path))
+        return json.loads(decoded(path.read_bytes(), str(path)))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    rows = []
-    for number, line in lines:
-        try:
-            rows.append(json.loads(line))
-        except (ValueError, RecursionError) as error:  # noqa: PERF203  # of this line alone
-            raise DataError(f"{path} is not JSON or JSON lines; line {number}: {error}") from None
-    return rows
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON: {error}") from None
 
 
 def _text_under(mapping: Any, key: str) -> str:

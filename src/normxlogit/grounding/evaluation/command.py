@@ -55,23 +55,15 @@ def grounding(
 def generation(
     data: Annotated[
         str,
-        typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of several sentences."),
+        typer.Option(help='JSON lines with a "question" and its "documents".'),
     ] = "",
     model: options.LanguageModel = "",
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
     methods: measures.Methods = None,
     limit: measures.MostQuestions = 100,
-    sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
     max_new_tokens: options.MaxNewTokens = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
-    tokens: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Explain so many tokens of each answer by the words of the prompt, instead of answers by sentences.",
-        ),
-    ] = 0,
     seed: measures.Seed = 0,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
@@ -89,10 +81,10 @@ def generation(
         from .questions import load_questions
         from .sources import AnswerProtocol, evaluate_sources, source_methods, sources_table
 
-        questions = load_questions(data, limit, seed, sentences)
+        questions = load_questions(data, limit)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
-        protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
+        protocol = AnswerProtocol(max_new_tokens, ablations)
         folder = None if output is None else output / "prompts"
         with progress(1) as on_progress:
             results, prompts_that_matter = evaluate_sources(
@@ -105,8 +97,7 @@ def generation(
                 on_progress=on_progress,
             )
         metadata = {"data": Path(data).name, "model": explainer.task_model.name, "questions": str(len(questions))}
-        ranked_unit = "word" if tokens else "source"
-        metadata[f"of them some {ranked_unit} matters in"] = str(prompts_that_matter)
-        table = sources_table(results, ranked_unit)
+        metadata["of them some source matters in"] = str(prompts_that_matter)
+        table = sources_table(results)
         text = report(metadata, table, output, "generation", results=results)
     write_report(text)

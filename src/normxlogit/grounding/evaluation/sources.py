@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import DataError, InputError
+from ...errors import DataError
 from ...evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...evaluation.statistics import rank_correlation
@@ -24,8 +24,6 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.ablations import Ablations, leave_one_out, score_sources, verified
 from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
 from ...pipeline.options import Options
-from ...results.units.kinds import Merge
-from ...results.units.spans import PartSpec, Sequenced, SourceSpec
 from ..citations.cite import ask
 from .questions import Asked
 
@@ -35,24 +33,18 @@ TOP = (1, 3, 5)
 MATTERS = 2.0
 """A prompt counts if leaving out some source costs its answer this many nats."""
 
-TOKEN_MATTERS = 1.0
-"""A token of an answer counts if leaving out some word costs it this many nats."""
-
 BASELINES = ("random", "length")
 
 VERIFIED = " (verified)"
 """Suffix of a method whose highest ranked sources were measured, see `cite(verify="auto")`."""
 
-EXCESS = " (excess)"
-"""Suffix of a method from whose source scores the mean score of as many tokens is subtracted."""
-
 Array = npt.NDArray[np.float64]
 
 
 class Scored(NamedTuple):
-    """Scores of the sources for each explained part of the answer, (K, S), and their cost in forward passes."""
+    """Scores of the sources, (S,), and their cost in forward passes."""
 
-    table: Array
+    scores: Array
     passes: float
 
 
@@ -63,13 +55,10 @@ class AnswerProtocol:
     Attributes:
         max_new_tokens: Most tokens of an answer.
         ablations: Random ablations of the linear datamodelling score.
-        tokens: How many tokens of each answer are explained, each by the words of the prompt; 0 explains the whole
-            answer by the sentences of the documents.
     """
 
     max_new_tokens: int = 40
     ablations: int = 32
-    tokens: int = 0
 
 
 def source_methods(explainer: Explainer) -> list[Method]:
@@ -126,8 +115,7 @@ def evaluate_sources(
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
     specs = [method.spec for method in method_list]
-    variants = [spec + suffix for suffix in (VERIFIED, EXCESS) for spec in specs]
-    order = dict.fromkeys(["occlusion", *BASELINES, *specs, *rankings, *variants])
+    order = dict.fromkeys(["occlusion", *BASELINES, *specs, *rankings, *(spec + VERIFIED for spec in specs)])
     names = [name for name in order if all(name in rows for rows in prompts)]
     results = []
     for name in names:
@@ -189,100 +177,78 @@ class AnsweredPrompt:
         model: A language model.
         question: The question with its documents.
         protocol: How the answer is generated and measured.
-        seed: Seed of the ablations, the random order and the tokens.
+        seed: Seed of the ablations and the random order.
     """
 
     def __init__(self, model: TaskModel, question: Asked, protocol: AnswerProtocol, seed: int) -> None:
         self.model, self.question, self.protocol, self.seed = model, question, protocol, seed
-        self.by_words = bool(protocol.tokens)  # words are the sources, sampled tokens the parts
         self.completed = ask(model, question.question, question.documents, max_new_tokens=protocol.max_new_tokens)
         sequence = self.sequence = self.completed.sequenced()
         self.answer = sequence.text[sequence.prompt_characters :]
-        generator = np.random.default_rng(seed)
-        sources: SourceSpec = "word" if self.by_words else self.completed.named_sources
-        parts: PartSpec = sampled_tokens(sequence, protocol.tokens, generator) if self.by_words else None
-        self.division = (sources, parts)
-        self.sources, self.parts = sources_and_parts(self.completed, sources, parts)
-        self.weights = part_weights(self.completed, self.parts)  # (K, G)
+        self.sources, parts = sources_and_parts(self.completed, self.completed.named_sources, None)
+        self.weights = part_weights(self.completed, parts)  # (1, G)
         self.measure = Ablations(model, self.completed, self.sources)
-        self.drops = leave_one_out(self.measure, self.weights)  # (K, S): nats that each part loses without a source
-        least = TOKEN_MATTERS if self.by_words else MATTERS
-        self.parts_that_matter = [k for k, row in enumerate(self.drops) if row.max() >= least]
-        lengths = [s.end - s.start if self.by_words else len(s.tokens) for s in self.sources]
-        self.lengths = np.array(lengths, np.float64)  # (S,)
+        self.drops = leave_one_out(self.measure, self.weights)[0]  # (S,): nats lost without each source
+        lengths = np.array([len(source.tokens) for source in self.sources], np.float64)  # (S,)
         self.reference_scores: dict[str, Scored] = {
             "occlusion": Scored(self.drops, len(self.sources) + 1.0),
-            "random": Scored(generator.random(self.drops.shape), 0.0),
-            "length": Scored(np.broadcast_to(self.lengths, self.drops.shape), 0.0),
+            "random": Scored(np.random.default_rng(seed).random(self.drops.shape), 0.0),
+            "length": Scored(lengths, 0.0),
         }
 
     @cached_property
     def datamodel(self) -> tuple[npt.NDArray[np.bool_], Array]:
-        """Random ablations, (N, S), and the log-probability of each part with them, (N, K)."""
+        """Random ablations, (N, S), and the log-probability of the answer with them, (N,)."""
         subsets = random_subsets(len(self.sources), self.protocol.ablations, self.seed + 1_000_003)
-        return subsets, self.measure(subsets) @ self.weights.T  # ranked as the logit of the probability is
+        return subsets, self.measure(subsets) @ self.weights[0]  # ranked as the logit of the probability is
 
     def baselines(self) -> dict[str, Any]:
         """Return the answer, whether any source matters to it, and the figures of leave-one-out and the baselines."""
-        matters = bool(self.parts_that_matter)
+        matters = bool(self.drops.max() >= MATTERS)
         rows = {name: self.figures(*scored) for name, scored in self.reference_scores.items()} if matters else {}
         return {
             "question": self.question.question,
             "answer": self.answer,
             "tokens": len(self.sequence.offsets),
-            "explained": [part.name for part in self.parts],
             "matters": matters,
-            "leave_one_out": self.drops.tolist() if self.by_words else self.drops.ravel().tolist(),
+            "leave_one_out": self.drops.tolist(),
             "methods": rows,
         }
 
     def figures_of_method(self, method: Method) -> dict[str, Any]:
-        """Return the figures of a method by its name; for whole answers, also those of two variants of its ranking."""
+        """Return the figures of a method by its name, and of its ranking after its first sources were measured."""
         scored = self.reference_scores.get(method.spec) or self._score(method)
         rankings = {method.spec: scored}
-        if not self.by_words and not isinstance(method, Perturbation):
+        if not isinstance(method, Perturbation):
             rankings[method.spec + VERIFIED] = self._verified(scored)
-            rankings[method.spec + EXCESS] = self._excess(scored)
         return {name: self.figures(*scored) for name, scored in rankings.items()}
 
     def _verified(self, scored: Scored) -> Scored:
         """Rank the sources of the highest scores by the nats lost without each, and the others after them by score."""
-        scores = scored.table[0]  # (S,)
-        nats_lost = verified(self.measure, self.weights[0], scores)
+        nats_lost = verified(self.measure, self.weights[0], scored.scores)
         measured = np.array([nats_lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
-        order = np.lexsort((-scores, -measured))  # (S,), the highest source first
-        ranks = order.argsort()[None].astype(np.float64)  # (1, S)
-        return Scored(-ranks, scored.passes + len(nats_lost) + 1.0)
+        order = np.lexsort((-scored.scores, -measured))  # (S,), the highest source first
+        return Scored(-order.argsort().astype(np.float64), scored.passes + len(nats_lost) + 1.0)
 
-    def _excess(self, scored: Scored) -> Scored:
-        """Subtract the mean score of a token from a source for each of its tokens: long ones score high for length."""
-        mean_of_token = scored.table.sum() / self.lengths.sum()
-        return Scored(scored.table - mean_of_token * self.lengths, scored.passes)
-
-    def figures(self, values: Array, passes: float) -> dict[str, Any]:
-        """Return the metrics of a ranking of the sources, averaged over the parts for which some source matters."""
+    def figures(self, scores: Array, passes: float) -> dict[str, Any]:
+        """Return the metrics of a ranking of the sources, by scores, (S,)."""
         subsets, log_probabilities = self.datamodel
-        (full_log_probabilities,) = self.measure(np.ones((1, len(self.sources)), bool)) @ self.weights.T  # (K,)
-        rows = []
-        for k in self.parts_that_matter:
-            order = np.argsort(-values[k], kind="stable")
-            is_kept = np.ones((len(TOP), len(self.sources)), bool)
-            for row, count in enumerate(TOP):
-                is_kept[row, order[:count]] = False
-            drops = full_log_probabilities[k] - self.measure(is_kept) @ self.weights[k]  # (3,)
-            figures = {f"top {count}": float(drop) for count, drop in zip(TOP, drops, strict=True)}
-            lds = rank_correlation(subsets @ values[k], log_probabilities[:, k])
-            rows.append(figures | agreement(values[k], self.drops[k]) | {"lds": lds})
-        means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-        scores = values.tolist() if self.by_words else values.ravel().tolist()
-        return {"scores": scores, "passes": passes, "figures": means}
+        order = np.argsort(-scores, kind="stable")
+        is_kept = np.ones((1 + len(TOP), len(self.sources)), bool)
+        for row, count in enumerate(TOP, start=1):
+            is_kept[row, order[:count]] = False
+        nats = self.measure(is_kept) @ self.weights[0]  # (4,)
+        figures = {f"top {count}": float(nats[0] - left) for count, left in zip(TOP, nats[1:], strict=True)}
+        lds = rank_correlation(subsets @ scores, log_probabilities)
+        figures |= agreement(scores, self.drops) | {"lds": lds}
+        return {"scores": scores.tolist(), "passes": passes, "figures": figures}
 
     def _score(self, method: Method) -> Scored:
         """Return a method's scores of the sources and their cost."""
 
         def explain(method: Method) -> tuple[Array, Mapping[str, float]]:
-            merge: Merge = "max" if self.by_words and method.word_merge == "max" else "sum"
-            explained = explain_sources(self.model, self.completed, Options(method=method), *self.division, merge)
+            options = Options(method=method)
+            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
             return explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
 
         passes: Mapping[str, float]
@@ -292,29 +258,12 @@ class AnsweredPrompt:
         else:
             table, passes = explain(method)
         if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice
-            return Scored(table, float(method.settings["samples"]))
-        return Scored(table, passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0))
+            return Scored(table[0], float(method.settings["samples"]))
+        return Scored(table[0], passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0))
 
 
-def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator) -> list[int]:
-    """Sample tokens of an answer that are visible and not special, in their order.
-
-    Raises:
-        InputError: If there is none.
-    """
-    start = sequence.prompt_tokens
-    visible = [
-        index - start
-        for index, (a, b) in enumerate(sequence.offsets)
-        if index >= start and not sequence.special[index] and sequence.text[a:b].strip()
-    ]
-    if not visible:
-        raise InputError("the answer has no visible token")
-    return sorted(random.permutation(visible)[:count].tolist())
-
-
-def sources_table(results: Sequence[RankingResult], ranked: str = "source") -> str:
+def sources_table(results: Sequence[RankingResult]) -> str:
     """Return a Markdown table, leave-one-out (`occlusion`) first, the others by the drop without their first source."""
-    columns: list[FigureColumn] = [(f"first {ranked} as leave-one-out's ↑", "agrees", 2), ("its nats ↑", "nats", 2)]
+    columns: list[FigureColumn] = [("first source as leave-one-out's ↑", "agrees", 2), ("its nats ↑", "nats", 2)]
     columns += [(f"drop, top {k} ↑", f"top {k}", 1) for k in TOP]
     return ranking_table(results, [*columns, ("Spearman ↑", "spearman", 2), ("LDS ↑", "lds", 2)], "top 1")

@@ -117,6 +117,12 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         return replace(batch, inputs=batch.inputs | source_inputs)
 
 
+class AtFrames(AnswerPosition):
+    """A token, or the blank, is read at every frame."""
+
+    at = "token"
+
+
 class CTC(SpeechTask, AudioClassification):
     """A model that answers with a token or nothing (the blank) at every frame of a sound."""
 
@@ -127,13 +133,14 @@ class CTC(SpeechTask, AudioClassification):
         auto_class="AutoModelForCTC",
         processor_class=AutoProcessor,
     )
+    position = AtFrames()
     per_frame = True
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         if labels is not None:
             raise InputError(f"labels= names the outputs of a classifier, and {self.name} has none: leave out labels=")
         super().__init__(model, tokenizer)
-        self.outputs, self.position = Outputs(), AtFrames()
+        self.outputs = Outputs()
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:
@@ -164,12 +171,6 @@ class CTC(SpeechTask, AudioClassification):
                 )
             start = end
         return tokens
-
-
-class AtFrames(AnswerPosition):
-    """A token, or the blank, is read at every frame."""
-
-    at = "token"
 
 
 @dataclass(frozen=True)

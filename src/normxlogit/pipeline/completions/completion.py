@@ -23,9 +23,10 @@ from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
+from ...results.units.media import Medium
 from ...results.units.units import Units
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
-from ..media_scores import appended, check_reads_media, split_media_scores
+from ..media_scores import Placed, appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed_prompts import Completed
@@ -175,7 +176,7 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
         return 1
     tokens = len(batch) * max(len(completion.context) for completion in batch)
     wanted = -(-max(len(completion.ids) for completion in batch) // TOKENS_OF_A_COPY)
-    return max(1, min(wanted, model.budget.tokens // method.memory // tokens))
+    return max(1, min(wanted, model.batch_tokens // method.memory // tokens))
 
 
 def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionRequest], Attribution]) -> Attribution:
@@ -316,14 +317,18 @@ def scored_tokens(
             known.
     """
     sequence, text, start = completed.encoding, completed.encoding.text, completed.prompt_tokens
-    scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)
+    placed: list[Placed] = []
+    if sequence.media or sequence.signal is not None:
+        scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)
     layers = bool(fields.get("layers"))
     axes = (slice(None), slice(None) if layers else 0)
     values = torch.nn.functional.pad(scores.values, (0, 1))[axes].contiguous().numpy()  # (K, L, T) or (K, T)
     bias, sink = (None if v is None else v[axes].contiguous().numpy() for v in (scores.bias, scores.sink))
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
     units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
-    units, values, media = appended(units, values, placed, layers=layers)
+    media: tuple[Medium, ...] = ()
+    if placed:
+        units, values, media = appended(units, values, placed, layers=layers)
     unscored_source = sequence.source is not None  # the units are the decoder's tokens, without those of the source
     return Attribution(
         scores=values,

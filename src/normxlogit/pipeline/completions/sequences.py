@@ -26,6 +26,7 @@ from ...tasks.abilities import generating_task
 from ...tasks.base import message_spans
 from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
+from ..every_position import in_rows
 from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, TooLongError
@@ -168,20 +169,8 @@ def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Att
     if contrast is not None and any(answer.encoding.ids == contrast.encoding.ids for answer in answers):
         raise TargetError(f"the target {options.contrast!r} is also the contrast: their difference is zero")
     rows = [explain_answer(model, answer, plain) for answer in answers]
-    first = replace(rows[0], text=encoding.text)
-    if options.target is None or is_choice(options.target):
-        return first
-    sinks = tuple(sorted({sink for row in rows for sink in row.sinks}))
-    zeros = np.zeros(first.scores.shape[:-1], np.float32)
-    return replace(
-        first,
-        scores=np.stack([row.scores for row in rows]),
-        bias=None if first.bias is None else np.stack([zeros if row.bias is None else row.bias for row in rows]),
-        sink=np.stack([zeros if row.sink is None else row.sink for row in rows]) if sinks else None,
-        sinks=sinks,
-        targets=tuple(row.targets[0] for row in rows),
-        diagnostics={name: tuple(row.diagnostics[name] for row in rows) for name in first.diagnostics},
-    )
+    result = rows[0] if options.target is None or is_choice(options.target) else in_rows(rows)
+    return replace(result, text=encoding.text)
 
 
 def _targets(target: Any) -> list[Choice]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
+from ...results.verification import likelihood_text
 from ..blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
 from ..charts import Grid, Legend
 from ..describe import method_of, model_text
@@ -88,7 +89,7 @@ def prompt_fold(s: Attribution) -> Fold:
 
 
 def source_table(rows: Sequence[tuple[str, str, float, float | None]], caption: str) -> Table:
-    """Return a table of sources: name, text, share, and the loss of the answer without each, in nats."""
+    """Return a table of sources: name, text, share, and the loss of the answer without each, given in nats."""
     has_names, has_losses = any(name for name, *_ in rows), any(nats is not None for *_, nats in rows)
     largest = max(share for _, _, share, _ in rows) or 1.0
     columns = [Column("text"), Column("share", numbers=True)]
@@ -102,6 +103,6 @@ def source_table(rows: Sequence[tuple[str, str, float, float | None]], caption: 
         if has_names:
             cells.insert(0, cell(name))
         if has_losses:
-            cells.append(cell("" if nats is None else f"{-nats:+.1f} nats", nats))
+            cells.append(cell("" if nats is None else likelihood_text(-nats), nats))
         body.append(cells)
     return Table(columns, body, caption, stacked=True)

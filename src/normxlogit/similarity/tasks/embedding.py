@@ -46,10 +46,10 @@ class Embedding(Embeds, Task):
 
     name = "embedding"
     models = ModelClasses(peft_type="FEATURE_EXTRACTION", wrapper=SentenceTransformers())
+    outputs = Vector()
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs = Vector()
         self.steps = cast(SentenceEmbedding, model).steps
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:

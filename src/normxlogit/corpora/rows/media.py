@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import DataError, InputError, reason_of
-from .inputs.items import SUFFIXES, is_opened_picture
-from .inputs.pictures import opened_picture
+from ...errors import DataError, InputError, reason_of
+from ...media.inputs.items import SUFFIXES, is_opened_picture
+from ...media.inputs.pictures import opened_picture
 
 PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16", "F")
 """Pillow modes that PNG stores without change, and "F", for which Pillow raises an error."""

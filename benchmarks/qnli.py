@@ -1,0 +1,42 @@
+"""Questions with documents of several sentences, made of QNLI's rows ("question", "sentence", "label")."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from normxlogit.errors import DataError
+from normxlogit.grounding.evaluation.questions import Asked
+
+
+def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = 7) -> list[Asked]:
+    """Draw questions of QNLI, each with a document in which one of the sentences answers it.
+
+    Args:
+        rows: QNLI's rows; label 0 means that the sentence answers the question.
+        count: Most questions. With the same seed, a smaller count draws the first questions of a larger one.
+        seed: Chooses questions, the other sentences, and the order.
+        sentences: Sentences of a document.
+
+    Raises:
+        DataError: If there are too few rows.
+    """
+    random = np.random.default_rng(seed)
+    answered = [i for i, row in enumerate(rows) if row["label"] == 0]
+    if not answered or len(rows) < sentences:
+        raise DataError(f"a document of {sentences} sentences needs as many rows, and one with label 0")
+    questions = []
+    for i in random.permutation(answered)[:count].tolist():
+        question, evidence = str(rows[i]["question"]), _one_line(rows[i])
+        shuffled = [rows[index] for index in random.permutation(len(rows)).tolist()]
+        others = (_one_line(row) for row in shuffled if row["label"] != 0 or row["question"] != question)
+        distinct = dict.fromkeys(text for text in others if text != evidence)
+        document = [evidence, *islice(distinct, sentences - 1)]
+        order = random.permutation(len(document)).tolist()
+        questions.append(Asked(question, {"text": "\n\n".join(document[k] for k in order)}))
+    return questions
+
+
+def _one_line(row: Mapping[str, Any]) -> str:
+    return " ".join(str(row["sentence"]).split())

@@ -1,0 +1,43 @@
+"""Questions with documents that are made of QNLI's rows."""
+
+import numpy as np
+import pytest
+
+from benchmarks.qnli import qnli_questions
+from normxlogit import DataError
+
+ROWS = [{"question": f"q{i}", "sentence": f"Sentence\n{i}.", "label": i % 2} for i in range(20)]
+
+
+def sentences(asked):
+    return asked.documents["text"].split("\n\n")
+
+
+def test_documents_are_made_of_the_sentence_that_answers_and_six_others():
+    found = qnli_questions(ROWS, 10, seed=1)
+    assert {asked.question for asked in found} == {f"q{i}" for i in range(0, 20, 2)}, "those that are answered"
+    answers = [asked.question.replace("q", "Sentence ") + "." for asked in found]
+    for asked, answer in zip(found, answers, strict=True):
+        assert len(sentences(asked)) == len(set(sentences(asked))) == 7
+        assert answer in sentences(asked)
+    places = {sentences(asked).index(answer) for asked, answer in zip(found, answers, strict=True)}
+    assert len(places) > 2, "it stands anywhere"
+    assert len(set().union(*map(sentences, found))) == 20, "the others are drawn from all rows"
+
+
+def test_a_seed_chooses_questions_and_sentences():
+    found = qnli_questions(ROWS, 4, seed=1)
+    assert found == qnli_questions(ROWS, 4, seed=1)
+    assert found != qnli_questions(ROWS, 4, seed=2)
+    assert [asked.question for asked in found] == [
+        f"q{i}" for i in np.random.default_rng(1).permutation(range(0, 20, 2))[:4]
+    ]
+    assert qnli_questions(ROWS, 4, seed=0) == qnli_questions(ROWS, 4)
+
+
+def test_documents_need_as_many_rows_as_sentences_and_an_answer():
+    assert len(qnli_questions(ROWS[:7], 1)) == 1
+    unanswered = [row | {"label": 1} for row in ROWS]
+    for rows in (ROWS[:6], unanswered):
+        with pytest.raises(DataError, match="a document of 7 sentences needs as many rows, and one with label 0"):
+            qnli_questions(rows, 1)
