@@ -118,7 +118,7 @@ def next_token(
             "model": explainer.task_model.name,
             "texts": results[0].texts,
         }
-        table = next_token_table(results, seed)
+        table = next_token_table(results)
         text = report(metadata, table, output, "next-token", results=results)
     write_report(text)
 

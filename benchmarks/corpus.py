@@ -68,7 +68,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     texts = [json.loads(line)["sentence"] for line in _sentences(options, options.rows)]
     model = explainer.task_model
     encodings = model.encoder.readable(texts)[0]
-    groups = list(batches(encodings, model.budget.tokens))
+    groups = list(batches(encodings, model.batch_tokens))
     random.Random(0).shuffle(groups)  # noqa: S311  # no secret
     path, out = _written(options, options.rows), options.folder / "run"
     bare = [(0.0, 0.0)] * TURNS  # seconds, and processor seconds

@@ -13,7 +13,6 @@ from normxlogit.errors import DataError, NormXLogitError
 from normxlogit.evaluation.frontier import Cost, measure_cost
 from normxlogit.evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
 from normxlogit.evaluation.runs import OnProgress, Refused, ResultCache, with_progress
-from normxlogit.evaluation.statistics import Candidate, recommendations
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
 from normxlogit.methods.defaults import default_methods
@@ -181,11 +180,9 @@ def evaluate_next_token(
     return [summarise_ranking(name, rows[name], passes.get(name), seed) for name in order]
 
 
-def next_token_table(results: Sequence[RankingResult], seed: int = 0) -> str:
-    """Return a Markdown table, leave-one-out first and the others by agreement, and what is recommended."""
-    measured = [Candidate(r.method, r.passes, np.array(r.per_text)) for r in results if isinstance(r.passes, float)]
-    recommended = recommendations(measured, "nats without the first token", seed)
-    return f"{ranking_table(results, COLUMNS, 'agrees')}\n{recommended}"
+def next_token_table(results: Sequence[RankingResult]) -> str:
+    """Return a Markdown table, leave-one-out first and the others by agreement."""
+    return ranking_table(results, COLUMNS, "agrees")
 
 
 def _leave_one_out(explainer: Explainer, completed: Completed, players: Sequence[int]) -> tuple[Array, Any]:

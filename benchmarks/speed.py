@@ -269,7 +269,7 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
     explainer = Explainer(model, tokenizer, name=name)
     texts = list(setup.texts) if setup.texts is not None else random_texts(tokenizer, 872)
     encodings = explainer.encode(texts)
-    groups = [[encodings[i] for i in group] for group in batches(encodings, explainer.task_model.budget.tokens)]
+    groups = [[encodings[i] for i in group] for group in batches(encodings, explainer.task_model.batch_tokens)]
     inputs = [explainer.task_model.batch(group, list(range(len(group)))).inputs for group in groups]
     predict = pipeline("text-classification", model=model, tokenizer=tokenizer, device=device_named(AUTO))
 

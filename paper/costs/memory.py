@@ -203,7 +203,7 @@ def _run(job: Job) -> Used | None:
         if isinstance(error, InputError) or out_of_memory(error):
             return None
         raise
-    if explainer.task_model.budget.tokens < inputs["input_ids"].numel():  # it went on with smaller batches
+    if explainer.task_model.batch_tokens < inputs["input_ids"].numel():  # it went on with smaller batches
         return None
     return Used(peak.before, max(1, peak.added), time.perf_counter() - start)
 

@@ -12,7 +12,7 @@ from normxlogit.inputs.batching import collate
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.loading.load import load
 from normxlogit.model.input_limits import position_limit
-from normxlogit.tasks import task_of
+from normxlogit.tasks import choose_task
 
 from ..minimal_pairs import Item
 from ..sentence_pairs import load_items
@@ -67,7 +67,7 @@ def finetune(
     if "gguf_file" in options:
         unpacked(network)
     encoder = Encoder(tokenizer, network.config, position_limit(network))
-    task = task_of(network).name
+    task = choose_task(network).name
     settings: dict[str, Any] = {"evidence": False, "data_dir": data_dir, "max_length": recipe.max_length}
     train, _ = load_items("train", encoder, task, limit=limit, **settings)
     test, _ = load_items("test", encoder, task, **settings)

@@ -17,6 +17,7 @@ from .extending import named
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
 from .inputs.texts import Text, repeatable, split_texts
+from .leave_out.units import Together, Verify
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
@@ -61,7 +62,7 @@ class Explainer:
         pooling: How an embedding model pools its hidden states: "mean", "first" or "last"; by default as its files say.
         name: The name of the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass, a quarter of it in one with gradients; longer
-            texts are backpropagated with gradient checkpointing. By default what fits into the free memory.
+            texts are backpropagated with gradient checkpointing. By default 4,096, on a GPU 16,384.
         outputs: What a module of yours returns: "logits", "probabilities", "log-probabilities" or "values"; by default
             found out by a few short inputs.
         output_field: The name or index of its answer among several that it returns.
@@ -243,19 +244,30 @@ class Explainer:
         return [Attributions(input_results) for input_results in zip(*results, strict=True)]
 
     def without(
-        self, inputs: Any, units: Any, *, completion: str | Sequence[int] | None = None, **options: Any
+        self,
+        inputs: Any,
+        units: Any,
+        *,
+        completion: str | Sequence[int] | None = None,
+        second: Any = None,
+        documents: Any = None,
+        messages: Any = None,
+        **options: Any,
     ) -> Removal:
         """Answer what the model would without some of what it reads: without these words, spans, sources or regions.
 
         Args:
-            inputs: A text, a pair, a picture..., as in a call; with `completion` a prompt.
-            units: Words or spans, or a list of them, as `verify` takes them.
-            completion: The completion whose log-probability is measured, in nats.
-            **options: Of a call, such as `target`, or of `explain_completion`, such as `sources`.
+            inputs: A text, a pair, a picture..., as in a call; a prompt with `completion`; a question with `documents`.
+            units: Words, spans or names, or a list of them, as `verify` takes them.
+            completion: The completion, or the answer to a question, whose log-probability is measured, in nats.
+            second: A text or picture that the first is compared with, as in `similarity`.
+            documents: Documents, as in `cite`.
+            messages: A conversation, as in `cite`; inputs is then None.
+            **options: Others of the same call, such as `target` or `sources`.
 
         Returns:
-            The answer without all of them: `prediction`, `value` (the probability or value of the target, or nats),
-            and whether the prediction `changed`.
+            The answer without all of them: `prediction`, `value` (the probability or value of the target, the cosine,
+            or nats), and whether the prediction `changed`.
 
         Raises:
             InputError: If there is no such unit, or there are several inputs.
@@ -264,9 +276,19 @@ class Explainer:
             >>> Explainer.from_pretrained().without("It is mediocre, maybe even bad.", ["mediocre", "bad"]).changed
             True
         """
-        is_span = isinstance(units, tuple) and all(isinstance(edge, int) for edge in units)
-        options |= {"method": "random", "verify": [units] if is_span or isinstance(units, str) else units}
-        a = self(inputs, **options) if completion is None else self.explain_completion(inputs, completion, **options)
+        single = isinstance(units, str) or (isinstance(units, tuple) and all(isinstance(i, int | float) for i in units))
+        units = Together([units] if single else units.values() if isinstance(units, Mapping) else units)
+        a: Any
+        if documents is not None or messages is not None:
+            measured = named("normxlogit.grounding.citations.cite:without")
+            options |= {"documents": documents, "messages": messages, "answer": completion}
+            return measured(self.language_model, inputs, units, **options)  # type: ignore[no-any-return]
+        if second is not None:
+            a = self.similarity(inputs, second, verify=units, **options)
+        elif completion is None:
+            a = self(inputs, method="random", verify=units, **options)
+        else:
+            a = self.explain_completion(inputs, completion, method="random", verify=units, **options)
         if not isinstance(a, Attribution) or a.verified is None:
             raise InputError(a.notes[-1] if isinstance(a, Attribution) else "without() takes one input, not a list")
         return a.verified.together
@@ -386,7 +408,7 @@ class Explainer:
         documents: Any = None,
         *,
         max_new_tokens: int = 200,
-        verify: int | Literal["auto"] = "auto",
+        verify: Verify = "auto",
         **options: Unpack[keywords.Cite],
     ) -> "Citations":
         """Cite the sentences of documents that an answer rests on: the model's own answer, or a given one.
@@ -403,7 +425,8 @@ class Explainer:
             max_new_tokens: Most tokens of the model's own answer.
             verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
                 without all documents, and read edits of its words; "auto" measures sources until the others can no
-                longer come first, 0 measures nothing. Citations and verdicts follow what was measured.
+                longer come first, 0 measures nothing; a list names sources, or documents with all their sentences.
+                Citations and verdicts follow what was measured.
             **options: Whose answer is cited and how, see `keywords.Cite`.
 
         Raises:

@@ -23,7 +23,8 @@ from normxlogit import (
     attribute,
     summarize,
 )
-from normxlogit.methods import FrozenGradient, IntegratedGradients
+from normxlogit.decompositions import IntegratedGradients
+from normxlogit.methods import FrozenGradient
 from tests import tiny
 
 from .shop import explainer
@@ -222,7 +223,6 @@ METHODS = [
     texts("a word for a number", MethodError, "samples must be a whole number", "x", method="lime:samples=many"),
     texts("no samples", MethodError, "samples", "x", method="lime:samples=0"),
     texts("no steps", MethodError, "steps", "x", method="integrated-gradients:steps=0"),
-    texts("no batch", MethodError, "internal_batch_size", "x", method="integrated-gradients:internal_batch_size=0"),
     texts("a huge seed", MethodError, "too many digits", "x", method="random:seed=99999999999999999999"),
     texts("a layer to read at", MethodError, "layers 1 to 3", "x", method="frozen-gradient:read_at=99"),
     texts("a point beyond", MethodError, "points lie above 0", "x", method="frozen-gradient:points=2.0"),

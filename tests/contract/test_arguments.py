@@ -33,9 +33,9 @@ def test_an_argument_of_another_name_is_told_the_right_one(explainer, argument, 
 @pytest.mark.parametrize(
     ("method", "argument", "right"),
     [
-        ("integrated-gradients", {"steps": 20}, "integrated-gradients:steps=20"),
-        ("lime", {"samples": 30}, "lime:samples=30"),
-        ("kernel-shap:samples=10", {"seed": 3}, "kernel-shap:seed=3"),
+        ("frozen-gradient", {"read_at": 0}, "frozen-gradient:read_at=0"),
+        ("random", {"seed": 3}, "random:seed=3"),
+        ("occlusion:window=1", {"window": 2}, "occlusion:window=2"),
     ],
 )
 def test_a_setting_of_a_method_goes_with_the_method(explainer, method, argument, right):
@@ -63,7 +63,7 @@ def test_every_door_says_so(explainer, writer):
         "did you mean layers=": lambda: writer.generate("the cat", max_new_tokens=2, layer=1),
         "explain_completion has no argument 'layer'": lambda: writer.explain_completion("the cat", " sat", layer=1),
         "explain_completion has no argument 'methods'": lambda: writer.explain_completion(
-            "the cat", " sat", methods="lime"
+            "the cat", " sat", methods="occlusion"
         ),
         "similarity has no argument 'layers'": lambda: explainer.similarity(TEXT, TEXT, layers=1),
         "from_pretrained has no argument 'batch_size'": lambda: Explainer.from_pretrained(batch_size=4),

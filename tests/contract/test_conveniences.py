@@ -54,7 +54,7 @@ def test_the_lowest_scores_are_the_other_end(many: Attributions) -> None:
     assert all(a.tokens[token.position] == token.text for token in lowest)
 
 
-@pytest.mark.parametrize(("name", "here"), [("shap", "kernel-shap"), ("IG", "integrated-gradients")])
+@pytest.mark.parametrize(("name", "here"), [("LOO", "occlusion"), ("logit_lens", "logat")])
 def test_other_names_of_methods_get_the_name_here(name: str, here: str) -> None:
     with pytest.raises(MethodError, match=here):
         method_named(name)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 from normxlogit import Explainer, InputError, load
+from normxlogit.inputs.message_parts import part_of_file
 from tests import tiny
 
 class Module(nn.Module):
@@ -48,7 +49,9 @@ except InputError as error:
 else:
     raise AssertionError("a text is not a form")
 
-content = [{"type": "text", "text": "the cat"}, {"type": "table", "table": [["a", "film"], ["is", "good"]]}]
+with open(sys.argv[1] + ".csv", "w") as file:
+    file.write("a,film\\nis,good\\n")
+content = [{"type": "text", "text": "the cat"}, part_of_file(file.name)]
 template = "{% for m in messages %}{% for part in m['content'] %}{{ part['text'] }} . {% endfor %}{% endfor %}"
 g = tiny.writer(template=template).generate([{"role": "user", "content": content}], max_new_tokens=1)
 assert g.text.startswith("the cat . a | film\\nis | good . "), g.text

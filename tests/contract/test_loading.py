@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from normxlogit import ALL, Explainer, InputError, UnsupportedModelError
 from normxlogit.cli import app
 from tests import plain, tiny
+from tests.contract.compare import present
 
 TEXTS = ["the cat is on the mat", "a dog", "a cat is good"]
 
@@ -83,7 +84,7 @@ def test_a_traced_module_is_refused():
             Explainer(given, tiny.tokenizer_for("bert"), task="sequence-classification")
 
 
-@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "integrated-gradients"])
+@pytest.mark.parametrize("method", present("normxlogit", "frozen-gradient", "integrated-gradients"))
 def test_a_model_that_was_loaded_in_inference_mode(method):
     tokenizer = tiny.tokenizer_for("bert")
     with torch.inference_mode():

@@ -15,9 +15,10 @@ from transformers import (
 
 from normxlogit import ALL, Explainer, InputError, UnsupportedModelError, cli
 from tests import commands, plain, tiny
+from tests.contract.compare import present
 
 TEXT = tiny.TEXTS[2]
-METHODS = ["frozen-gradient", "normxlogit", "integrated-gradients", "occlusion"]
+METHODS = present("frozen-gradient", "normxlogit", "integrated-gradients", "occlusion")
 TASK = {"task": "sequence-classification"}
 
 
@@ -105,9 +106,10 @@ def test_a_last_softmax_or_sigmoid_leaves_the_explanation_of_the_logits(kind, me
 
 def test_probabilities_without_an_operation_of_torch_are_explained_by_their_logarithms():
     module = plain.grown(ByHand())
-    a = explainer(module)(TEXT, target=1, method="integrated-gradients")
-    logarithm = answer(module, a)[0, 1].log().item()
-    assert a.scores.sum() + a.bias == pytest.approx(logarithm, abs=1e-4)
+    for method in present("integrated-gradients"):
+        a = explainer(module)(TEXT, target=1, method=method)
+        logarithm = answer(module, a)[0, 1].log().item()
+        assert a.scores.sum() + a.bias == pytest.approx(logarithm, abs=1e-4)
     with pytest.raises(UnsupportedModelError):  # the softmax inside would be held as a constant
         explainer(module)(TEXT, method="frozen-gradient")
     assert np.abs(explainer(module)(TEXT).scores).max() > 0

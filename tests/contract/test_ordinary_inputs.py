@@ -136,11 +136,11 @@ def test_names_of_labels_methods_and_layers_as_people_have_them(bert, explainer)
     for labels in ({1: "a", 2: "b"}, {"a": "b"}, {}):
         with pytest.raises(InputError, match="labels are a list of names"):
             Explainer(*bert, labels=labels)
-    expected = explainer(TEXTS[0], method="integrated-gradients")
-    for method in ("Integrated_Gradients", "integrated gradients", type(method_named("integrated-gradients"))):
+    expected = explainer(TEXTS[0], method="frozen-gradient")
+    for method in ("Frozen_Gradient", "frozen gradient", type(method_named("frozen-gradient"))):
         a = explainer(TEXTS[0], method=method)
         assert (a.method, a.scores.tolist()) == (expected.method, expected.scores.tolist())
-    assert [a.method for a in explainer.compare(TEXTS[0], "lime")] == ["lime"]
+    assert [a.method for a in explainer.compare(TEXTS[0], "occlusion")] == ["occlusion"]
     last = explainer(TEXTS[0], layers=[-1, -3], method="normxlogit")
     assert last.layers == (3, 1)
     np.testing.assert_array_equal(last.scores, explainer(TEXTS[0], layers=[3, 1], method="normxlogit").scores)

@@ -10,7 +10,7 @@ import transformers
 
 from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from tests import tiny
-from tests.contract.compare import total
+from tests.contract.compare import present, total
 
 TEMPLATE = (
     "{% if tools %}{{ tools[0].function.name }} {% endif %}{% if documents %}{{ documents[0].text }} {% endif %}"
@@ -178,21 +178,9 @@ def test_a_logit_counts_from_the_mean_of_the_entries_that_the_head_does_not_excl
     with torch.no_grad():
         logits = model(**tokenizer("the movie is", return_tensors="pt")).logits[0, -1, :50]
     explainer = Explainer(model, tokenizer)
-    results = [explainer("the movie is", method=method) for method in ("frozen-gradient", "kernel-shap")]
+    results = [explainer("the movie is", method=method) for method in present("frozen-gradient", "kernel-shap")]
     for result in (*results, explainer.generate("the movie is", max_new_tokens=1)):
         assert total(result) == pytest.approx(float(logits.max() - logits.mean()), abs=1e-4)
-
-
-@pytest.mark.parametrize("method", ["lime", "context-cite"])
-def test_answers_that_hardly_vary_have_weights_too(method) -> None:
-    model, tokenizer = tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert")
-    whole = Explainer(model, tokenizer)("the movie is not good", method=f"{method}:samples=400").scores
-    with torch.no_grad():
-        model.classifier.weight.mul_(0.001)
-        model.classifier.bias.zero_()
-    scores = Explainer(model, tokenizer)("the movie is not good", target=0, method=f"{method}:samples=400").scores
-    assert np.abs(scores).max() > 0
-    assert np.abs(scores).max() < np.abs(whole).max()
 
 
 def test_a_row_of_a_question_and_its_context(tmp_path) -> None:

@@ -9,9 +9,9 @@ import torch
 from tests import tiny
 from tests.tiny import explainer
 
-from .compare import every_method
+from .compare import every_method, present
 
-SEEDED = ["random", "lime:samples=20,alpha=0.0001", "kernel-shap:samples=20", "guided-lime:samples=20"]
+SEEDED = present("random", "lime:samples=20,alpha=0.0001", "kernel-shap:samples=20", "guided-lime:samples=20")
 
 
 @every_method

@@ -126,7 +126,7 @@ import torch
 from normxlogit import ALL, Explainer
 from tests import tiny
 
-CALLS = [{}, {"layers": ALL}, {"method": "frozen-gradient"}, {"method": "occlusion"}, {"method": "gradient-norm"}]
+CALLS = [{}, {"layers": ALL}, {"method": "frozen-gradient"}, {"method": "occlusion"}, {"method": "input-norm"}]
 
 
 def scores(explainer):

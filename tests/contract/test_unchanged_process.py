@@ -18,7 +18,7 @@ from tests import tiny
 from tests.commands import run, run_python
 from tests.tiny import explainer
 
-from .compare import METHODS
+from .compare import METHODS, present
 from .untouched import random_states, switches
 
 FIRST = """
@@ -57,7 +57,7 @@ def test_a_process_is_left_as_it_was_by_the_import():
 
 
 def test_a_new_process_is_left_as_it_was_by_the_first_calls_and_gives_the_same_numbers():
-    methods = [METHODS[name] for name in ("normxlogit", "random", "lime", "kernel-shap", "guided-lime", "occlusion")]
+    methods = [METHODS[m] for m in present("normxlogit", "random", "lime", "kernel-shap", "guided-lime", "occlusion")]
     e, lines = explainer("bert"), run_python(FIRST, *methods, PYTHONHASHSEED="7").splitlines()
     for method, line in zip(methods, lines, strict=True):
         scores = [float(score) for score in line.split()]
@@ -113,14 +113,14 @@ def test_an_exception_leaves_the_process_as_it_was():
     e = explainer("bert")
     e(tiny.TEXTS, method="frozen-gradient")
     before = surroundings(), random_states()
-    for options in ({"target": "nobody knows"}, {"method": "lime:samples=0"}, {"layers": 99}):
+    for options in ({"target": "nobody knows"}, {"method": "occlusion:window=0"}, {"layers": 99}):
         with pytest.raises(NormXLogitError):
             e(tiny.TEXTS, **options)
     assert (surroundings(), random_states()) == before
 
 
 @pytest.mark.parametrize("around", [torch.no_grad, torch.enable_grad, torch.inference_mode], ids=lambda a: a.__name__)
-@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "gradient-x-input"])
+@pytest.mark.parametrize("method", present("normxlogit", "frozen-gradient", "gradient-x-input"))
 def test_what_the_caller_has_switched_on_stays_on_and_changes_no_score(around, method):
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     expected = Explainer(model, tokenizer)(tiny.TEXTS[0], method=method).scores

@@ -194,3 +194,31 @@ def test_heads_that_answer_at_a_token_are_verified_in_the_window_that_answered(h
     assert a.verified.original.prediction.label == a.prediction.label
     assert a.verified.original.prediction.value == pytest.approx(a.prediction.value, abs=1e-5)
     assert len(a.verified.single) == 2
+
+
+def test_named_units_cost_one_pass_whatever_their_number(explainer: Explainer) -> None:
+    rows = []
+
+    def count(_module: object, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        rows.append(len(kwargs["input_ids"]))
+
+    explainer.without(TEXT, "bad")  # what is proved once is
+    handle = explainer._model.module.register_forward_pre_hook(count, with_kwargs=True)
+    explainer.without(TEXT, ["movie", "bad", "maybe", "even", "not boring"])
+    handle.remove()
+    assert sum(rows) <= 3  # the text as it is, twice, and without them
+
+
+def test_a_span_inside_a_source_does_not_take_the_whole_source_along() -> None:
+    case = Case("llama", "CausalLM")
+    prompt, spans = "the movie is good and the plot is bad", {"first": (0, 17), "second": (18, 37)}
+    with pytest.raises(InputError, match="would divide"):
+        case.explainer.without(prompt, (0, 9), completion=" never seen", sources=spans)
+    of_span = case.explainer.without(prompt, (0, 17), completion=" never seen", sources=spans)
+    of_name = case.explainer.without(prompt, "first", completion=" never seen", sources=spans)
+    assert of_span.value == pytest.approx(of_name.value, abs=1e-6)
+
+
+def test_a_prompt_of_which_nothing_would_be_left_is_refused() -> None:
+    with pytest.raises(InputError, match="nothing of the prompt is left"):
+        Case("llama", "CausalLM").explainer.without("good movie", ["good", "movie"], completion=" never seen")

@@ -8,6 +8,7 @@ from transformers.modeling_outputs import MaskedLMOutput, SequenceClassifierOutp
 
 from normxlogit import Explainer, HeadMismatchError, UnsupportedModelError
 from tests import plain, tiny
+from tests.contract.compare import present
 
 TEXTS = ["the cat is on the mat", "a dog"]
 
@@ -74,7 +75,7 @@ def case(request):
 
 def test_the_head_is_missing_and_its_methods_say_what_would_do(case):
     for layers in ({}, {"layers": 1}):
-        with pytest.raises(HeadMismatchError, match="occlusion, lime or kernel-shap need the model's logits only"):
+        with pytest.raises(HeadMismatchError, match=r"occlusion.* the model's logits only"):
             case[2](TEXTS[0], method="normxlogit", **layers)
 
 
@@ -90,7 +91,9 @@ def test_occlusion_is_what_the_answer_loses(case):
             assert result.scores[place] == pytest.approx(float(whole[1] - logits(model, masked)[1]), abs=1e-5)
 
 
-@pytest.mark.parametrize("method", ["integrated-gradients", "gradient-x-input", "gradient-norm", "frozen-gradient"])
+@pytest.mark.parametrize(
+    "method", present("integrated-gradients", "gradient-x-input", "gradient-norm", "frozen-gradient")
+)
 def test_gradients_need_no_head(case, method):
     model, tokenizer, explainer = case
     result = explainer(TEXTS[1], method=method, target=1)  # no token stands twice
@@ -113,7 +116,9 @@ def test_gradients_need_no_head(case, method):
     np.testing.assert_allclose(result.scores, size.sum(-1)[ids[0]], atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["lime:samples=30", "kernel-shap:samples=30", "guided-lime", "random", "input-norm"])
+@pytest.mark.parametrize(
+    "method", present("lime:samples=30", "kernel-shap:samples=30", "guided-lime", "random", "input-norm")
+)
 def test_every_method_that_asks_for_answers_or_embeddings_runs(case, method):
     model, _, explainer = case
     alone = explainer(TEXTS[0], method=method)
@@ -199,8 +204,9 @@ def test_latents_are_no_tokens():
         answer = model(ids, attention_mask=mask).logits[0, 1]
         hook.remove()
         (gradient,) = torch.autograd.grad(answer, rows)
-        norms = explainer(text, method="gradient-norm", target=1).scores
-        assert norms == pytest.approx(gradient[0].norm(1, dim=-1).numpy(), rel=1e-4)
+        for method in present("gradient-norm"):
+            norms = explainer(text, method=method, target=1).scores
+            assert norms == pytest.approx(gradient[0].norm(1, dim=-1).numpy(), rel=1e-4)
         frozen = explainer(text, method="frozen-gradient", target=1)
         assert frozen.scores.sum() + frozen.bias == pytest.approx(answer.item(), abs=1e-5)
         assert np.abs(frozen.scores).min() > 0

@@ -10,7 +10,7 @@ import pytest
 
 import normxlogit
 from normxlogit import Answers, Conversations, Explainer, attribute, summarize
-from normxlogit.errors import InputError
+from normxlogit.errors import DataError, InputError
 from tests import tiny
 
 from .corpora import errors, jsonl, results
@@ -251,3 +251,12 @@ def test_the_rows_hold_contradictions(reader):
     rows, _, wrong = CASES["answers"]
     cited = [cited_row(reader, row, "auto") for i, row in enumerate(rows) if i not in wrong]
     assert {s.judgement for one in cited for s in one.support} >= {"contradicts"}
+
+
+def test_an_earlier_turn_is_explained(reader, tmp_path):
+    attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=1), shard_rows=2)
+    assert errors(tmp_path / "out") == {0: "no turn 1: the assistant has 1 texts in this conversation, from 0 on"}
+    (row,) = results(tmp_path / "out").to_pylist()
+    assert row["completion"].strip() == "On 9 May."
+    with pytest.raises(DataError, match="turn"):
+        attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=0), shard_rows=2)

@@ -12,7 +12,7 @@ import transformers
 from PIL import Image
 
 import normxlogit
-from normxlogit import Completions, Explainer, Predictions, attribute
+from normxlogit import Completions, DataError, Explainer, Predictions, attribute
 from tests.media import test_signals as signals
 from tests.media import vlm
 
@@ -179,3 +179,14 @@ def test_questions_about_pictures(tmp_path, photos):
     attribute(explainer, beside[:2], tmp_path / "w", written)
     one, other = results(tmp_path / "w")["completion"].to_pylist()
     assert one == other == explainer.generate(vlm.question(str(path)), max_new_tokens=3).completion
+
+
+def test_a_file_that_was_replaced_is_noticed(tmp_path, vit, photos):
+    path = tmp_path / "a.png"
+    path.write_bytes(files(photos)[1].read_bytes())
+    rows = [{"path": path}]
+    attribute(vit, rows, tmp_path / "out")
+    assert attribute(vit, rows, tmp_path / "out").fresh == 0
+    path.write_bytes(files(photos)[3].read_bytes())
+    with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
+        attribute(vit, rows, tmp_path / "out")

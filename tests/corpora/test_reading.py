@@ -157,3 +157,36 @@ def test_semicolons_in_texts_do_not_cut_them(tmp_path, content):
         for text in block.columns[names[0]].to_pylist()
     ]
     assert found == [row[0] if len(row) == len(names) else None for row in expected]
+
+
+@pytest.mark.parametrize("content", ['text\tid\na\t1\n"b\t2\nc\t3\n"d\t4\n', 'text\tid\na\t"1\nb\t2\nc\t"3\n'])
+def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(tmp_path, content):
+    (tmp_path / "in.tsv").write_text(content)
+    with pytest.raises(DataError, match=r"in\.tsv: a cell of the column '(text|id)' reaches over several rows, from '"):
+        rows(read(open_source(tmp_path / "in.tsv")))
+    (tmp_path / "in.tsv").write_text('text\tid\n"two\nlines"\t1\n"a ""tab""\tinside"\t2\n')
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.tsv")))] == ["two\nlines", 'a "tab"\tinside']
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "txt"])
+def test_lines_of_utf_16_are_lines(tmp_path, kind):
+    texts = ["Grüße \u2028 あ", "ਊ", "two"]  # of which a byte is that of a line feed
+    lines = [json.dumps({"text": text}, ensure_ascii=False) if kind == "jsonl" else text for text in texts]
+    (tmp_path / f"in.{kind}").write_bytes("\r\n".join(lines).encode("utf-16"))
+    shards = read(open_source(tmp_path / f"in.{kind}"))
+    assert [row["text"] for row in rows(shards)] == texts
+    assert shards[-1].fraction == 1.0
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
+    (tmp_path / "in.csv").write_text(f'text,more\r\n5" pipe,x\r\n"two ""quoted""",y{end}', newline="")
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == ['5" pipe', 'two "quoted"']
+
+
+def test_a_csv_file_may_hold_long_texts_empty_lines_and_any_line_ends(tmp_path):
+    long = "word " * 100_000  # beyond the limit that csv.reader has, which stays
+    limit = csv.field_size_limit()
+    (tmp_path / "in.csv").write_text(f'text,more\r{long},x\n\n"a\r\nb",y\r\n', newline="")
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == [long, "", "a\r\nb"]
+    assert csv.field_size_limit() == limit

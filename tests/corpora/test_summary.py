@@ -1,15 +1,15 @@
 """A summary against the same sums in Python."""
 
+import copy
 import json
 from collections import defaultdict
 
 import numpy as np
 import pytest
 
-from normxlogit import Predictions, attribute, summarize
+from normxlogit import ALL, Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.errors import DataError, InputError
-from tests import tiny
 from tests.commands import run as command
 
 from .corpora import explainer, results, rows_of, texts
@@ -49,31 +49,6 @@ def test_the_sums(tmp_path):
         (s, abs(v)) for r in results(tmp_path).to_pylist() for s, v in zip(r["sequence_ids"], r["scores"], strict=True)
     ]
     assert summary.special == pytest.approx(sum(v for s, v in every if s is None) / sum(v for _, v in every), rel=1e-4)
-
-
-def test_words_of_wrong_answers_are_told_from_chance(tmp_path):
-    """A word that stands in wrong answers alone is found among fifty that stand in both, and none where all do."""
-    generator = np.random.default_rng(0)
-    words = tiny.WORDS[:40]
-    one, drawn = explainer(seed=0), [" ".join(generator.choice(words, 6)) for _ in range(80)]
-    labels = list(one.model.config.id2label.values())
-    rows = [{"text": t, "right": a.prediction.label} for t, a in zip(drawn, one(drawn), strict=True)]
-    for row in rows:
-        if "cat" in row["text"].split():
-            row["right"] = next(label for label in labels if label != row["right"])
-    attribute(one, rows, tmp_path / "cat", keep=["right"])
-    summary = summarize(tmp_path / "cat", gold="right")
-    assert summary.accuracy < 1
-    assert summary.mistakes[0].text == "cat"
-    assert summary.mistakes[0].right == 0
-    assert summary.mistakes[0].chance < 0.05 / summary.tried
-
-    for row in rows:
-        row["right"] = labels[generator.integers(len(labels))]
-    attribute(one, rows, tmp_path / "random", keep=["right"])
-    summary = summarize(tmp_path / "random", gold="right")
-    assert summary.mistakes == []
-    assert "is more often in wrong answers than chance would have it" in summary_page(summary)
 
 
 def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, capsys):
@@ -135,3 +110,77 @@ def test_deleting_needs_the_runs_own_model_and_its_texts(tmp_path):
         summarize(tmp_path / "bare", verify=2, explainer=explainer(seed=1))
     with pytest.raises(InputError, match="give both"):
         summarize(tmp_path / "bare", verify=2)
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_words_of_any_script_are_listed_and_deleted(tmp_path, words):
+    """DuckDB's `\\w` knows English letters only, and its `lower` writes Σ and İ otherwise than Python's."""
+    foreign = ["ΟΔΟΣ", "İzmir", "фильм", "电", "हमला", "ωρα", "\N{WATERMELON}", "٣"]
+    reader = explainer()
+    made, model = copy.deepcopy(reader.tokenizer), reader.model
+    made.add_tokens(foreign)
+    model.resize_token_embeddings(len(made))
+    rows = [{"text": f"{word} movie {other} !"} for word in foreign for other in foreign]
+    read_by = Explainer(model, made)
+    attribute(read_by, rows, tmp_path, Predictions(words=words), keep_text=True)
+    summary = summarize(tmp_path, top=100, verify=3, explainer=read_by)
+    listed = {unit.text for unit in (*summary.highest, *summary.against)}
+    assert {"οδοσ", "фильм", "电", "हमला", "ωρα", "\N{WATERMELON}", "٣", "movie"} <= listed
+    assert "!" not in listed
+    assert all(unit.effect.places == 3 for unit in (*summary.highest, *summary.against))
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_of_several_layers_the_last_that_can_be_seen_counts(tmp_path, words):
+    """By the default method all of the last layer's scores are on the token that the head reads."""
+    reader, some = explainer(), texts(30)
+    attribute(reader, [{"text": None}, *rows_of(some)], tmp_path, Predictions(layers=ALL, words=words), shard_rows=1)
+    summary = summarize(tmp_path, top=1000, min_count=1)
+    shares = {layer: [] for layer in reader(some[0], layers=ALL).layers}
+    scores = {layer: defaultdict(list) for layer in shares}
+    for result in reader(some, layers=ALL):
+        plain = ~np.array(result.units.special)
+        for layer, values in zip(result.layers, np.abs(result.scores), strict=True):
+            shares[layer].append((values[plain].sum(), values.sum()))
+            for word in result.layer(layer).words():
+                scores[layer][result.targets[0].name, word.text].append(word.score)
+    visible = [layer for layer, sums in shares.items() if np.divide(*np.sum(sums, 0)) >= 0.1]
+    assert summary.layer == visible[-1] < max(shares)
+    means = {key: np.mean(values) for key, values in scores[summary.layer].items() if key[1].isalnum()}
+    assert {(unit.label, unit.text): unit.mean for unit in summary.highest} == {
+        key: pytest.approx(mean, abs=1e-4) for key, mean in means.items() if mean > 0
+    }
+    assert f'layer</span> <span class="nxl-value" dir="auto">{summary.layer}<' in summary_page(summary)
+
+
+def test_no_word_is_deleted_from_texts_that_were_read_in_windows(tmp_path):
+    reader, long = explainer(), " ".join(["movie good"] * 60 + ["bad"])
+    rows = rows_of([long, "bad movie", "a bad plot"])
+    attribute(reader, rows, tmp_path, Predictions(words=True, long_text="window"), keep_text=True)
+    summary = summarize(tmp_path, min_count=1, verify=100, explainer=reader)
+    deleted = {(unit.label, unit.text): unit.effect for unit in (*summary.highest, *summary.against)}
+    for (label, text), effect in deleted.items():
+        places = sum(
+            f" {row['text']} ".count(f" {text} ") for row in rows[1:] if reader(row["text"]).prediction.label == label
+        )
+        assert (effect.places if effect else 0) == places
+    assert not all(deleted.values())
+    assert "deleting it takes" in summary_page(summary)
+
+
+def test_notes_of_results_are_counted_by_what_they_say(tmp_path):
+    long, unread = " ".join(["good"] * 90), "\u6211 \u4eec \u7684 \u4e66"
+    rows = [{"text": text} for text in ("good", unread, long, f"{unread} {unread}", f"{long} bad")]
+    attribute(explainer(), rows, tmp_path / "out", keep_text=True)
+    summary = summarize(tmp_path / "out")
+    noted = [(note.text.partition("tokens")[0], note.rows, note.examples) for note in summary.notes]
+    assert noted == [("4 of 4 ", 2, ["1", "3"]), ("the text has 92 ", 2, ["2", "4"])]
+    shown = summary_page(summary)
+    assert "4 of 4 tokens are unknown to the tokenizer" in shown
+    assert "Notes on results" in shown
+    assert "Notes on results" not in summary_page(summarize_one("good", tmp_path / "none"))
+
+
+def summarize_one(text, folder):
+    attribute(explainer(), [{"text": text}], folder)
+    return summarize(folder)

@@ -1,12 +1,14 @@
 """Attention rollout, GlobEnc, ALTI and Value Zeroing against loops written from the formulas."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 import transformers
 
 from normxlogit import ALL, Explainer
-from normxlogit.decompositions.value_zeroing import ValueZeroing
+from normxlogit.decompositions.value_zeroing import ValueZeroing, _score_matrix
 from normxlogit.errors import UnsupportedModelError
 from tests import tiny
 
@@ -127,3 +129,10 @@ def test_value_zeroing_refuses_layers_that_cannot_be_run_by_themselves(words, me
     text = " ".join(["the"] * (words - 2))
     with pytest.raises(UnsupportedModelError, match=message):
         Explainer(model, tokenizer)(text, method="value-zeroing")
+
+
+def test_value_zeroing_refuses_a_layer_that_gives_something_else_when_it_is_called_again():
+    state = torch.randn(1, 3, 4)
+    call = SimpleNamespace(call_again=lambda *_: state + 1, returned=state, layer=torch.nn.Linear(2, 2))
+    with pytest.raises(UnsupportedModelError, match="Linear gives something else"):
+        _score_matrix(call, torch.nn.Linear(2, 2), torch.ones(1, 3, dtype=torch.bool), 100)

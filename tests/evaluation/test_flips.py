@@ -67,3 +67,18 @@ def test_values_fall_by_what_the_callers_own_model_says() -> None:
         expected = [value(set()) - value({t for word in words[:count] for t in word.tokens}) for count in (1, 2, 3, 6)]
         assert falls == pytest.approx(expected, abs=1e-4)
     assert "value is lower after" in flips_table([result])
+
+
+def test_the_best_word_is_found_by_trying_each_with_the_callers_own_model(explainer: Explainer) -> None:
+    results = faithfulness.evaluate(explainer, [Example(text, 0) for text in TEXTS], ["random", "frozen-gradient"])
+    changed = []
+    for text in TEXTS:
+        a = explainer(text)
+        remaining = [[i for i in range(len(a.token_ids)) if i not in word.tokens] for word in a.words()]
+        ids = [[a.token_ids[i] for i in places] for places in remaining]
+        with torch.no_grad():
+            classes = [int(explainer.model(input_ids=torch.tensor([row])).logits.argmax()) for row in ids]
+        changed.append(any(label != a.prediction.id for label in classes))
+    assert 0 < sum(changed) < len(TEXTS)
+    assert {result.flippable for result in results} == {sum(changed) / len(TEXTS)}
+    assert f"| the best word of each text | {sum(changed) / len(TEXTS):.2f} |" in flips_table(results)

@@ -3,10 +3,11 @@
 import pytest
 
 from normxlogit import Explainer
+from normxlogit.decompositions import Lime
 from normxlogit.evaluation import faithfulness, frontier_report
 from normxlogit.evaluation import timing as clock
 from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost
-from normxlogit.methods import Lime, NormXLogit
+from normxlogit.methods import NormXLogit
 from tests import plain, tiny
 
 

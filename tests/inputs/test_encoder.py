@@ -1,8 +1,10 @@
 """Texts to encodings, and the tokenizer as it was."""
 
 import pytest
+from tokenizers import Tokenizer, models
 
-from normxlogit.inputs.encoder import Encoder
+from normxlogit import InputError
+from normxlogit.inputs.encoder import Encoder, private_tokenizer
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5
@@ -68,3 +70,13 @@ def test_a_mask_typed_into_the_text_is_no_special_token():
     (found,) = encoder()(["the [MASK] sat"])
     assert found.special == (True, False, False, False, True)
     assert found.offsets == ((0, 0), (0, 3), (4, 10), (11, 14), (0, 0))
+
+
+def test_a_copy_that_would_number_tokens_otherwise_is_refused():
+    backend = Tokenizer(models.WordLevel({"[UNK]": 0, "the": 1, "cat": 2}, unk_token="[UNK]"))
+    backend.add_special_tokens(["[PAD]"])
+    made = tiny.PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", pad_token="[PAD]")
+    assert private_tokenizer(made)("cat [PAD]")["input_ids"] == made("cat [PAD]")["input_ids"]
+    made.backend_tokenizer.model = models.WordLevel({"[UNK]": 0, "the": 1}, unk_token="[UNK]")
+    with pytest.raises(InputError, match="vocabulary was replaced"):
+        private_tokenizer(made)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from transformers import BatchEncoding
 
 from normxlogit import InputError
 from normxlogit.inputs.token_ids import read_token_ids
@@ -30,3 +31,23 @@ def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
     for call in (lambda: explainer(inputs), lambda: explainer.from_outputs(inputs, outputs)):
         with pytest.raises(InputError, match="has a hole at token 2"):
             call()
+
+
+def test_offsets_of_a_fast_tokenizer_are_kept_while_they_belong_to_the_ids():
+    encoded = tiny.tokenizer_for("bert")(["the cats sat", "bad"], padding=True, return_tensors="pt")
+    first, second = read(encoded)
+    assert first.offsets == ((0, 0), (0, 3), (4, 7), (7, 8), (9, 12), (0, 0))
+    assert second.offsets == ((0, 0), (0, 3), (0, 0))
+    turned = BatchEncoding({name: value.flip(0) for name, value in encoded.items()}, encoded.encodings)
+    assert [e.offsets for e in read(turned)] == [None, None]
+    assert [e.ids for e in read(turned)] == [second.ids, first.ids]
+    cut = BatchEncoding({name: value[:, :3] for name, value in encoded.items()}, encoded.encodings)
+    assert read(cut)[0].ids == first.ids[:3]
+    assert read(cut)[0].offsets is None
+
+
+def test_types_tell_the_texts_of_a_pair_apart():
+    (found,) = read({"input_ids": [[2, 5, 3, 6, 3]], "token_type_ids": [[0, 0, 0, 1, 1]]})
+    assert found.sequence_ids == (None, 0, None, 1, None)
+    (single,) = read({"input_ids": [[2, 5, 3]], "token_type_ids": [[1, 1, 1]]})
+    assert single.sequence_ids == (None, 0, None)

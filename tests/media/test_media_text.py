@@ -1,6 +1,7 @@
 """Pictures and sounds beside words: every score by an independent way, on tiny random models of eight architectures."""
 
 import base64
+import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -285,3 +286,38 @@ def test_a_model_of_texts_alone_refuses_a_sound():
     processor.tokenizer.chat_template = audio_lm.SPOKEN
     with pytest.raises(InputError, match="reads no sounds: pass the model's processor"):
         Explainer(model, processor.tokenizer).generate(messages, max_new_tokens=1)
+
+
+@pytest.mark.parametrize("name", SOUNDS)
+@pytest.mark.parametrize("start", [0.1, 0.45, 0.8])
+def test_a_moment_is_when_it_is_heard(name, start):
+    """Where a tenth of a second is another, a model whose encoder looks nowhere else reads other frames and tokens."""
+    sound = np.random.default_rng(0).normal(0, 0.1, audio_lm.RATE).astype(np.float32)
+    changed = sound.copy()
+    changed[round(start * audio_lm.RATE) : round((start + 0.1) * audio_lm.RATE)] *= -1
+    changed[round(start * audio_lm.RATE) : round((start + 0.1) * audio_lm.RATE) : 2] *= -1  # as loud, another spectrum
+    model = copy.deepcopy(made(name)[0])
+    modules = dict(model.named_modules())
+    for path, module in modules.items():
+        if "tower" in path and path.endswith(("attn.out_proj", "attn.o_proj")):
+            torch.nn.init.zeros_(module.weight)
+    convolution = next(module for module in modules.values() if isinstance(module, torch.nn.Conv1d))
+    projector = next(module for path, module in modules.items() if path.endswith("multi_modal_projector"))
+
+    def read(samples):
+        outputs = []
+        keep = [
+            module.register_forward_hook(lambda *args: outputs.append(args[2])) for module in (convolution, projector)
+        ]
+        model(**vlm.encoded(made(name).processor, audio_lm.question(samples)))
+        for hook in keep:
+            hook.remove()
+        return outputs[0][0].T, outputs[1].reshape(-1, outputs[1].shape[-1])  # (frames, H), (tokens, H)
+
+    for method, before, after in zip((ENTRY, TOKENS), read(sound), read(changed), strict=True):
+        times = explainer(name).explain_completion(audio_lm.question(sound), " cat", method=method).audio[0].times
+        change = (after - before).norm(dim=-1)[: len(times)]
+        begin, end = times[int(change.argmax())]
+        margin = 0.05 + SECONDS_OF_TOKEN[name]  # what spectra and convolutions look at besides, and a token
+        assert start - margin <= begin
+        assert end <= start + 0.1 + margin

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from normxlogit import ALL, Method, MethodError, Request, Scores, register
-from normxlogit.methods import IntegratedGradients, LogAt, registry
+from normxlogit.decompositions import IntegratedGradients
+from normxlogit.methods import LogAt, registry
 from normxlogit.methods import run_method as run
 from normxlogit.tasks.targets import resolve
 from tests import tiny
@@ -28,14 +29,11 @@ def test_settings_spec_and_repr():
         "aggregate": "l1",
         "steps": 7,
         "baseline": "zero",
-        "internal_batch_size": None,
         "protocol": "default",
     }
     assert type(method.settings["steps"]) is int, "settings are written as JSON"
     assert method.spec == "integrated-gradients:aggregate=l1,steps=7"
-    assert repr(method) == (
-        "IntegratedGradients(aggregate='l1', steps=7, baseline='zero', internal_batch_size=None, protocol='default')"
-    )
+    assert repr(method) == ("IntegratedGradients(aggregate='l1', steps=7, baseline='zero', protocol='default')")
     assert repr(LogAt()) == "LogAt()"
     assert LogAt().spec == "logat"
 

@@ -64,7 +64,6 @@ OTHERS = {
     "aggregate": "l2",
     "protocol": "published",
     "steps": 7,
-    "internal_batch_size": 4,
     "window": 2,
     "samples": 10,
     "prior": "integrated-gradients:steps=7,aggregate=l1",

@@ -59,4 +59,4 @@ def test_half_the_tokens_when_memory_runs_out():
 
     assert sorted(i for group in groups(explainer, encodings, work) for i in group) == list(range(8))
     assert tried == [8, 4, 2, 2, 2, 2]
-    assert explainer._model.budget.tokens == 2 * len(encodings[0])
+    assert explainer._model.batch_tokens == 2 * len(encodings[0])

@@ -58,3 +58,9 @@ def test_words_are_what_stands_between_spaces_in_these(text):
 )
 def test_punctuation_scripts_and_tokens_across_words(text, spans, words):
     assert [w.text for w in words_of(text, spans or characters(text))] == words
+
+
+def test_tokens_without_characters_go_with_their_neighbours():
+    found = words_of("ab cd", [(0, 0), (0, 2), (3, 3), (3, 5), (5, 5)])
+    assert [w.tokens for w in found] == [(0, 1), (2, 3, 4)]
+    assert [w.tokens for w in words_of("so... bad", [(0, 2), (2, 5), (5, 9)])] == [(0,), (1,), (2,)]

@@ -5,7 +5,7 @@
 from collections.abc import Iterator
 
 from normxlogit import ALL, Attribution, Explainer
-from normxlogit.methods import IntegratedGradients
+from normxlogit.decompositions import IntegratedGradients
 
 
 def texts() -> Iterator[str]:

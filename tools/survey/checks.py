@@ -98,8 +98,7 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
     batch = _batch(explainer, texts)
     own, _ = _own(explainer, model, batch)
     run = explainer.task_model.run(batch)
-    if explainer.task_model.parts.token_pooling is None:
-        near(explainer.task_model.head.texts(run.hidden, batch.inputs), own, "whole-sequence logits")
+    near(explainer.task_model.head.texts(run.hidden, batch.inputs), own, "whole-sequence logits")
     if run.positions is None:
         near(run.logits, own, "logits")
     else:

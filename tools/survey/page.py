@@ -153,7 +153,7 @@ affine.
 
 - Encoder-decoder classifiers give the text to both sides. NormXLogit reads the decoder's states and takes the norms
   from the encoder's embeddings.
-- A trunk that pools (Funnel) has fewer states than tokens. Each token takes the state that it is pooled into.
+- A trunk that pools (Funnel) has fewer states than tokens, so none has one for the head.
 - A head that compares tokens with each other (Splinter's) is applied to the whole text, not to one token.
 - On transformers 5.5, the oldest version that is supported, the same calls work, but for four classes that fail on
   these inputs by themselves (listed in `tools/survey/known.py`).

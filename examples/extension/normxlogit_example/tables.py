@@ -1,5 +1,6 @@
 """A kind of part of a message: a table, {"type": "table", "table": [["year", "pool"], [1974, "open"]]}."""
 
+import csv
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,4 +35,19 @@ def read(
     ], ()
 
 
-READER = PartReader(type_of, read, beside=(), keys=("table",), hint='a table stands in a message as {"table": rows}')
+def of_file(path: str) -> dict[str, Any] | None:
+    """Return a CSV file as a table, for `normxlogit generate --attach`; None of other files."""
+    if not path.endswith(".csv"):
+        return None
+    with open(path, encoding="utf-8", newline="") as file:
+        return {"type": "table", "table": list(csv.reader(file))}
+
+
+READER = PartReader(
+    type_of,
+    read,
+    beside=(),
+    keys=("table",),
+    hint='a table stands in a message as {"table": rows}',
+    of_file=of_file,
+)

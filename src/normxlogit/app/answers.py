@@ -205,7 +205,6 @@ class App:
         Raises:
             NormXLogitError: If something typed does not fit.
         """
-        image: Any = self.limits.picture(picture)
         explainer = self.models(model)
         chosen_method = self._method(method)
         task = explainer.task_model.task
@@ -214,6 +213,7 @@ class App:
                 "choose a vision-language model, an image classifier, or a model with two towers such as CLIP: "
                 f"{explainer.task_model.name} is for {_task(explainer)}"
             )
+        image: Any = self.limits.picture(picture)
         result: Any
         if isinstance(task, Generates):
             question = {"type": "text", "text": self.limits.text(text, "question")}

@@ -108,7 +108,7 @@ def _explain_tab(app: App, initial_methods: Sequence[str]) -> None:
             with _options():
                 methods = gr.Dropdown(
                     label="Methods",
-                    info="One, or several side by side. With settings: lime:samples=200",
+                    info="One, or several side by side. With settings: occlusion:window=2",
                     choices=[(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
                     value=list(initial_methods),
                     multiselect=True,

@@ -81,7 +81,7 @@ def explain(
 ) -> None:
     """Colour the tokens that a model's answer rests on.
 
-    Example: normxlogit explain "The movie is mediocre." --method lime:samples=200
+    Example: normxlogit explain "The movie is mediocre." --method occlusion:window=2
     """
     check_output(output, file)
     inputs = _inputs(texts or [], file)

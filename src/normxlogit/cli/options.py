@@ -140,11 +140,17 @@ def verify_count(text: str | None) -> Any:
 
 
 def verified_units(text: str | None) -> Any:
-    """Parse `--verify`: a number, "auto", a kind of unit, or words separated by commas."""
+    """Parse `--verify`: a number, "auto", a kind of unit, or words separated by commas.
+
+    Raises:
+        InputError: If it is empty, or a number below zero or too large.
+    """
     if text is None or text in (AUTO, "word", "sentence", "paragraph", "message"):
         return text
     if text.isascii() and text.isdecimal() and len(text) <= DIGITS:
         return int(text)
+    if not text.strip() or text.removeprefix("-").isnumeric():
+        raise InputError(f"--verify takes a number, 'auto' or names separated by commas, not {one_line(text)!r}")
     return [words.strip() for words in text.split(",")]
 
 

@@ -30,12 +30,6 @@ MUTABLE_CONTAINERS = (dict, list, set, OrderedDict, defaultdict)
 
 CONTAINERS = frozenset((*MUTABLE_CONTAINERS, tuple))
 
-PROMPT_TYPES = ("PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CARTRIDGE")
-"""PEFT's methods whose virtual tokens are the same before every text."""
-
-PROMPT_TASKS = ("SEQ_CLS", "TOKEN_CLS", "CAUSAL_LM")
-"""PEFT's names of tasks in which virtual tokens precede the one text that a model reads."""
-
 FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
@@ -49,7 +43,11 @@ def unwrapped(model: nn.Module) -> nn.Module:
                 "an activated LoRA begins where its invocation tokens stand in the text, which is decided outside the "
                 "model that it was put into; use an adapter that lives in the weights, such as LoRA"
             )
-        _check_prompt_learning(model)
+        if _reads_virtual_tokens(model):
+            raise UnsupportedModelError(
+                "PEFT's prompt learning puts virtual tokens before a text, outside of the model that is explained; use "
+                "an adapter that lives in the weights, such as LoRA"
+            )
         model = _uncompiled(model.get_base_model())  # type: ignore[operator]
     if any(cls.__name__ == "FSDPModule" for cls in type(model).__mro__):
         raise UnsupportedModelError(
@@ -60,32 +58,11 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return model
 
 
-def prompt_learner(model: nn.Module) -> Any:
-    """Return the PEFT-wrapped model whose virtual tokens precede a text; None where there are none, or not now."""
-    model = _uncompiled(model)
+def _reads_virtual_tokens(model: nn.Module) -> bool:
+    """Return whether the active adapter of a PEFT-wrapped model puts virtual tokens before every text."""
     config: Any = getattr(model, "active_peft_config", None)
-    if config is None or not config.is_prompt_learning:
-        return None
     forward = model.__dict__.get("forward")  # that of the model inside where the adapter is disabled
-    return None if getattr(forward, "__self__", model) is not model else model
-
-
-def _check_prompt_learning(model: nn.Module) -> None:
-    """Refuse virtual tokens that a copy could not read."""
-    if (learner := prompt_learner(model)) is None:
-        return
-    config = learner.active_peft_config
-    kind, task = (str(getattr(value, "value", value)) for value in (config.peft_type, config.task_type))
-    if kind not in PROMPT_TYPES:
-        raise UnsupportedModelError(
-            f"the virtual tokens of {kind} depend on more than the adapter, such as the task that a text is of; those "
-            f"of {', '.join(PROMPT_TYPES)} can be explained"
-        )
-    if task not in PROMPT_TASKS:
-        raise UnsupportedModelError(
-            f"PEFT has its own way to put virtual tokens before the inputs of {task}: those of "
-            f"{', '.join(PROMPT_TASKS)} can be explained; use an adapter that lives in the weights, such as LoRA"
-        )
+    return config is not None and config.is_prompt_learning and getattr(forward, "__self__", model) is model
 
 
 def is_wrapped(model: nn.Module) -> bool:

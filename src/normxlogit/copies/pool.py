@@ -8,7 +8,7 @@ It is for one forward pass, not for a method's whole call: a backward pass needs
 run again in it do so on a copy that is no pool's.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar, cast
 
@@ -24,9 +24,6 @@ MAX_PRIVATE_ELEMENTS = 1_000_000
 MAX_IDLE_COPIES = 8
 """Most idle copies."""
 
-MAX_CLEAN_KINDS = 4096
-"""Most kinds of passes that are remembered as leaving the copy clean."""
-
 Model = TypeVar("Model", bound=nn.Module)
 
 
@@ -38,8 +35,8 @@ class PooledCopy(Generic[Model]):
         buffers = zip(copy.buffers(), model.buffers(), strict=True)
         # As `.data`, so that only changes by passes are counted.
         self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
-        parameters = zip(copy.parameters(), model.parameters(), strict=True)
-        self._private_weights = [(copied, original) for copied, original in parameters if copied is not original]
+        weights = zip(copy.parameters(), model.parameters(), strict=True)
+        self._constant_weights = [(copied, original) for copied, original in weights if copied is not original]
         self._snapshot = Snapshot(copy, configs=False)
         self._buffers = list(copy.buffers())
         self._first_counts = self._change_counts()
@@ -48,7 +45,7 @@ class PooledCopy(Generic[Model]):
         """Update the copy to the owner's values, as training changes buffers and the data of weights."""
         for copied, original in self._private_buffers:
             copied.copy_(original)
-        for copied, original in self._private_weights:
+        for copied, original in self._constant_weights:
             if copied.data_ptr() != original.data_ptr():
                 copied.data = original.data
 
@@ -67,49 +64,43 @@ class Pool(Generic[Model]):
 
     Args:
         model: The model that is cloned.
-        prepare: Is called with each new clone, to change it; None for clones as they are.
     """
 
-    def __init__(self, model: Model, prepare: Callable[[Model], object] | None = None) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
-        self._prepare = prepare
         self._idle: list[PooledCopy[Model]] = []
-        self._clean_kinds: set[Hashable] = set()
 
     @contextmanager
-    def lease(self, kind: Hashable = None) -> Iterator[Model]:
-        """Use a copy for one pass in a `with` block; it is discarded afterwards if the pass has changed it.
-
-        Args:
-            kind: What a pass may change depends on, such as the shapes of its inputs. Once a pass of a kind has changed
-                nothing, further passes of this kind are not checked. None for a pass that is checked each time, as it
-                is after an exception.
-        """
+    def lease(self) -> Iterator[Model]:
+        """Use a copy for one pass in a `with` block; it is discarded afterwards if the pass has changed it."""
         try:
             pooled = self._idle.pop()
         except IndexError:
-            copy = private_clone(self.model)
-            if self._prepare is not None:
-                self._prepare(copy)
-            pooled = PooledCopy(copy, self.model)
+            pooled = PooledCopy(constant_clone(self.model), self.model)
         else:
             pooled.refresh()
         try:
             yield pooled.copy
-        except BaseException:
-            kind = None
-            raise
         finally:
-            if len(self._idle) < MAX_IDLE_COPIES and (kind in self._clean_kinds or pooled.clean):
-                if kind is not None and len(self._clean_kinds) < MAX_CLEAN_KINDS:
-                    self._clean_kinds.add(kind)
+            if len(self._idle) < MAX_IDLE_COPIES and pooled.clean:
                 self._idle.append(pooled)
 
 
-def kind_of(inputs: Mapping[str, Any], *details: Hashable) -> Hashable:
-    """Return the kind of a pass, see `Pool.lease`: the shapes of its inputs, and further details."""
-    shapes = ((name, value.shape[1:] if isinstance(value, Tensor) else value) for name, value in inputs.items())
-    return (*shapes, *details)
+def constant_clone(model: Model) -> Model:
+    """Return a private clone whose weights are constants of its passes: no graph is built for them.
+
+    They share the storage of the model's own, see `PooledCopy.refresh`.
+    """
+    copied, constants = private_clone(model), dict[int, nn.Parameter]()
+    for module in copied.modules():
+        weights = module.__dict__["_parameters"]
+        for name, weight in weights.items():
+            if weight is not None and weight.requires_grad and type(weight) is nn.Parameter:
+                weights[name] = constants.setdefault(id(weight), nn.Parameter(weight.detach(), requires_grad=False))
+        config: Any = getattr(module, "config", None)
+        if hasattr(config, "use_cache"):
+            config.use_cache = False  # a layer that runs again must not find the keys that it left
+    return copied
 
 
 def private_clone(model: Model) -> Model:

@@ -36,7 +36,7 @@ class Manifest:
     """The model, input and settings that a folder was made with.
 
     Attributes:
-        input: Name and fingerprint of each part of the input.
+        input: The names of what is read; that the rows are the same, the digests of the shards say.
         model: The name of the model.
         identity: The identity of the model.
         settings: The settings, by the names that a user knows.
@@ -44,7 +44,7 @@ class Manifest:
         complete: Whether it was read to its end.
     """
 
-    input: tuple[Mapping[str, Any], ...]
+    input: tuple[str, ...]
     model: str
     identity: Identity
     settings: Mapping[str, Any]
@@ -68,11 +68,9 @@ class Manifest:
         if not self.identity.is_same(now.identity):
             differences = "weights, settings, active adapters, hooks, labels or another tokenizer"
             changes.append(f"by model {old_name!r} with other {differences}")
-        for old, new in zip_longest(self.input, now.input, fillvalue={"name": "no further input"}):
-            if old["name"] != new["name"]:
-                changes.append(f"of {old['name']}, not {new['name']}")
-            elif old != new:
-                changes.append(f"of {old['name']} as it was before it changed")
+        for old, new in zip_longest(self.input, now.input, fillvalue="no further input"):
+            if old != new:
+                changes.append(f"of {old}, not {new}")
         if changes:
             raise DataError(f"{folder} was made {changes[0]}; give another --output, or the same as before")
 
@@ -198,7 +196,6 @@ class Folder:
             if state["format"] != FORMAT or state["version"] != VERSION:
                 raise DataError(f"{self.location}: the manifest is of version {state['version']}, not {VERSION}")
             manifest: Manifest = check(Manifest)(state)
-            _ = [check(str)(part["name"]) for part in manifest.input]
             return manifest
         except OSError as error:
             raise DataError(f"cannot read {self.location}: {reason_of(error)}") from None
@@ -225,9 +222,10 @@ class Folder:
                 if refuse_broken:
                     raise
                 return None
-            return shard if run == manifest.digest and path == self._file(SHARDS, shard.shard) else None
+            return shard if run == manifest.digest and Path(path).name == _name_of(shard.shard) else None
 
-        paths = sorted(path for path in self.system.ls(self._at(SHARDS), detail=False) if path.endswith(".parquet"))
+        files = self.system.ls(self._at(SHARDS), detail=False)
+        paths = sorted(path for path in files if path.endswith(".parquet") and Path(path).stem.isdecimal())
         with ThreadPoolExecutor(READERS) as readers:  # for object stores
             shards = [shard for shard in readers.map(described, paths) if shard is not None]
         return {shard.shard: shard for shard in shards}
@@ -276,7 +274,11 @@ class Folder:
         return f"{self.path.rstrip('/')}/{name}"
 
     def _file(self, kind: str, index: int) -> str:
-        return self._at(f"{kind}/{index:08d}.parquet")
+        return self._at(f"{kind}/{_name_of(index)}")
+
+
+def _name_of(shard: int) -> str:
+    return f"{shard:08d}.parquet"
 
 
 def _parquet(table: Any) -> bytes:

@@ -1,6 +1,6 @@
 """`attribute`, which runs or resumes a corpus run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -113,12 +113,7 @@ def attribute(
         shard_rows = Job.shard_rows if media else job.shard_rows
     settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
     worker = Worker(model, settings)
-    manifest = Manifest(
-        check(tuple[Mapping[str, Any], ...])(source.fingerprint()),
-        model.name,
-        identity_of(model),
-        check(Any)(settings.described()),
-    )
+    manifest = Manifest(tuple(source.parts), model.name, identity_of(model), check(Any)(settings.described()))
     folder = Folder(output)
     folder.refuse_inside(inputs)
     folder.create()

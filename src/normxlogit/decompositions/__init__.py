@@ -1,4 +1,4 @@
-"""Decompositions of encoders that the paper compares with: DecompX, GlobEnc, ALTI, Value Zeroing, attention rollout."""
+"""Methods that the paper compares with: decompositions of encoders, gradients, and linear models of perturbed texts."""
 
 from typing import TYPE_CHECKING
 
@@ -6,16 +6,35 @@ from ..extending import lazy_names
 
 if TYPE_CHECKING:
     from .decompx import DecompX
+    from .gradient import GradientNorm, GradientXInput, IntegratedGradients
+    from .guided_lime import GuidedLime
     from .matrix import Alti, AttentionRollout, GlobEnc
+    from .surrogates import ContextCite, KernelShap, Lime
     from .value_zeroing import ValueZeroing
 
-__all__ = ["Alti", "AttentionRollout", "DecompX", "GlobEnc", "ValueZeroing"]
+__all__ = [
+    "Alti",
+    "AttentionRollout",
+    "ContextCite",
+    "DecompX",
+    "GlobEnc",
+    "GradientNorm",
+    "GradientXInput",
+    "GuidedLime",
+    "IntegratedGradients",
+    "KernelShap",
+    "Lime",
+    "ValueZeroing",
+]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "decompx": ("DecompX",),
+        "gradient": ("GradientNorm", "GradientXInput", "IntegratedGradients"),
+        "guided_lime": ("GuidedLime",),
         "matrix": ("Alti", "AttentionRollout", "GlobEnc"),
+        "surrogates": ("ContextCite", "KernelShap", "Lime"),
         "value_zeroing": ("ValueZeroing",),
     },
 )

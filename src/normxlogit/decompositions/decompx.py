@@ -71,7 +71,7 @@ class DecompX(Method):
         try:
             head = None if takes_norm else _HeadOnShares(model, target)
             places = _read_positions(model, run, target)  # (B, P)
-            for texts, [_] in split_work(len(mask), 1, mask.shape[1] ** 2, model.budget.tokens):
+            for texts, [_] in split_work(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
                 batch, width = _without_trailing_padding(run.batch, texts)
                 read_positions = places[texts]  # (b, P)
                 for layer, rows, shares in decomposed(model, batch, range(1, max(layers_scored) + 1), read_positions):
@@ -155,7 +155,7 @@ def decomposed(
         rows = torch.arange(width, device=layer.states.device)  # (T,)
         if places is not None and layer.number == layers[-1]:
             rows = places.unique().to(rows.device)  # (I,), ascending
-        shares = _LayerOnShares(layer, model.budget.tokens)(shares, rows)
+        shares = _LayerOnShares(layer, model.batch_tokens)(shares, rows)
         yield layer, rows, shares
 
 

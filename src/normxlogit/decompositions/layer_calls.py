@@ -108,11 +108,6 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
             calls.append(LayerCall(path, copy.get_submodule(path), *copied_arguments, name, states, hidden))
         return output
 
-    if model.copy.virtual_tokens.prefix:
-        raise UnsupportedModelError(
-            "needs layers that attend to the tokens alone, and those of a model with prefix tuning attend to keys and "
-            "values that are no tokens"
-        )
     _ = model.parts.head  # raises the reason if there is no trunk
     with input_errors(copy, batch.inputs):
         instead = {path: functools.partial(record_call, path) for path in layers}

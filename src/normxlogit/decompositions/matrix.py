@@ -158,7 +158,7 @@ class Alti(MatrixMethod):
         for layer in encoder_layers(model, run.batch, layers):
             layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
-            for texts, rows, vectors in normed_mixes(layer, model.budget.tokens):
+            for texts, rows, vectors in normed_mixes(layer, model.batch_tokens):
                 output = layer.normed1[texts, rows, None]  # (b, i, 1, H)
                 reduction = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
                 scores[texts, rows] = reduction.clamp_min(0.0)
@@ -183,7 +183,7 @@ class GlobEnc(MatrixMethod):
             gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
             gain2, _, deviation2 = layer.norm("norm2")
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
-            for texts, rows, mixed in head_mixes(layer, model.budget.tokens):
+            for texts, rows, mixed in head_mixes(layer, model.batch_tokens):
                 after_norm1 = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
                 after_norm2 = gain2 * (after_norm1 - after_norm1.mean(-1, keepdim=True))  # (b, i, T, H)
                 scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)

@@ -80,7 +80,7 @@ class ValueZeroing(MatrixMethod):
                 )
         for number, call in enumerate(calls, 1):
             if number in layers:
-                yield number, _score_matrix(call, values[call.path][0], run.batch.mask, model.budget.tokens)
+                yield number, _score_matrix(call, values[call.path][0], run.batch.mask, model.batch_tokens)
 
 
 def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:

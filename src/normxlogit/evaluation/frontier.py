@@ -163,7 +163,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
         rounds: Counted rounds; a third of them where the method takes more than `LONG` forward passes.
     """
     model, encodings = explainer.task_model, list(encodings)
-    groups = batches(encodings, model.budget.tokens, pad=not model.copy.padding.refuted)
+    groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
     model_batches = [model.batch([encodings[i] for i in group], group) for group in groups]
 
     def forward() -> None:

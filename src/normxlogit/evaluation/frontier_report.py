@@ -12,7 +12,6 @@ from ..render.describe import shortened
 from .faithfulness import Faithfulness
 from .frontier import Cost, Point, frontier
 from .report import flips_table, markdown_table, report
-from .statistics import Candidate, recommendations
 from .timing import environment
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], metadata: Mapping[str, 
     """Return the tables of all panels in Markdown, each with its title and metadata."""
     return "\n".join(
         f"{title}: {', '.join(f'{key} {value}' for key, value in metadata[title].items())}\n\n{frontier_table(points)}"
-        f"\n{_recommended(points)}{_flips(points)}"
+        f"\n{_flips(points)}"
         for title, points in panels.items()
     )
 
@@ -139,11 +138,6 @@ def write_frontier(
         report({}, text, folder, "frontier", environment=environment(device), panels=listed)
         save_figure(frontier_figure(panels), folder / "frontier")
     return text
-
-
-def _recommended(points: Sequence[Point]) -> str:
-    measured = _measured(points)
-    return recommendations([Candidate(p.method, c.passes, np.array(r.per_text)) for p, c, r in measured], "AOPC")
 
 
 def _flips(points: Sequence[Point]) -> str:

@@ -1,16 +1,13 @@
-"""Means with bootstrap intervals, rank correlation, and the best method for a budget of passes."""
+"""Means with bootstrap intervals, and rank correlation."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 RESAMPLES = 2000
 """Resamples of the bootstrap."""
-
-BUDGETS = (1.2, 3.0, 40.0)
-"""Forward passes for which a method is recommended."""
 
 Interval = tuple[float, float, float]
 """A mean with the ends of its 95% interval."""
@@ -68,40 +65,3 @@ def rank_correlation(x: npt.NDArray[np.floating], y: npt.NDArray[np.floating]) -
     from scipy.stats import spearmanr
 
     return float(spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else 0.0  # pyright: ignore[reportAttributeAccessIssue]
-
-
-class Candidate(NamedTuple):
-    """A method that may be recommended.
-
-    Attributes:
-        method: Its name, with settings that differ from the defaults.
-        passes: The cost of the method in forward passes.
-        values: How good it is on each item, (N,); higher is better.
-    """
-
-    method: str
-    passes: float
-    values: Array
-
-
-def recommendations(candidates: Sequence[Candidate], measure: str, seed: int = 0) -> str:
-    """Return a sentence for each budget: the best method, and the interval of its difference to the next best.
-
-    Args:
-        candidates: The methods, measured on the same items.
-        measure: What is compared, such as "AOPC".
-        seed: Seed of the bootstrap.
-    """
-    lines = []
-    for budget in BUDGETS:
-        ranked = sorted((c for c in candidates if c.passes <= budget), key=lambda c: -float(c.values.mean()))
-        if not ranked:
-            continue
-        best = ranked[0]
-        figures = f"{measure} {best.values.mean():.3f}, {best.passes:.3g} passes"
-        line = f"- at most {budget:g} passes: `{best.method}` ({figures})"
-        if len(ranked) > 1:
-            mean, low, high = mean_interval(best.values - ranked[1].values, seed)
-            line += f"; {mean:+.3f} ({low:+.3f} to {high:+.3f}) to `{ranked[1].method}`"
-        lines.append(line)
-    return "\n".join(["Recommended here:", "", *lines]) + "\n" if lines else ""

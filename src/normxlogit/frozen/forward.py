@@ -179,23 +179,6 @@ class _Saved(Function):
         return x.new_empty(0)
 
 
-def with_constant_weights(copy: nn.Module) -> nn.Module:
-    """Make the weights of a private copy constants of its passes: no graph is built for them.
-
-    They share the storage of the model's own, see `copies.pool.PooledCopy.refresh`.
-    """
-    constants: dict[int, nn.Parameter] = {}
-    for module in copy.modules():
-        weights = module.__dict__["_parameters"]
-        for name, weight in weights.items():
-            if weight is not None and weight.requires_grad and type(weight) is nn.Parameter:
-                weights[name] = constants.setdefault(id(weight), nn.Parameter(weight.detach(), requires_grad=False))
-        config: Any = getattr(module, "config", None)
-        if hasattr(config, "use_cache"):
-            config.use_cache = False  # a layer that runs again must not find the keys that it left
-    return copy
-
-
 @contextmanager
 def recorded(copy: nn.Module, constants: Constants | None = None) -> Iterator[None]:
     """Run passes of a copy inside the block with a graph; the constants of one that is proved are leaves of it."""

@@ -1,16 +1,16 @@
 """`FrozenModel`: passes of a task model through its frozen network; the first pass of each kind is proved."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..copies.arithmetic import full_float32
-from ..copies.pool import Pool, kind_of, private_clone
+from ..copies.pool import constant_clone
 from ..copies.run import run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
@@ -18,10 +18,10 @@ from ..model.forward_pass import no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
-from ..parts.headpiece import Head, answer_of
+from ..parts.headpiece import answer_of
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from .contributions import FrozenPass, HeadAnswer, answer_at, head_answers, prove_conservation
-from .forward import Constants, Recording, checkpointed, recorded, with_constant_weights
+from .forward import Constants, Recording, checkpointed, recorded
 from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, hold_sinks, masks_of
 
 PROOF_ROWS = 7
@@ -57,7 +57,6 @@ class FrozenModel:
     def __init__(self, model: TaskModel) -> None:
         self.model, self.module = model, model.module
         self.places = ModelPlaces(model)
-        self.pool: Pool[nn.Module] = Pool(model.module, with_constant_weights)
         self._lock = threading.RLock()
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
 
@@ -74,12 +73,12 @@ class FrozenModel:
         """The head of a language model, at which a pass ends, so that the logits of a vocabulary need no memory."""
         if not self.model.task.outputs.vocabulary or self.model.parts.trunk is None:
             return None
-        return Head(cast(Any, self.pool), self.model.head.piece).tokens
+        return self.model.head.tokens
 
     @property
     def tokens_kept(self) -> int:
         """Most tokens of a pass whose graph is kept; longer ones use gradient checkpointing."""
-        return self.model.budget.tokens // GRAPH_MEMORY
+        return self.model.batch_tokens // GRAPH_MEMORY
 
     # --- passes ------------------------------------------------------------------------------------------------------
 
@@ -140,15 +139,6 @@ class FrozenModel:
         source = batch.inputs["source"].numel() if batch.has_source else 0
         return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
 
-    @contextmanager
-    def _copy(self, batch: Batch, *, keep: bool) -> Iterator[nn.Module]:
-        """Yield a copy for one pass; one to keep is the pass's own, as its layers run again in the backward pass."""
-        if keep:
-            yield with_constant_weights(private_clone(self.module))
-        else:
-            with self.pool.lease(kind_of(batch.inputs)) as copy:
-                yield copy
-
     def _run_copy(
         self,
         batch: Batch,
@@ -168,7 +158,9 @@ class FrozenModel:
         find_sinks = sink_threshold is not None
         reading = self.places.reading(batch, places, readouts, baseline=baseline, point=point, find_sinks=find_sinks)
         long = constants is None and self._is_long(batch)
-        with self._copy(batch, keep=long) as copy, recorded(copy, constants), reading as replaced:
+        # A long pass keeps its copy, as its layers run again in the backward pass.
+        own = nullcontext(constant_clone(self.module)) if long else self.model.copy.pool.lease()
+        with own as copy, recorded(copy, constants), reading as replaced:
             layers = self.places.layer_paths
             # Replacements inside a layer would not be applied when the layer runs again.
             long = long and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
@@ -185,7 +177,7 @@ class FrozenModel:
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
         with torch.enable_grad():
-            answer = self.model.copy.token_states(answer, batch.mask.shape[1]) if self.head else answer
+            answer = answer[:, : batch.mask.shape[1]] if self.head else answer
         return PassGraph(readouts, answer, hidden, embedded.detach() if isinstance(embedded, Tensor) else embedded)
 
     # --- the proof ---------------------------------------------------------------------------------------------------

@@ -289,7 +289,7 @@ class ModelPlaces:
             return layers_read(read_at, count)
         # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
         has_unassigned_media = any(medium.by_token is None for medium in batch.media)
-        if parts.outputs is None or parts.token_pooling is not None or has_unassigned_media:
+        if parts.outputs is None or has_unassigned_media:
             return (0,)
         # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
         bypassed = parts.embedding_output is None or self.tables(batch) or batch.media

@@ -19,7 +19,7 @@ def cite(
         list[str] | None,
         typer.Argument(
             metavar="DOCUMENTS...",
-            help="Text, Markdown or PDF files or folders, and pictures where the model reads them; - or none is "
+            help="Text, Markdown, HTML or PDF files or folders, and pictures where the model reads them; - or none is "
             "standard input.",
         ),
     ] = None,
@@ -53,9 +53,10 @@ def cite(
     verify: Annotated[
         str,
         typer.Option(
-            metavar="N",
+            metavar="N|NAMES",
             help='Leave this many of the first sources out, one by one, and edit words, to test the answer; "auto" '
-            "goes on until the others can no longer come first, 0 tests nothing.",
+            "goes on until the others can no longer come first, 0 tests nothing. Or names of sources and documents, "
+            "separated by commas.",
         ),
     ] = "auto",
     checker: Annotated[
@@ -79,7 +80,7 @@ def cite(
         options.required(question or "", "give a question with --question, or a conversation with --messages")
     elif documents or question or system is not None:
         raise InputError("--messages holds all that the answer rests on: leave out documents, --question and --system")
-    verified_sources = options.verify_count(verify)
+    verified_sources = options.verified_units(verify)
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")

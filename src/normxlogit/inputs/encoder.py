@@ -24,10 +24,6 @@ TRUNCATED = (
     "reads them whole, and long_text='truncate' truncates them without this warning"
 )
 
-VIRTUAL = "{} virtual tokens of the adapter precede the text; they are special tokens without characters"
-
-PREFIX = "keys and values of {} virtual tokens of the adapter precede the text; what they contribute is in the bias"
-
 MAX_UNKNOWN_SHARE = 0.5
 """A text gets a note from this share of unknown tokens on."""
 UNLIMITED = 1_000_000
@@ -48,8 +44,6 @@ class Encoder:
         vocabulary: How many token ids it knows, None if that is not known.
         names: The inputs that it reads, None if that is not known.
         add_special_tokens: Whether texts get the tokenizer's special tokens.
-        virtual_ids: The ids of the virtual tokens that an adapter puts before every text.
-        prefix: How many it puts before every text as keys and values.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -59,17 +53,15 @@ class Encoder:
     names: Collection[str] | None = None
     _: KW_ONLY
     add_special_tokens: bool = True
-    virtual_ids: tuple[int, ...] = ()
-    prefix: int = 0
     _readable: dict[int, str] = field(default_factory=dict, init=False, repr=False)  # tokens by id
 
     @property
     def limit(self) -> int | None:
         """Return the most tokens that are read: the smaller limit of the model's and the tokenizer's."""
-        limits = [] if self.model_limit is None else [self.model_limit - self.prefix]
+        limits = [] if self.model_limit is None else [self.model_limit]
         declared = getattr(self.tokenizer, "model_max_length", None)
         if declared is not None and declared < UNLIMITED:
-            limits.append(int(declared) + len(self.virtual_ids))
+            limits.append(int(declared))
         return min(limits, default=None)
 
     def __call__(
@@ -132,9 +124,8 @@ class Encoder:
 
     def _checked_together(self, encodings: Sequence[Encoding]) -> list[Encoding]:
         """Return encodings that were made earlier, if they fit this model and each other."""
-        encodings = [self._after_virtual_tokens(encoding) for encoding in encodings]
         for index, encoding in enumerate(encodings):
-            check_ids(encoding.ids[len(self.virtual_ids) :], self.vocabulary, f"input {index}")
+            check_ids(encoding.ids, self.vocabulary, f"input {index}")
             if encoding.inputs.keys() != encodings[0].inputs.keys():
                 raise InputError(
                     f"inputs 0 and {index} were encoded for different models, with {', '.join(encodings[0].inputs)} "
@@ -151,12 +142,11 @@ class Encoder:
         Raises:
             InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
         """
-        known_ids = None if self.vocabulary is None else self.vocabulary + len(self.virtual_ids)
-        encodings = read_token_ids(encoded, self.tokenizer, known_ids, self.names)
+        encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
         texts = texts_of_fields(encoded)
         if len(texts) == len(encodings):
             encodings = [self._with_text(*pair) for pair in zip(encodings, texts, strict=True)]
-        return [self._after_virtual_tokens(self._with_unknown_note(encoding)) for encoding in encodings]
+        return [self._with_unknown_note(encoding) for encoding in encodings]
 
     def _with_text(self, encoding: Encoding, text: Text) -> Encoding:
         """Return the encoding of a text that stands beside token ids, if the tokenizer makes these ids of it."""
@@ -205,7 +195,7 @@ class Encoder:
         while count > 1 and encoding.special[count - 1]:
             count -= 1
         encoding = encoding.take(range(count if not all(encoding.special) else 1)).with_written_special_tokens()
-        return self._after_virtual_tokens(self._with_unknown_note(encoding))
+        return self._with_unknown_note(encoding)
 
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
@@ -230,8 +220,7 @@ class Encoder:
             for row, index in enumerate(indices):
                 encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
                 self._check_encoding(encoding, index)
-                encoding = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
-                encodings[index] = self._after_virtual_tokens(encoding)
+                encodings[index] = self._with_unknown_note(self._cut_to_limit(encoding, index, long_text, max_length))
         return [encodings[index] for index in range(len(texts))]
 
     def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
@@ -299,8 +288,7 @@ class Encoder:
         self, encoding: Encoding, index: int, long_text: LongText | None, max_length: int | None
     ) -> Encoding:
         """Return an encoding truncated to the limit, with a note if it was."""
-        count = len(self.virtual_ids)  # of tokens that will be put before it
-        length, max_length = len(encoding) + count, max_length and max_length + count
+        length = len(encoding)
         limit = min(self.limit or length, max_length or length)
         if length <= limit or long_text == "window":
             return encoding
@@ -313,20 +301,10 @@ class Encoder:
             warnings.warn(TRUNCATED, stacklevel=1)  # one line for all calls, so that Python shows it once
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"
         note = f"the text has {length} tokens; only the {'last' if last else 'first'} {limit} were read"
-        indices = _tokens_that_fit(encoding, limit - count, last=last)
+        indices = _tokens_that_fit(encoding, limit, last=last)
         if indices is None:
             raise InputError(f"input {index}: {limit} tokens do not hold a text and its special tokens")
         return replace(encoding.take(indices), notes=(*encoding.notes, note))
-
-    def _after_virtual_tokens(self, encoding: Encoding) -> Encoding:
-        """Return an encoding with the virtual tokens before it, once, and a note of them."""
-        count = len(self.virtual_ids)
-        note = (VIRTUAL.format(count),) if count else (PREFIX.format(self.prefix),) if self.prefix else ()
-        if not note or note[0] in encoding.notes:
-            return encoding
-        if count and tuple(encoding.ids[:count]) == self.virtual_ids:  # of a result, which is explained again
-            encoding = encoding.take(range(count, len(encoding)))
-        return replace(encoding.with_special_tokens(before=self.virtual_ids), notes=(*encoding.notes, *note))
 
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""

@@ -67,7 +67,7 @@ def part_of_file(path: str) -> dict[str, Any]:
     """
     part = next((part for reader in part_readers() if (part := reader.of_file(path)) is not None), None)
     if part is None:
-        raise InputError(f"{path} is no file that stands in a message")
+        raise InputError(f"{path}: no extension reads such a file as a part of a message")
     return part
 
 

@@ -18,12 +18,12 @@ class RowSource:
     Attributes:
         names: Returns the names of the columns.
         blocks: Reads some columns of all rows, in their order, block by block.
-        fingerprint: Returns a name and a value for each part of the input; rows without files are compared as read.
+        parts: The names of what is read, such as files.
     """
 
     names: Callable[[], list[str]]
     blocks: Callable[[Sequence[str]], Iterator[RowBlock]]
-    fingerprint: Callable[[], list[dict[str, Any]]] = list
+    parts: Sequence[str] = ("rows in memory",)
 
 
 def source_in_memory(inputs: Any) -> RowSource:
@@ -48,27 +48,27 @@ def source_in_memory(inputs: Any) -> RowSource:
             f"cannot read rows from a {type(inputs).__name__}; give a table, or its rows as mappings such as "
             '{"text": "..."}'
         )
-    return source_of_rows(map(_mapping, inputs), {"name": "rows in memory"})
+    return source_of_rows(map(_mapping, inputs))
 
 
 def _of_frame(table: Any) -> RowSource:
     """Return the source of a table; a pandas frame with columns of mixed types is read row by row."""
     arrow = arrow_module()
     try:
-        return source_of_table(arrow.table(table), "rows in memory")
+        return source_of_table(arrow.table(table))
     except (arrow.ArrowException, TypeError, ValueError) as error:
         if hasattr(table, "notna") and table.columns.is_unique:
             records = table.astype(object).where(table.notna(), None).to_dict("records")
-            return source_of_rows(records, {"name": "rows in memory"})
+            return source_of_rows(records)
         raise DataError(
             f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}; give its rows as "
             'mappings such as {"text": "..."}'
         ) from None
 
 
-def source_of_table(table: Any, name: str) -> RowSource:
+def source_of_table(table: Any) -> RowSource:
     """Return the source of an Arrow table."""
-    return RowSource(lambda: list(table.column_names), partial(_table_blocks, table), lambda: [{"name": name}])
+    return RowSource(lambda: list(table.column_names), partial(_table_blocks, table))
 
 
 def _table_blocks(table: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
@@ -76,16 +76,12 @@ def _table_blocks(table: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
         yield RowBlock.of(block, min(number * BLOCK / len(table), 1.0))
 
 
-def source_of_rows(rows: Iterable[InputRow], fingerprint: dict[str, Any]) -> RowSource:
+def source_of_rows(rows: Iterable[InputRow]) -> RowSource:
     """Return the source of rows that can be read only once, whose columns are those of the first rows."""
     rows = iter(rows)
     first = list(islice(rows, BLOCK))
     # Rows that are read in order to look at them are read again: `first` stays.
-    return RowSource(
-        partial(row_names, first),
-        lambda columns: row_blocks(chain(first, rows), columns, lambda: 0.0),
-        partial(list, [fingerprint]),
-    )
+    return RowSource(partial(row_names, first), lambda columns: row_blocks(chain(first, rows), columns, lambda: 0.0))
 
 
 def _mapping(row: Any) -> Mapping[str, Any]:

@@ -31,6 +31,9 @@ PAIRS = 16
 Search = Generator[list[Tokens], list[Answer], Verification]
 """A coroutine that yields sets of tokens, receives the answers without each, and returns the verification."""
 
+SetSearch = Generator[list[Tokens], list[Answer], tuple[list[int], Answer] | None]
+"""A part of a search that returns a set of parts with the answer without it; None if there is none."""
+
 
 def with_verifications(
     model: TaskModel,
@@ -83,49 +86,71 @@ def run_searches(
 
 
 def search(units: Removable) -> Search:
-    """Yield the parts to remove: the first ones alone and together, and as many others as a control.
+    """Yield the parts to remove: the first ones together and alone, and as many others as a control.
 
     Args:
         units: The removable parts.
     """
-    parts, count, most = units.parts, units.singles, units.most
-    removed, others = list(range(count)), list(range(count, len(parts)))
+    parts, first = units.parts, list(range(units.singles))
+    alone = first if units.one_by_one else []
     # Each yield sends lists of tokens to remove, and receives the model's answers without them.
-    original, together, *single = yield [(), _tokens(parts, removed[:most]), *[_tokens(parts, [i]) for i in removed]]
-    by_effect = sorted(zip(removed, single, strict=True), key=lambda pair: pair[1].value)
-    alone = [([i], answer) for i, answer in by_effect if answer.outcome != original.outcome]
-    smallest = alone[0] if alone else None
-    if not alone and original.outcome is not None:  # there is no outcome where predictions are values
-        ranked = [i for i, _ in by_effect] + (others if units.among_all else [])
-        smallest = yield from _smallest(parts, ranked, original, (count, together))
-        if units.among_all and (smallest is None or len(smallest[0]) > 2):
-            pair = yield from _pair(parts, original, dict(zip(removed, single, strict=True)))
-            smallest = pair or smallest
-    size = len(removed if smallest is None else smallest[0])
-    untouched = [i for i in others if smallest is None or i not in smallest[0]]
-    words = [i for i in untouched if any(map(str.isalnum, parts[i].text))]  # punctuation is a weak control
-    control = None
-    if len(words) >= size:
-        control_parts = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
-        (answer,) = yield [_tokens(parts, control_parts)]
-        control = _removal(parts, control_parts, answer, original)
+    together = first[: units.most]
+    original, without_all, *answers = yield [(), _tokens(parts, together), *[_tokens(parts, [i]) for i in alone]]
+    single = dict(zip(alone, answers, strict=True))
+    smallest = control = None
+    if single:
+        smallest = yield from _changing_set(units, original, without_all, single)
+        control = yield from _control(parts, first, smallest and smallest[0])
     return Verification(
         target=units.target,
         quantity=units.quantity,
         unit=units.unit,
         removed_by=units.removed_by,
         original=_removal(parts, [], original, original),
-        single=tuple(_removal(parts, [i], answer, original) for i, answer in zip(removed, single, strict=True)),
-        together=_removal(parts, removed[:most], together, original),
+        single=tuple(_removal(parts, [i], answer, original) for i, answer in single.items()),
+        together=_removal(parts, together, without_all, original),
         smallest=None if smallest is None else _removal(parts, *smallest, original),
-        control=control,
+        control=None if control is None else _removal(parts, *control, original),
         named=units.named,
     )
 
 
-def _pair(
-    parts: Sequence[UnitScore], original: Answer, single: dict[int, Answer]
-) -> Generator[list[Tokens], list[Answer], tuple[list[int], Answer] | None]:
+def _changing_set(units: Removable, original: Answer, together: Answer, single: dict[int, Answer]) -> SetSearch:
+    """Find a small set of parts whose removal changes the prediction: one, a beginning of the ranking, or a pair.
+
+    Args:
+        units: The removable parts.
+        original: The answer to the whole input.
+        together: The answer without the first parts.
+        single: The answers without each of them, by their places.
+    """
+    by_effect = sorted(single, key=lambda i: single[i].value)
+    changing = next((i for i in by_effect if single[i].outcome != original.outcome), None)
+    if changing is not None:
+        return [changing], single[changing]
+    if original.outcome is None:  # predictions are values
+        return None
+    others = range(len(single), len(units.parts)) if units.among_all else ()
+    smallest = yield from _smallest(units.parts, [*by_effect, *others], original, (len(single), together))
+    if units.among_all and (smallest is None or len(smallest[0]) > 2):
+        pair = yield from _pair(units.parts, original, single)
+        smallest = pair or smallest
+    return smallest
+
+
+def _control(parts: Sequence[UnitScore], first: Sequence[int], smallest: Sequence[int] | None) -> SetSearch:
+    """Remove as many other parts as the smallest set has, or as the first ones are, drawn at random."""
+    size = len(first if smallest is None else smallest)
+    others = [i for i in range(len(first), len(parts)) if smallest is None or i not in smallest]
+    words = [i for i in others if any(map(str.isalnum, parts[i].text))]  # punctuation is a weak control
+    if len(words) < size:
+        return None
+    control = [words[i] for i in np.random.default_rng(0).permutation(len(words))[:size]]
+    (answer,) = yield [_tokens(parts, control)]
+    return control, answer
+
+
+def _pair(parts: Sequence[UnitScore], original: Answer, single: dict[int, Answer]) -> SetSearch:
     """Find two of the first parts, or one, whose removal changes the prediction.
 
     What a pair does to the log-odds of the answer is predicted as the sum of what its parts do alone. The pairs that
@@ -153,7 +178,7 @@ def _log_odds(answer: Answer) -> float:
 
 def _smallest(
     parts: Sequence[UnitScore], ranked: Sequence[int], original: Answer, first: tuple[int, Answer]
-) -> Generator[list[Tokens], list[Answer], tuple[list[int], Answer] | None]:
+) -> SetSearch:
     """Find a set of parts whose removal changes the prediction, and no part of which can be put back.
 
     The shortest beginning of a ranking is found by bisection, as if longer ones changed the prediction too; then parts

@@ -8,7 +8,7 @@ from ..errors import InputError, nearest
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.layers import representative_layer
-from ..results.units.grouping import groups_of
+from ..results.units.grouping import check_coarser, groups_of
 from ..results.units.media import Medium
 from ..results.units.words import UnitScore
 from ..results.verification import Quantity, RemovedBy, RemovedUnit
@@ -26,6 +26,10 @@ Verify = int | Literal["auto"] | Named | None
 units of a list; None for nothing."""
 
 
+class Together(list[Any]):
+    """Units that a caller names, of which only the answer without all of them is wanted."""
+
+
 class Removable(NamedTuple):
     """The removable parts of an input, and what is measured without them.
 
@@ -38,6 +42,7 @@ class Removable(NamedTuple):
         singles: How many of the parts are removed one at a time, the first ones.
         most: Most parts that are removed together, the first ones; None for all.
         named: Whether a caller named these.
+        one_by_one: Whether they are removed one at a time too, and a smallest set and a control looked for.
         among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
     """
 
@@ -50,6 +55,7 @@ class Removable(NamedTuple):
     most: int | None = None
     among_all: bool = False
     named: bool = False
+    one_by_one: bool = True
 
 
 def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:
@@ -102,7 +108,13 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
     others = [part for part in ranked if tokens.isdisjoint(part.tokens)]
     items = verify.values() if isinstance(verify, Mapping) else verify
     unit = found.unit if all(isinstance(item, str) for item in items) else "part"
-    return found._replace(parts=[*chosen, *others], singles=len(chosen), unit=unit, named=True)
+    return found._replace(
+        parts=[*chosen, *others],
+        singles=len(chosen),
+        unit=unit,
+        named=True,
+        one_by_one=not isinstance(verify, Together),
+    )
 
 
 def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[UnitScore]:
@@ -112,15 +124,17 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
         a: The explanation.
         parts: Its removable parts.
         named: Words (or several in a row, wherever they stand) and names of parts; spans of characters and boxes of
-            pictures as in `Attribution.group`, in a list or by names.
+            pictures as in `Attribution.group`, and seconds of a sound, (0.5, 1.2), in a list or by names.
 
     Raises:
         InputError: If there is no such unit.
     """
     items = {str(k): v for k, v in (named.items() if isinstance(named, Mapping) else zip(named, named, strict=True))}
-    places = {name: item for name, item in items.items() if not isinstance(item, str)}
+    seconds = {name: item for name, item in items.items() if _is_seconds(a, item)}
+    places = {name: item for name, item in items.items() if not isinstance(item, str) and name not in seconds}
     try:
         groups = {group.name: group for group in groups_of(a, places)} if places else {}
+        check_coarser(a, [groups[name] for name in places])
     except InputError as error:
         raise InputError(f"verify takes a count, words, spans and boxes to leave out: {error}") from None
     units = []
@@ -128,10 +142,30 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
         if isinstance(item, str):
             units.append(_unit(a, name, _tokens_of_words(a, parts, item)))
             continue
+        if name in seconds:
+            units.append(_moments(a, name, *item))
+            continue
         group = groups[name]
         words = "" if isinstance(named, Mapping) or group.kind == "region" else (a.text or "")[group.start : group.end]
         units.append(_unit(a, words.strip() or name, group.tokens))
     return units
+
+
+def _is_seconds(a: Attribution, item: Any) -> bool:
+    """Return whether what a caller names is a span of seconds: a pair with a fraction, or of a sound without a text."""
+    is_pair = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(i, int | float) for i in item)
+    return is_pair and bool(a.audio) and (any(isinstance(i, float) for i in item) or not a.text)
+
+
+def _moments(a: Attribution, name: str, start: float, end: float) -> UnitScore:
+    """Return the moments of the only sound that lie in a span of seconds, or reach into it."""
+    times = a.audio[0].times  # (n, 2)
+    inside = ((times[:, 0] < end) & (times[:, 1] > start)).nonzero()[0]
+    if len(a.audio) > 1 or not len(inside):
+        raise InputError(
+            f"{start:g} to {end:g} are not seconds of {'one sound' if len(a.audio) > 1 else a.audio[0].name}"
+        )
+    return _unit(a, name, [a.audio[0].first + int(moment) for moment in inside])
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:

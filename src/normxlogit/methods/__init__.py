@@ -1,29 +1,21 @@
 """Attribution methods, imported on first use: their classes import torch, the registry does not."""
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ..extending import lazy_names
 from .registry import MethodInfo, list_methods, method_named, register
 
 if TYPE_CHECKING:
     from .base import Method, Request, Scores, check_finite, run_method, stacked
     from .frozen import FrozenGradient
-    from .gradient import GradientNorm, GradientXInput, IntegratedGradients
-    from .guided_lime import GuidedLime
     from .normxlogit import InputNorm, LogAt, NormXLogit, Random
     from .perturbation import Occlusion
-    from .surrogates import ContextCite, KernelShap, Lime
+
+BASE = ("Method", "Request", "Scores", "check_finite", "run_method", "stacked")
 
 __all__ = [
-    "ContextCite",
     "FrozenGradient",
-    "GradientNorm",
-    "GradientXInput",
-    "GuidedLime",
     "InputNorm",
-    "IntegratedGradients",
-    "KernelShap",
-    "Lime",
     "LogAt",
     "Method",
     "MethodInfo",
@@ -40,15 +32,12 @@ __all__ = [
     "stacked",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "base": ("Method", "Request", "Scores", "check_finite", "run_method", "stacked"),
-        "frozen": ("FrozenGradient",),
-        "gradient": ("GradientNorm", "GradientXInput", "IntegratedGradients"),
-        "guided_lime": ("GuidedLime",),
-        "normxlogit": ("InputNorm", "LogAt", "NormXLogit", "Random"),
-        "perturbation": ("Occlusion",),
-        "surrogates": ("ContextCite", "KernelShap", "Lime"),
-    },
-)
+
+def __getattr__(name: str) -> Any:
+    """Return what a method's class is made of, or the class of a registered method, such as `IntegratedGradients`."""
+    if name in BASE:
+        return getattr(import_module(".base", __name__), name)
+    method = next((info for info in list_methods() if info.name.replace("-", "") == name.lower()), None)
+    if method is None or method.cls.__name__ != name:
+        raise AttributeError(f"module 'normxlogit.methods' has no attribute {name!r}")
+    return method.cls

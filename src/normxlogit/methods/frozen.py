@@ -18,8 +18,7 @@ from ..model.given_outputs import check_same_pass
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
 from ..tasks.targets import Layers
-from .base import Method, Request, Scores
-from .gradient import Baseline, baseline_vectors
+from .base import Baseline, Method, Request, Scores, baseline_vectors
 from .registry import register
 
 NEEDS = "a model whose operations can be frozen"

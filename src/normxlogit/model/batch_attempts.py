@@ -16,6 +16,9 @@ from .forward_pass import ForwardPass
 from .model_copy import failed_inside, lengths_to_try
 from .task_model import TaskModel
 
+GROWS_AFTER = 16
+"""So many consecutive batches must fit into memory before a larger one is tried again."""
+
 
 class BatchAttempt:
     """A `with` block for the work on one batch; out of memory leaves the block, and the batch is split and tried again.
@@ -50,13 +53,13 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
             with attempt as indices:
                 results.update(zip(indices, work(indices)))
 
-    The model keeps the smaller token budget for the calls that follow, see `TokenBudget`, unless not even a single text
-    fits, which says nothing of others. Models whose states change with padding get batches without any, so that a
+    The model keeps the smaller `batch_tokens` for the calls that follow, unless not even a single text fits, which says
+    nothing of others. Models whose states change with padding get batches without any, so that a
     text's scores are the same alone and among others. Texts that the model cannot read together are read one by one,
     and so are prompts with pictures or sounds.
 
     Args:
-        model: Holds the token budget.
+        model: The model, which knows how many tokens a pass has at most.
         encodings: The encodings.
         memory_factor: How many times the memory of a plain pass the work takes.
 
@@ -69,13 +72,14 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
     never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)
     lengths = sizes_of(encodings)
-    budget = model.budget
-    budget_before = budget.tokens
+    tokens_before = model.batch_tokens
 
-    def current_budget() -> int:
-        return 0 if never_batch else budget.tokens // memory_factor
+    def split(indices: Sequence[int]) -> deque[list[int]]:
+        budget = 0 if never_batch else model.batch_tokens // memory_factor
+        groups = batches([encodings[index] for index in indices], budget, pad=may_pad)
+        return deque([indices[index] for index in group] for group in groups)
 
-    remaining_batches = deque(batches(encodings, current_budget(), pad=may_pad))
+    remaining_batches = split(range(len(encodings)))
     while remaining_batches:
         indices = remaining_batches.popleft()
         attempt = BatchAttempt(indices)
@@ -83,22 +87,20 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
         if attempt.unreadable:
             remaining_batches.extendleft([index] for index in reversed(indices))
         elif not attempt.out_of_memory:
-            budget.fitted()
+            model.batches_fitted += 1
+            if model.batches_fitted >= GROWS_AFTER:
+                model.batch_tokens, model.batches_fitted = min(2 * model.batch_tokens, model.most_tokens), 0
         else:
             empty_cache()
             longest = max(lengths[index] for index in indices)
-            # The budget also bounds the work of a method on a single text.
-            tokens = budget.tokens if len(indices) == 1 else longest * len(indices)
-            smaller_budget = max(min(budget.tokens, tokens) // 2, longest)
-            if smaller_budget >= budget.tokens:
-                budget.change(budget_before)
+            # It also bounds the work of a method on a single text.
+            tokens = model.batch_tokens if len(indices) == 1 else longest * len(indices)
+            fewer_tokens = max(min(model.batch_tokens, tokens) // 2, longest)
+            if fewer_tokens >= model.batch_tokens:
+                model.batch_tokens = tokens_before
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
-            budget.change(smaller_budget)
-            remaining = [index for group in (indices, *remaining_batches) for index in group]
-            remaining_batches = deque(
-                [remaining[index] for index in group]
-                for group in batches([encodings[index] for index in remaining], current_budget(), pad=may_pad)
-            )
+            model.batch_tokens, model.batches_fitted = fewer_tokens, 0
+            remaining_batches = split([index for group in (indices, *remaining_batches) for index in group])
 
 
 def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: bool) -> list[ForwardPass]:

@@ -95,8 +95,7 @@ def _generate_tokens(
     texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
     media_inputs = model.batch(prompts, [0]).inputs if prompts[0].media else {}
     output = _call_generate(model, texts, config, options, media_inputs)
-    # A decoder's sequences are returned whole; others begin with the prompts, which have no virtual tokens here.
-    start = 0 if prompts[0].source is not None else max(map(len, prompts)) - len(model.copy.virtual_tokens.ids)
+    start = 0 if prompts[0].source is not None else max(map(len, prompts))  # a decoder's sequences are returned whole
     generated: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
     return generated
 
@@ -109,13 +108,11 @@ def _call_generate(
     media_inputs: Mapping[str, Tensor] | None = None,
 ) -> Any:
     """Call the model's own `generate` on the token ids of prompts, padded on the left, or of one source."""
-    virtual_tokens = model.copy.virtual_tokens
-    texts = [virtual_tokens.stripped(ids) for ids in texts]
     longest = max(map(len, texts))
     padded = [[model.pad_id] * (longest - len(ids)) + ids for ids in texts]
     batch_ids = torch.tensor(padded, device=model.device)  # (B, P)
     mask = torch.tensor([[0] * (longest - len(ids)) + [1] * len(ids) for ids in texts], device=model.device)  # (B, P)
-    copy: Any = private_clone(model.copy.wrapped if virtual_tokens else model.copy.unmodified)
+    copy: Any = private_clone(model.copy.unmodified)
     inputs = {**(media_inputs or {}), "input_ids": batch_ids, "attention_mask": mask}
     with input_errors(copy, inputs, doing="continue"):
         return copy.generate(**inputs, generation_config=config, **options)

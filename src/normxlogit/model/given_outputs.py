@@ -73,7 +73,7 @@ def checked_states_and_logits(outputs: Any, batch: Batch, *, per_token: bool) ->
 
 def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
     """Refuse hidden states that are not those of all layers."""
-    counted = parts.early_exit is None and parts.token_pooling is None and parts.layers is not None
+    counted = parts.early_exit is None and parts.layers is not None
     if counted and len(states) - 1 != parts.layers:
         raise InputError(
             f"the outputs hold {len(states)} hidden states, and the model gives {(parts.layers or 0) + 1}: the "

@@ -32,10 +32,8 @@ def identity_of(model: TaskModel) -> Identity:
     compared with the caller's own.
     """
     digest = hashlib.blake2b(digest_size=16)
-    prompt_encoder = model.copy.virtual_tokens.encoder
-    for module in filter(None, (unwrapped(model.caller_model), prompt_encoder)):
-        for chunk in _weight_bytes(module):
-            digest.update(chunk)
+    for chunk in _weight_bytes(unwrapped(model.caller_model)):
+        digest.update(chunk)
     digest.update(json.dumps(_reading_settings(model), sort_keys=True, default=str).encode())
     backend = getattr(model.tokenizer, "_tokenizer", None)
     if backend is not None:

@@ -16,10 +16,9 @@ from ..copies.answers import AnswerForm
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.memory import out_of_memory
 from ..copies.non_finite import is_finite
-from ..copies.pool import Pool, kind_of, private_clone
+from ..copies.pool import Pool, private_clone
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
-from ..copies.virtual_tokens import VirtualTokens
 from ..errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
@@ -29,7 +28,6 @@ from ..parts.headpiece import Head, answer_of
 from ..parts.layer_to_head import bring_to_head
 from ..parts.parts import Parts
 from ..parts.proofs import copy_answers_as_the_model, quantises_by_batch
-from ..parts.token_pooling import token_state_indices
 from ..tasks import Task
 from .input_limits import unreadable_input
 
@@ -51,7 +49,6 @@ class ModelCopy:
         pad_id: The token id for padding.
         unmodified: A copy that nothing was changed on: it answers as the caller's model does.
         wrapped: A copy of what the caller calls: the adapter with the model in it, otherwise `unmodified`.
-        virtual_tokens: What an adapter puts before each text.
         module: The copy that is explained; passes run on private copies of it, see `run`.
         is_adapted: Whether something was changed on `module` that could change its answer: it must be compared with
             that of `wrapped`.
@@ -82,9 +79,6 @@ class ModelCopy:
         self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))
         self.wrapped = clone(caller_model) if is_wrapped(caller_model) else self.unmodified
         self.module = cast(PreTrainedModel, clone(unwrapped_model))
-        self.virtual_tokens = VirtualTokens(self.wrapped)
-        for copy in (self.unmodified, self.module):
-            self.virtual_tokens.add_to(copy)
         self.is_adapted = self.wrapped is not self.unmodified
         self.form = AnswerForm()
         self.outputs: int | None = None
@@ -96,7 +90,6 @@ class ModelCopy:
         self.causal = ProvedLengths()
         self.causal_with_media = ProvedLengths()
         self.lock = threading.RLock()
-        self._state_indices: dict[int, Tensor] = {}
 
     @property
     def current(self) -> bool:
@@ -128,10 +121,7 @@ class ModelCopy:
         """
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
-        with (
-            input_errors(self.module, inputs, gradients=torch.is_grad_enabled()),
-            pool.lease(kind_of(inputs, stop)) as copy,
-        ):
+        with input_errors(self.module, inputs, gradients=torch.is_grad_enabled()), pool.lease() as copy:
             return run(copy, inputs, record=record, replace=replace, stop=stop)
 
     @property
@@ -169,18 +159,7 @@ class ModelCopy:
             hidden = bring_to_head(self.pool, trunk, parts.tail, states[layer], inputs)
         else:
             hidden = states[layer]
-        return self.token_states(hidden, length)
-
-    def token_states(self, hidden: Tensor, length: int) -> Tensor:
-        """Return a state for each of T = `length` tokens, (B, T, H), from a trunk that returns fewer or more states."""
-        parts = self.known_parts
-        if parts.token_pooling is None:
-            return hidden[:, :length]
-        if length not in self._state_indices:
-            self._state_indices[length] = token_state_indices(
-                self.pool, str(parts.trunk), parts.token_pooling, length, hidden.device
-            )
-        return hidden[:, self._state_indices[length]]
+        return hidden[:, :length]  # BigBird's trunk returns more states
 
     @cached_property
     def embeddings(self) -> WordEmbeddings:
@@ -322,7 +301,7 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
     """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
-        expected = answer_of(private_clone(copy.wrapped)(**_without_virtual_tokens(copy, caller_inputs)))
+        expected = answer_of(private_clone(copy.wrapped)(**caller_inputs))
     if actual is None:
         return None  # `find_parts` raises the error
     if expected is None:
@@ -336,12 +315,3 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
             f"own by {difference:.2g}"
         )
     return None
-
-
-def _without_virtual_tokens(copy: ModelCopy, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the inputs of one text as the caller's model takes them, which puts virtual tokens before it itself."""
-    ids = inputs.get("input_ids")
-    if ids is None or not copy.virtual_tokens.ids:
-        return dict(inputs)
-    count = ids.shape[-1] - len(copy.virtual_tokens.stripped(ids[0].tolist()))
-    return {name: value[:, count:] if value.shape == ids.shape else value for name, value in inputs.items()}

@@ -34,7 +34,7 @@ from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
 from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
-from .token_budget import TokenBudget, tokens_that_fit
+from .token_budget import tokens_that_fit
 from .version import read_model
 
 
@@ -45,7 +45,7 @@ class TaskModel:
 
     Attributes:
         pipeline: The settings of the pipeline that holds it.
-        batch_tokens: Most tokens of a pass, as the caller says; None for what fits into memory.
+        batches_fitted: How many batches have fitted into memory since `batch_tokens` was changed.
         forward: How it is called and what it returns, as its owner says it.
         reader: Its tokenizer or processor.
 
@@ -71,7 +71,8 @@ class TaskModel:
         caller_model = as_task_model(task_class, model, pooling)
         class_name = type(unwrapped(caller_model)).__name__
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
-        self.batch_tokens = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
+        self._tokens_asked = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
+        self.batches_fitted = 0
         self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
         self.forward = forward
         # Reads the caller's model as it is when this is called.
@@ -85,6 +86,17 @@ class TaskModel:
     def __repr__(self) -> str:
         layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
         return ", ".join([repr(self.name), repr(self.task)] + ([] if layers is None else [f"layers={layers}"]))
+
+    @cached_property
+    def most_tokens(self) -> int:
+        """Most tokens of a pass, padding included: the caller's number, or what fits into memory at first use."""
+        vocabulary = self.vocabulary_size if self.task.outputs.vocabulary else 0
+        return self._tokens_asked or tokens_that_fit(self.module, self.device, vocabulary)
+
+    @cached_property
+    def batch_tokens(self) -> int:
+        """The same now: it is halved when memory runs out, and doubled again after many batches that fitted."""
+        return self.most_tokens
 
     @property
     def copy(self) -> ModelCopy:
@@ -145,15 +157,6 @@ class TaskModel:
     def filler(self) -> int:
         """A token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
         return filler_id(self.config, self.pad_id)
-
-    @cached_property
-    def budget(self) -> TokenBudget:
-        """Most tokens of a pass: what the caller says, otherwise what fits into the memory that is free at first use.
-
-        It is the model's own, so that what did not fit into memory is not tried again at each call.
-        """
-        vocabulary = self.vocabulary_size if self.task.outputs.vocabulary else 0
-        return TokenBudget(self.batch_tokens or tokens_that_fit(self.module, self.device, vocabulary))
 
     @property
     def device(self) -> torch.device:
@@ -361,7 +364,7 @@ class TaskModel:
     def states(self, batch: Batch) -> Tensor:
         """Return the hidden states that the head reads, (B, T, H)."""
         self.prepare(batch)
-        return self.copy.token_states(self.run_trunk(batch.inputs), batch.mask.shape[1])
+        return self.run_trunk(batch.inputs)[:, : batch.mask.shape[1]]
 
     def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
         """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
@@ -400,7 +403,7 @@ class TaskModel:
         positions = self.task.position.of_batch(batch, logits)
         token_logits = None
         if hidden is not None:
-            hidden = self.copy.token_states(hidden, length)  # (B, T, H)
+            hidden = hidden[:, :length]  # (B, T, H)
             token_logits = None if vocabulary else self.head_logits(hidden, batch)  # (N, C)
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
@@ -444,7 +447,7 @@ class TaskModel:
         """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""
         if isinstance(self.task, Generates) or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.batch_tokens, task="seq2seq-lm")
+        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self._tokens_asked, task="seq2seq-lm")
 
     def tower_for(self, item: Any) -> "TaskModel":
         """Return the model that embeds an item: itself, or one of two towers, made once."""
@@ -453,7 +456,7 @@ class TaskModel:
             return self
         module, reader = tower
         tower_model = self._towers.get(type(reader).__name__)
-        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self.batch_tokens)
+        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
         return self._towers.setdefault(type(reader).__name__, tower_model)
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:

@@ -23,9 +23,6 @@ SHARE_OF_MEMORY = 0.5
 KEPT_OF_LAYER = 1.5
 """What a graph keeps for a token, as a multiple of the widths of all linear maps: BERT and Llama keep 1.4 of them."""
 
-GROWS_AFTER = 16
-"""So many consecutive batches must fit into memory before a larger one is tried again."""
-
 
 def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) -> int:
     """Return how many tokens a plain forward pass can have in the memory that is free.
@@ -51,28 +48,3 @@ def _bytes_kept(module: nn.Module, vocabulary: int) -> float:
             widths += sum(max(shape) for shape in shapes if vocabulary not in shape)
     element = next((weight.element_size() for weight in module.parameters() if weight.is_floating_point()), 4)
     return max(1.0, KEPT_OF_LAYER * widths * element)
-
-
-class TokenBudget:
-    """Most tokens, padding included, in one forward pass.
-
-    Memory may run out because a batch is too large for the device, or because another process had it just then. So the
-    budget that fits is kept for the calls that follow, and doubled again after many batches that fitted.
-
-    Args:
-        limit: The caller's limit; the budget never exceeds it.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = self.tokens = limit
-        self._fitted_batches = 0  # since the budget was changed
-
-    def change(self, tokens: int) -> None:
-        """Set the budget, and count the batches that fit anew."""
-        self.tokens, self._fitted_batches = tokens, 0
-
-    def fitted(self) -> None:
-        """Count a batch that fitted into memory."""
-        self._fitted_batches += 1
-        if self.tokens < self._limit and self._fitted_batches >= GROWS_AFTER:
-            self.change(min(2 * self.tokens, self._limit))

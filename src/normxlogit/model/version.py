@@ -62,8 +62,6 @@ def read_model(
         vocabulary_limit(unwrapped_model),
         input_names(tokenizer, unwrapped_model, forward),
         add_special_tokens=pipeline.add_special_tokens,
-        virtual_ids=copy.virtual_tokens.ids,
-        prefix=copy.virtual_tokens.prefix,
     )
     # Trunks whose head takes the last position as it is must have their last token there.
     copy.pad_left = getattr(config, "summary_type", None) == "last" and hasattr(unwrapped_model, "sequence_summary")

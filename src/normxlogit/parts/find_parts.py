@@ -11,7 +11,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite, traced_non_finite_error
-from ..copies.pool import Pool
+from ..copies.pool import Pool, private_clone
 from ..copies.run import Form, Site, embedded_of, states_of, tensor_of
 from ..copies.trace import Axes, Call, axes_of, path_of, trace
 from ..errors import HeadMismatchError, reason_of
@@ -23,7 +23,6 @@ from .layer_to_head import find_tail, first_layer_input
 from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary, same_ids
 from .parts import Parts
 from .proofs import head_gives_the_logits, head_reads_tokens_alone
-from .token_pooling import TokenPooling, find_token_pooling, token_state_indices
 
 
 def find_parts(
@@ -46,8 +45,7 @@ def find_parts(
         inputs = {name: value[:1] for name, value in inputs.items()}
     ids = inputs["input_ids"]
     token_count = ids.shape[1]
-    with pool.lease() as copy:
-        calls, output = trace(copy, inputs)
+    calls, output = trace(private_clone(model), inputs)  # on which transformers leaves hooks for hidden states
     logits = answer_of(output)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
@@ -77,7 +75,7 @@ def find_parts(
         unverified, tables = holds_on_another_text(
             pool, head, inputs, logits, tokenwise, tables, filler, side_by_side=not pads_inside
         )
-        token_pooling = None if pads_inside else _find_token_pooling(pool, head, trunk, calls, token_count, filler)
+        _check_states_of_tokens(model, head, trunk, None if pads_inside else token_count)
     except HeadMismatchError as error:
         parts = replace(parts, head_error=str(error))
         unverified, tables = holds_on_another_text(
@@ -87,12 +85,11 @@ def find_parts(
             states, embedded = None, None  # latents, which belong to no token
     else:
         parts = replace(
-            _with_layer_access(parts, pool, trunk, calls, inputs, None if token_pooling else states),
+            _with_layer_access(parts, pool, trunk, calls, inputs, states),
             headpiece=head.piece,
             tokenwise=tokenwise,
             trunk=trunk.path,
             trunk_gives_states=states_of(trunk.returned) is not None,
-            token_pooling=token_pooling,
         )
     site, axes = _embedding_site(model, calls, embedded)
     squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is no token's
@@ -156,23 +153,14 @@ def _model_pads_inside(calls: list[Call], ids: Tensor) -> bool:
     return any(torch.equal(values[:, : ids.shape[1]], ids) for values in longer)
 
 
-def _find_token_pooling(
-    pool: Pool[PreTrainedModel], head: Head, trunk: Call, calls: list[Call], token_count: int, filler: int
-) -> TokenPooling | None:
-    """Find which pooled state belongs to which token; None if the trunk returns a state for each token."""
-    hidden = trunk.hidden
-    if hidden is None or head.piece.swap_if_time_first(hidden).shape[1] == token_count:
-        return None
-    try:
-        pooling = find_token_pooling(trunk, calls, filler)
-        token_state_indices(pool, trunk.path, pooling, token_count, hidden.device)
-    except Exception as error:  # the trunk without its layers may fail in any way
-        reraise_out_of_memory(error)
+def _check_states_of_tokens(model: nn.Module, head: Head, trunk: Call, token_count: int | None) -> None:
+    """Refuse a trunk that returns another number of states than of tokens, as pooling ones do; None for any number."""
+    count = token_count if trunk.hidden is None else head.piece.swap_if_time_first(trunk.hidden).shape[1]
+    if token_count is not None and count != token_count:
         raise HeadMismatchError(
-            f"the trunk of {type(pool.model).__name__} gives {hidden.shape[1]} states for {token_count} tokens, and "
-            f"which of them belongs to which token is unknown: {error}"
-        ) from error
-    return pooling
+            f"the trunk of {type(model).__name__} gives {count} states for {token_count} tokens, so a token has no "
+            "state of its own that the head could read"
+        )
 
 
 def _embedding_site(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> tuple[Site | None, Axes]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.pool import Pool, kind_of
+from ..copies.pool import Pool
 from ..copies.run import Form, Instead, run
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
@@ -128,8 +128,7 @@ class Head:
         piece = self.piece
         skipped = {path: form.return_input for path, form in piece.skipped.items()}
         trunk = {piece.trunk: partial(_return_states, piece.form, piece.swap_if_time_first(hidden))}
-        kind = kind_of(inputs, "head", hidden.shape[1:], *instead)
-        with self.pool.lease(kind) as copy:
+        with self.pool.lease() as copy:
             logits = answer_of(run(copy, inputs, instead={**skipped, **trunk, **instead}).output)
         if logits is None:
             raise UnsupportedModelError(f"{type(self.pool.model).__name__} returns no logits")

@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.memory import reraise_out_of_memory
-from ..copies.pool import Pool, kind_of
+from ..copies.pool import Pool
 from ..copies.run import Form, Instead, Site, hidden_of, run, tensor_of
 from ..copies.trace import Axes, Call, axes_of, families
 from .proofs import tail_gives_what_the_head_read
@@ -43,7 +43,7 @@ def run_trunk(
         The trunk's output, (B, T, H).
     """
     stop = Site(trunk)
-    with pool.lease(kind_of(inputs, "trunk", *instead)) as copy:
+    with pool.lease() as copy:
         hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).recorded.get(stop))
     if hidden is None:
         raise LookupError(f"{trunk} returned no hidden states")

@@ -12,7 +12,6 @@ from .early_exit import EarlyExit
 from .headpiece import Headpiece
 from .layer_outputs import LayerOutput
 from .layer_to_head import Tail
-from .token_pooling import TokenPooling
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,6 @@ class Parts:
         tail: The modules between the layers and the head; None if the last layer's output is final.
         early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None if they can.
         layers: Number of layers; None when they cannot be read either way.
-        token_pooling: Which state stands for which token, of trunks that shorten it; None if each token has its own.
         outputs: Where each layer's output is returned; None if no kind of module returns them all.
         embedding_output: Where the embedding layer's output is returned; None if no module returns it.
         tables: Tables in which token ids were looked up, the word embeddings among them.
@@ -52,7 +50,6 @@ class Parts:
     tail: Tail | None = None
     early_exit: EarlyExit | None = None
     layers: int | None = None
-    token_pooling: TokenPooling | None = None
     outputs: tuple[LayerOutput, ...] | None = None
     embedding_output: LayerOutput | None = None
     tables: tuple[str, ...] = ()

@@ -99,7 +99,7 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
     methods = default_methods("labels") if methods is None else methods
     methods = [methods] if isinstance(methods, str | Method) else methods
     if not isinstance(methods, Sequence) or not methods:
-        raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'lime']")
+        raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'occlusion']")
     if target is not None and not is_choice(target):
         raise TargetError("methods are compared on one target: a name or an index")
     return methods

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,8 +29,8 @@ from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import message_spans
-from ..tasks.choice import Alternatives, Comparing
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, resolve
+from .choices import explain_choices
 from .completions.sequences import explain_next_words, names_sequences
 from .every_position import explain_every_position
 from .extra_inputs import with_extra_inputs
@@ -72,7 +72,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
     if model.task.reads == "texts":
-        return explain_choices(model, inputs, options)
+        return explain_choices(model, inputs, options, explain_batch)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     if options.extra_inputs:
         encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
@@ -288,46 +288,6 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tupl
     return replace(merged, predictions=(prediction,)), kept_windows
 
 
-# --- several texts for an input ----------------------------------------------------------------------------------
-
-
-def explain_choices(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-    """Explain which of several texts a model chooses.
-
-    Returns:
-        One result for one input, otherwise a list.
-
-    Raises:
-        InputError: If an input cannot be read, or an option is not for texts that are compared.
-        TargetError: If there is no such choice or label.
-    """
-    task = cast(Comparing, model.task)
-    task.position.locate([], options.position)
-    questions, single = task.alternatives(inputs)
-    options.check_count(len(questions))
-    results = []
-    with progress_bar(len(questions), options.progress) as advance:
-        for index, question in enumerate(questions):
-            results.append(_explain_one(model, task, question, options.only(index)))
-            advance(1)
-    return results[0] if single else Attributions(results)
-
-
-@enough_memory("explain this input")
-def _explain_one(model: TaskModel, task: Comparing, question: Alternatives, options: Options) -> Attribution:
-    if options.long_text == "window":
-        raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
-    encodings = model.encoder(list(question.pairs), long_text=options.long_text)
-    runs = forward_passes(model, encodings, layers=options.layers is not None)
-    values = task.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
-    index = task.chosen(question.names, values, options.target, options.contrast)
-    result = explain_batch(model, runs[index], replace(options, **task.pair_options()))[0]
-    compared = replace(result, **task.compared(result, question.names, values, index))
-    if options.verify is None:
-        return compared
-    return replace(compared, notes=(*compared.notes, "not verified: the choices are compared on several texts"))
-
-
 # --- forward passes of the caller, and reports -------------------------------------------------------------------
 
 
@@ -356,7 +316,7 @@ def explain_outputs(
     ids = tensors.get("input_ids")
     if ids is None:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
-    tensors = model.copy.virtual_tokens.before({"attention_mask": torch.ones_like(ids), **tensors})
+    tensors = {"attention_mask": torch.ones_like(ids), **tensors}
     batch = Batch(tensors, tensors["attention_mask"].bool(), encodings, list(range(len(encodings))))
     with torch.inference_mode():
         run = read_outputs(model, batch, outputs, layers=options.layers is not None)

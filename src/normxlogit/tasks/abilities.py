@@ -12,7 +12,7 @@ from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
 from .interfaces import ModelInterface
 
-Place = tuple[float, ...]
+Region = tuple[float, ...]
 """A box in pixels, or a span in seconds."""
 
 
@@ -77,7 +77,7 @@ class Generates:
         """Return a prompt and the tokens that follow it."""
         return append_tokens(model.tokenizer, before, ids)
 
-    def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Place]]) -> Encoding:
+    def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
         """Return an encoding of a prompt, or of some of its tokens, whose media lack some places.
 
         Args:

@@ -1,7 +1,7 @@
 """Tasks that compare the logits of several texts: multiple choice and zero-shot classification."""
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -36,6 +36,8 @@ class Comparing(Task):
     """The base of tasks that compare several pairs of texts for one input."""
 
     reads = "texts"
+    independent = False
+    """Whether each pair is right or wrong by itself, and not one of them right."""
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
         """Return the pairs to compare for each input, and whether a single input was given.
@@ -72,10 +74,20 @@ class Comparing(Task):
             raise TargetError(f"there is no choice {index}; they are counted from 0 to {len(names) - 1}")
         return index
 
+    def answer(self, names: Sequence[str], values: Tensor, index: int) -> tuple[Prediction, float, Hashable]:
+        """Return the answer among all pairs, the probability of one of them, and what tells answers apart.
+
+        Where pairs do not exclude each other, the answer is that of the one: whether its probability reaches a half.
+        """
+        probabilities = self.pair_probabilities(values)  # (C,)
+        best = index if self.independent else int(values.argmax())
+        prediction = Prediction(names[best], best, float(values[best]), float(probabilities[best]))
+        probability = float(probabilities[index])
+        return prediction, probability, probability >= 0.5 if self.independent else best
+
     def compared(self, result: Attribution, names: Sequence[str], values: Tensor, index: int) -> dict[str, Any]:
         """Return fields for the result of one pair: the prediction among all pairs, and which pair is explained."""
-        best = int(values.argmax())
-        prediction = Prediction(names[best], best, float(values[best]), float(self.pair_probabilities(values)[best]))
+        prediction, *_ = self.answer(names, values, int(values.argmax()))
         target = result.target._replace(kind="label", name=names[index], id=index, position=None)
         return {"predictions": (prediction,), "targets": (target,)}
 

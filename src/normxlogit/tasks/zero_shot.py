@@ -47,6 +47,7 @@ class ZeroShot(Comparing):
     def __init__(self, classifier: Classification, hypotheses: Hypotheses) -> None:
         super().__init__(tokenizer=classifier.tokenizer)
         self.classifier, self.hypotheses, self.outputs = classifier, hypotheses, classifier.outputs
+        self.independent = hypotheses.independent
 
     def __repr__(self) -> str:
         return summary("zero-shot-classification", self.hypotheses.labels)
@@ -70,17 +71,17 @@ class ZeroShot(Comparing):
     def values(self, logits: Tensor) -> Tensor:
         """Return the logit of each label, (C,), from the outputs for its pair of text and hypothesis, (C, outputs)."""
         entailment = logits[:, self.hypotheses.entailment].float()  # (C,)
-        if not self.hypotheses.independent:
+        if not self.independent:
             return entailment
         return entailment - logits[:, self.hypotheses.contradiction].float()
 
     def pair_probabilities(self, values: Tensor) -> Tensor:
         """Return the probability of each label, (C,), from its logit."""
-        return values.sigmoid() if self.hypotheses.independent else super().pair_probabilities(values)
+        return values.sigmoid() if self.independent else super().pair_probabilities(values)
 
     def pair_options(self) -> dict[str, Any]:
         """Return entailment as the target, with contradiction as the contrast where labels are independent."""
-        contrast = self.hypotheses.contradiction if self.hypotheses.independent else None
+        contrast = self.hypotheses.contradiction if self.independent else None
         return {"target": self.hypotheses.entailment, "contrast": contrast, "token_predictions": False}
 
 

@@ -23,7 +23,7 @@ def test_a_column_with_nothing_in_it(results, tmp_path, kind):
     attribute(model, table, tmp_path, keep=["gold"])
     summary = summarize(tmp_path, gold="gold")
     assert summary.accuracy is None
-    assert summary.mistakes == []
+    assert summary.wrong == []
 
 
 def test_a_name_wins_that_the_model_never_predicts(tmp_path):

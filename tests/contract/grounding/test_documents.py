@@ -81,6 +81,22 @@ def test_documents_without_a_text_are_refused_by_name(names):
             names(documents)
 
 
+def test_the_visible_text_of_a_page_is_read(names, tmp_path):
+    page = tmp_path / "a.html"
+    page.write_text(
+        "<html><head><title>no</title><style>p { no }</style></head><body><nav hidden>no</nav>"
+        "<p>the <b>movie</b> is\n good .</p><script>no</script><p>the plot is bad .</body>"
+    )
+    assert names([page]) == {"a.html:1": ONE, "a.html:2": TWO}
+    page.write_bytes(b'<meta charset="latin-1"><p>caf\xe9 is good .')
+    assert names([page]) == {"a.html:1": "caf\xe9 is good ."}
+    page.write_text("<ul><li>the cat<li>the mat</ul><table><tr><td>a<td>b</table>it is", encoding="utf-16")
+    assert names([page]) == {"a.html:1": "the cat\nthe mat", "a.html:2": "a\nb", "a.html:3": "it is"}
+    page.write_bytes(b"<p>caf\xe9")
+    with pytest.raises(DataError, match=r"a\.html is not text"):
+        names([page])
+
+
 def test_a_map_of_parquet_is_texts_by_name(names):
     """Arrow has pairs for a map, and so has pandas."""
     column = pa.array([[("a", ONE), ("b", TWO)]], pa.map_(pa.string(), pa.string()))
@@ -133,12 +149,12 @@ def test_the_command_reads_a_folder_of_all_kinds(tmp_path, capsys):
     tiny.save(model, "llama", "CausalLM")
     folder = tmp_path / "documents"
     folder.mkdir()
-    (folder / "a.md").write_text(ONE)
+    (folder / "a.html").write_text(f"<p>{ONE}")
     (folder / "b.pdf").write_bytes(pdf(TWO))
     asked = ["cite", folder, "--question", "is it good ?", "--model", model]
     code, out, err = run(capsys, *asked, "--max-new-tokens", 2, "--format", "json")
     assert code == 0, err
-    for part in ("a.md:1", "b.pdf, page 1:1"):
+    for part in ("a.html:1", "b.pdf, page 1:1"):
         assert part in out
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from normxlogit import Explainer
+from normxlogit import Explainer, InputError
 from normxlogit.grounding import Citations
 from tests import tiny
 
@@ -50,3 +50,31 @@ def test_sources_that_the_answer_is_likelier_without_do_not_end_the_search():
     )
     answer = writer.cite(**asked, method="random", verify="auto")
     assert answer.top(1)[0].name == left_out.top(1)[0].name
+
+
+FILES = {"a": "The movie is good. The plot is bad.", "b": "The cat sat. Was the plot great?"}
+
+
+def test_sources_and_documents_that_are_named_are_left_out(writer):
+    asked = ("is it good ?", FILES)
+    every = writer.cite(*asked, verify=99, answer="it is .")
+    named = writer.cite(*asked, verify=["a:2", "b"], answer="it is .")
+    assert set(named.losses) == {"a:2", *(name for name in every.names if name.startswith("b:"))}
+    assert all(nats == pytest.approx(every.losses[name], abs=1e-4) for name, nats in named.losses.items())
+    with pytest.raises(InputError, match="did you mean"):
+        writer.cite(*asked, verify=["a:11"], answer="it is .")
+
+
+def test_a_document_left_out_is_the_answer_to_a_prompt_without_its_sentences(writer):
+    asked = ("is it good ?", FILES)
+    removal = writer.without(asked[0], "b", documents=FILES, completion="the movie is good .")
+    g = writer.cite(*asked, verify=0, answer="the movie is good .").attribution
+    whole = writer.explain_completion(g.text[: len(g.text) - len(g.completion)], g.completion)
+    spans = [g.units.spans[i] for i in removal.tokens]
+    kept = [i for i, (start, _) in enumerate(whole.offsets) if not any(first <= start < last for first, last in spans)]
+    ids = [whole.token_ids[i] for i in kept]
+    count = len(whole.token_ids) - whole.prompt_tokens
+    logits = tiny.logits_of(writer.model, ids).log_softmax(-1)
+    expected = sum(float(logits[place - 1, ids[place]]) for place in range(len(ids) - count, len(ids)))
+    assert removal.value == pytest.approx(expected, abs=1e-3)
+    assert len(removal.units) == sum(name.startswith("b:") for name in writer.cite(*asked, verify=0).names)

@@ -1,11 +1,10 @@
 """Sources of the rows of a corpus: files, a data set, standard input, or rows in memory."""
 
-import hashlib
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -32,9 +31,6 @@ PACKED = (".gz", ".bz2", ".xz", ".zst")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """Hive's name for a missing value in the name of a folder."""
 
-ENDS = 1 << 20
-"""Bytes at each end of a file that its fingerprint reads; shards have digests of their rows too."""
-
 _SEVERAL_WORDS = re.compile(
     r"[^\W\d_]\W*\s\W*[^\W\d_]|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
 )
@@ -58,7 +54,7 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
         return _named([str(name) for name in inputs], kind, files)
     if hasattr(inputs := collected(inputs), "with_format"):
-        return _of_datasets([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
+        return _of_datasets([("a data set", inputs)])
     return source_in_memory(inputs)
 
 
@@ -87,7 +83,7 @@ def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
         from .media import media_files  # needs the wing `media`
 
         if paths := media_files(names):
-            return source_of_table(arrow_module().table({"path": paths}), ", ".join(names))
+            return replace(source_of_table(arrow_module().table({"path": paths})), parts=names)
     datasets = [(name, dataset) for name in names if (dataset := _dataset(name)) is not None]
     if not datasets:
         return _of_files([file for name in names for file in _files(name, kind)])
@@ -106,7 +102,7 @@ def _standard_input(kind: str) -> RowSource:
         system.pipe_file(name, content)
         return _of_files([File(system, name, name, kind, len(content), {})])
     try:
-        return source_of_rows(rows_of_lines(sys.stdin.buffer, kind), {"name": name, "format": kind})
+        return replace(source_of_rows(rows_of_lines(sys.stdin.buffer, kind)), parts=[name])
     except ValueError as error:
         raise DataError(f"{name}: not {kind}: {error}") from None
 
@@ -135,10 +131,8 @@ def _of_datasets(datasets: list[tuple[str, Any]]) -> RowSource:
     names = getattr(first, "column_names", first)  # a dictionary of data sets may have no such attribute
     if isinstance(names, Mapping):
         raise DataError(f"{name} has splits ({', '.join(names)}); name one")
-    digests = (str(getattr(part, "_fingerprint", None) or getattr(part, "info", ""))[:200] for _, part in datasets)
-    fingerprint = [{"name": name, "digest": digest} for (name, _), digest in zip(datasets, digests, strict=True)]
-    parts = [part for _, part in datasets]
-    return RowSource(partial(list, names or []), partial(_dataset_blocks, parts), partial(list, fingerprint))
+    blocks = partial(_dataset_blocks, [part for _, part in datasets])
+    return RowSource(partial(list, names or []), blocks, [name for name, _ in datasets])
 
 
 def _dataset_blocks(parts: Sequence[Any], columns: Sequence[str]) -> Iterator[RowBlock]:
@@ -182,19 +176,6 @@ class File:
             raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
         packed = OpenFile(self.system, self.path, "rb", compression=compression)
         return open_table(packed.open, self.name, self.kind, 0 if compression else self.size)
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return its name and length, and a digest of both ends."""
-        digest = hashlib.blake2b(digest_size=16)
-        try:
-            with self.system.open(self.path, "rb") as file:
-                digest.update(file.read(ENDS))
-                if self.size > 2 * ENDS:
-                    file.seek(self.size - ENDS)
-                digest.update(file.read(ENDS))
-        except OSError as error:
-            raise DataError(f"cannot read {self.name}: {reason_of(error)}") from None
-        return {"name": self.name, "bytes": self.size, "digest": digest.hexdigest()}
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -249,11 +230,7 @@ def _folders(path: str, top: str) -> dict[str, str | None]:
 
 def _of_files(files: Sequence[File]) -> RowSource:
     """Return the source of files, one after the other."""
-    return RowSource(partial(_file_names, files), partial(_file_blocks, files), partial(_fingerprints, files))
-
-
-def _fingerprints(files: Sequence[File]) -> list[dict[str, Any]]:
-    return [file.fingerprint() for file in files]
+    return RowSource(partial(_file_names, files), partial(_file_blocks, files), [file.name for file in files])
 
 
 def _file_names(files: Sequence[File]) -> list[str]:

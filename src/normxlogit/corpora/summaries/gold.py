@@ -1,4 +1,4 @@
-"""Answers of a run compared with gold labels: how many are right, and the words of those that are wrong."""
+"""Answers of a run compared with gold labels: how many are right, and which are wrong."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,28 +10,14 @@ from ...results.attribution import Attribution
 from ...results.gold import read_gold
 from ...results.storage.columns import CORPUS, result_states
 from .run_tables import RunTables
-from .units import SIGNALS, Rate, WrongAnswer
-
-CHANCE = 0.05
-"""Significance level for listing a unit as frequent in wrong answers."""
+from .units import SIGNALS, WrongAnswer
 
 LISTED = 5
 """Most labels that an error lists."""
 
 
-def judge(run: RunTables, gold: str | None) -> None:
-    """Make `judged` of the shards, with `is_right`, NULL where there is no gold label, and the names of the `gold`.
-
-    Args:
-        run: The run.
-        gold: A kept column; None without gold labels.
-
-    Raises:
-        DataError: If the column does not hold labels of the model.
-    """
-    if gold is None:
-        run.ask("CREATE TEMP VIEW judged AS SELECT *, NULL::BOOLEAN AS is_right FROM shards")
-        return
+def _judge(run: RunTables, gold: str) -> None:
+    """Make `judged` of the shards, with `is_right`, NULL where there is no gold label, and the names of the `gold`."""
     _check_column(run, gold)
     column = run.with_kept(gold)
     key = f"CAST(shards.{column} AS VARCHAR)"
@@ -88,27 +74,28 @@ def _check_column(run: RunTables, gold: str) -> None:
         raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
 
-def compared_with_gold(run: RunTables, layer: int, top: int, least: int) -> dict[str, Any]:
-    """Return the fields of `Summary` on right and wrong answers, after `judge` and `collect`.
+def compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
+    """Return the fields of `Summary` on right and wrong answers.
 
     Args:
         run: The run.
+        gold: The kept column of the right labels.
         layer: The index of the layer whose scores are shown.
-        top: Most answers and units in each list.
-        least: Least occurrences of a unit.
+        top: Most answers in the list of wrong ones.
+
+    Raises:
+        DataError: If the column does not hold labels of the model.
     """
+    _judge(run, gold)
     right = "SELECT prediction, avg(is_right::INT) FROM judged WHERE is_right IS NOT NULL GROUP BY 1 ORDER BY 1"
     counts = run.ask("SELECT unnest(gold) AS label, count(*) FROM judged GROUP BY label ORDER BY 2 DESC, 1")
     label_names = run.common.get("labels")
     known = set(map(str, label_names)) if isinstance(label_names, list) else None  # None of a vocabulary
-    mistakes, tried = _mistakes(run, top, least)
     return {
         "accuracy": run.ask("SELECT avg(is_right::INT) FROM judged")[0][0],
         "right": dict(run.ask(right)),
         "unknown": {label: n for label, n in counts if known is not None and label not in known},
         "wrong": _wrong(run, layer, top),
-        "mistakes": mistakes,
-        "tried": tried,
     }
 
 
@@ -146,36 +133,3 @@ def _coloured_texts(run: RunTables, rows: Sequence[int], layer: int) -> dict[int
             for pieces in laid_out.texts
         ]
     return texts_by_row
-
-
-def _mistakes(run: RunTables, top: int, least: int) -> tuple[list[Rate], int]:
-    """Return the units that stand in wrong answers significantly often, and how many were tested.
-
-    If each of n occurrences is in a wrong answer with probability p, then a share of q or more is wrong with a
-    probability of at most exp(-n KL(q || p)), by Chernoff's bound, which holds for small n too. The bound is multiplied
-    by the number of tested units (Bonferroni). Rows without a gold label do not count.
-    """
-    rows = run.ask(
-        """
-        WITH every AS (
-            SELECT coalesce(sum(count) FILTER (NOT is_right) / sum(count), 0) AS share
-            FROM units WHERE NOT special AND is_right IS NOT NULL
-        ), rates AS (
-            SELECT text, sum(count)::BIGINT AS n, coalesce(sum(count) FILTER (NOT is_right), 0)::BIGINT AS wrong,
-                   wrong / n AS rate, sum(total) FILTER (NOT is_right) / wrong AS mean_wrong,
-                   sum(total) FILTER (is_right) / (n - wrong) AS mean_right
-            FROM units_words WHERE is_right IS NOT NULL GROUP BY text HAVING n >= ?
-        ), tested AS (
-            SELECT *, count(*) OVER () AS tried,
-                   CASE WHEN rate <= share THEN 0 WHEN rate = 1 THEN -n * ln(share)
-                        ELSE n * (rate * ln(rate / share) + (1 - rate) * ln((1 - rate) / (1 - share)))
-                   END AS divergence
-            FROM rates, every
-        )
-        SELECT text, wrong, n - wrong, rate, mean_wrong, mean_right, least(tried * exp(-divergence), 1), tried
-        FROM tested ORDER BY divergence DESC, text
-        """,
-        least,
-    )
-    rates = [Rate(*row) for *row, _ in rows]
-    return [rate for rate in rates if rate.chance <= CHANCE][:top], rows[0][-1] if rows else 0

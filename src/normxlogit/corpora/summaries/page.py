@@ -80,8 +80,8 @@ def summary_cards(summary: Summary | CitationSummary) -> list[Card]:
     """Return the cards of a summary: the accuracy first, the limits of the figures last."""
     if isinstance(summary, CitationSummary):
         return _citation_cards(summary)
-    cards = [_predictions(summary), _wrong_answers(summary.wrong), _mistakes(summary), *_words_by_label(summary)]
-    return [*(card for card in cards if card is not None), *_texts_of_examples(summary.texts), _limits(summary)]
+    cards = [_predictions(summary), *_wrong_answers(summary.wrong), *_words_by_label(summary)]
+    return [*cards, *_texts_of_examples(summary.texts), _limits(summary)]
 
 
 def _predictions(summary: Summary) -> Card:
@@ -99,16 +99,16 @@ def _predictions(summary: Summary) -> Card:
     return Card([Header("", facts), _table(columns, lines, bars="")], heading, result=False)
 
 
-def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card | None:
-    """Return wrong answers with the words that they rest on."""
+def _wrong_answers(answers: Sequence[WrongAnswer]) -> list[Card]:
+    """Return the card of wrong answers with the words that they rest on; none without any."""
     if not answers:
-        return None
+        return []
     chances = ["" if answer.probability is None else f"{answer.probability:.1%}" for answer in answers]
     if not any(answer.pieces for answer in answers):
         rows = zip(answers, chances, strict=True)
         lines = [Line([answer.id, answer.prediction, chance, answer.gold]) for answer, chance in rows]
         table = _table(["id", "predicted", "probability", "labelled"], lines)
-        return Card([table], "Wrong answers", result=False)
+        return [Card([table], "Wrong answers", result=False)]
     note = "The surest come first, each with its id, or its row from 0 on."
     legend = Legend("for the prediction", "against it", ["each text by its own largest score"])
     sentences = []
@@ -117,30 +117,13 @@ def _wrong_answers(answers: Sequence[WrongAnswer]) -> Card | None:
         texts = [[_piece(*scored, largest) for scored in text] for text in answer.pieces]
         predicted = ", ".join(filter(None, [answer.prediction, chance]))
         sentences.append(Sentence(f"{answer.id}: predicted {predicted}, labelled {answer.gold}", texts))
-    return Card([Paragraph(note), Sentences(sentences, small=True), legend], "Wrong answers", result=False)
+    return [Card([Paragraph(note), Sentences(sentences, small=True), legend], "Wrong answers", result=False)]
 
 
 def _piece(text: str, score: float | None, largest: float) -> Piece:
     if score is None or not text.strip():
         return Piece(text)
     return Piece(text, score / largest, name=text.strip(), number=number(score, largest))
-
-
-def _mistakes(summary: Summary) -> Card | None:
-    """Return the units that are more often in wrong answers than chance would have it."""
-    if not summary.mistakes:
-        return None
-    heading, _ = NAMES[summary.unit]
-    lines = [
-        Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.chance:.1g}", f"{r.error_rate:.1%}"], r.error_rate)
-        for r in summary.mistakes
-    ]
-    columns = [heading, "in wrong answers", "in right answers", "by chance", "share wrong"]
-    what = "Words" if heading == "token" else summary.unit.capitalize()
-    # `chance` bounds the probability that any of the units is so often in wrong answers if no unit matters.
-    note = f'"by chance": at most so probable for any of {summary.tried:,} {summary.unit}, if they did not matter.'
-    table = _table(columns, lines, bars="")
-    return Card([Paragraph(note), table], f"{what} that are more often in wrong answers", result=False)
 
 
 def _words_by_label(summary: Summary) -> list[Card]:
@@ -197,8 +180,6 @@ def _limits(summary: Summary) -> Card:
     if summary.grids > 1:
         notes.append(f"the pictures have {summary.grids} different grids: row and column do not say what part it is")
     units = summary.unit
-    if summary.tried and not summary.mistakes:
-        notes.append(f"none of {summary.tried:,} {units} is more often in wrong answers than chance would have it")
     if summary.rare:
         left_out = f"{summary.rare:,} {units} that occur fewer than {summary.min_count} times"
         notes.append(f"{left_out} under a label are in no list")

@@ -14,9 +14,9 @@ from ...pipeline.arguments import checked_arguments
 from ...results.layers import last_visible
 from ...results.storage.schema import plain
 from .citations import CitationSummary, summarize_citations
-from .gold import compared_with_gold, judge
+from .gold import compared_with_gold
 from .run_tables import RunTables
-from .units import Rate, RowNote, Unit, WrongAnswer, Z
+from .units import RowNote, Unit, WrongAnswer, Z
 
 if TYPE_CHECKING:
     from ...explainer import Explainer
@@ -54,8 +54,6 @@ class Summary:
         right: For each label the share of its predictions that are right; empty without a gold column.
         unknown: Right labels that the model does not have, with their rows; each of these rows counts as wrong.
         wrong: Rows with a wrong answer, those of the highest probability first.
-        mistakes: Units that are in wrong answers more often than chance would have it.
-        tried: Units that were compared for `mistakes`.
         texts: The texts of the examples by id, where they were kept.
         grids: How many different grids the patches form; 0 for texts and sounds.
     """
@@ -82,8 +80,6 @@ class Summary:
     right: dict[str, float] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     wrong: list[WrongAnswer] = field(default_factory=list)
-    mistakes: list[Rate] = field(default_factory=list)
-    tried: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -143,7 +139,7 @@ class _Run(RunTables):
     """The queries over the shards of a run."""
 
     def collect(self, layer: int) -> None:
-        """Read `judged` once into the table `units`: sums of each unit by label and by right or wrong answers.
+        """Read the shards once into the table `units`: sums of each unit by label.
 
         The view `units_words` has those that are neither special tokens nor punctuation.
 
@@ -161,17 +157,17 @@ class _Run(RunTables):
             f"""
             CREATE TEMP TABLE units AS
             WITH label AS (
-                SELECT row, prediction, is_right, {units} AS units, {sequences} AS sequences,
+                SELECT row, prediction, {units} AS units, {sequences} AS sequences,
                        {scores} AS scores, {n} AS n, {layers} AS layers, target,
                        unnest(range(len(target))) AS k
-                FROM judged
+                FROM shards
             ), flat AS (
-                SELECT row, prediction, is_right, target[k + 1] AS label, unnest(units) AS text,
+                SELECT row, prediction, target[k + 1] AS label, unnest(units) AS text,
                        unnest(sequences) AS sequence,
                        unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
                 FROM label
             )
-            SELECT label, is_right, label = prediction AS predicted,
+            SELECT label, label = prediction AS predicted,
                    sequence IS NULL AS special, lower(trim(text)) AS text,
                    count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
                    count(*) FILTER (score < 0) AS negative,
@@ -219,8 +215,8 @@ class _Run(RunTables):
             top: Units in each list.
             least: Least places of a unit in the lists.
         """
-        judge(self, gold)
         layer, special = self.layer_and_special()
+        of_gold = {} if gold is None else compared_with_gold(self, gold, layer, top)
         self.collect(layer)
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1"))
         highest = self._units(top, least)
@@ -247,7 +243,7 @@ class _Run(RunTables):
             highest=with_examples(highest),
             against=with_examples(against),
             special=special,
-            **({} if gold is None else compared_with_gold(self, layer, top, least)),
+            **of_gold,
             texts={name: text for name, text in texts.values() if text is not None},
             grids=self.ask(count_of_grids)[0][0] if self.unit == "patches" else 0,
         )

@@ -97,25 +97,3 @@ class WrongAnswer(NamedTuple):
     probability: float | None
     gold: str
     pieces: list[list[tuple[str, float | None]]]
-
-
-class Rate(NamedTuple):
-    """A word's occurrences and mean scores in wrong and in right answers.
-
-    Attributes:
-        text: The word.
-        wrong: Occurrences in texts that it got wrong.
-        right: Occurrences in texts that it got right.
-        error_rate: Share of its occurrences in texts that it got wrong.
-        mean_wrong: Mean score in these.
-        mean_right: Mean score in the others.
-        chance: Highest probability that chance puts any of the units that were tried into so many wrong answers.
-    """
-
-    text: str
-    wrong: int
-    right: int
-    error_rate: float
-    mean_wrong: float | None
-    mean_right: float | None
-    chance: float

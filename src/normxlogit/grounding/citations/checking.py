@@ -25,7 +25,7 @@ def checker_of(checker: Any) -> Explainer:
         InputError: If it has no such label.
     """
     explainer = checker if isinstance(checker, Explainer) else Explainer(checker)
-    labels = getattr(explainer.task_model.task.outputs, "labels", ())
+    labels = explainer.task_model.task.outputs.labels
     if not any(label.casefold().startswith("entail") for label in labels):
         raise InputError(f"checker= is a classifier with a label called entailment; the labels are {labels or 'none'}")
     return explainer

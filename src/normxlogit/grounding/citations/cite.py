@@ -2,21 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from ...copies.memory import enough_memory
-from ...errors import InputError
+from ...errors import InputError, nearest
 from ...inputs.chat import Prompt, ReadPrompt, has_chat_template
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
+from ...leave_out.units import Verify
 from ...methods import Method
 from ...model.task_model import TaskModel
 from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
 from ...pipeline.completions.completed_prompts import Completed, TooLongError, generate, read_completion
 from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
-from ...pipeline.options import Options, checked_count
+from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.sentences import sentence_spans
@@ -67,7 +68,7 @@ def cite(
     documents: Any,
     *,
     method: Method,
-    verify: int | Literal["auto"] = 0,
+    verify: Verify = 0,
     checker: Any = None,
     **arguments: Any,
 ) -> Citations:
@@ -75,8 +76,8 @@ def cite(
 
     The arguments are those of `Explainer.cite`; those that are not named here go to `read_answered`.
     """
-    options = Options(method=method, verify=checked_count(verify))
-    if checker is not None and options.verify is None:
+    options = Options(method=method, verify=verify)
+    if checker is not None and not verify:
         raise InputError("checker= is a second opinion on verdicts, and verify=0 gives none")
     checking = None if checker is None else checker_of(checker)
     cited = cite_answered(model, read_answered(model, question, documents, **arguments), options)
@@ -140,8 +141,8 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
     cited, read = explain(completed)
     attribution = cited.attribution
-    if (count := checked_count(options.verify)) is not None:
-        attribution = replace(attribution, verified=_tested(model, completed, cited, count))
+    if options.verify is not None:
+        attribution = replace(attribution, verified=_tested(model, completed, cited, options.verify))
         if not completed.encoding.media:  # the verdict's regressions have seen texts only
             cited = replace(cited, readings=_readings(read, cited.quotations))
     elif completed.encoding.media:
@@ -342,7 +343,7 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 
 @enough_memory("measure what the answer loses without a source")
-def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: int | Literal["auto"]) -> Verification:
+def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Verify) -> Verification:
     """Measure the loss of each sentence without its first sources and without all.
 
     Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
@@ -352,7 +353,7 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: in
         completed: The prompt and the answer.
         cited: The answer with the scores of its sources.
         verify: How many sources are left out, one at a time; "auto" until no other can come first, and the first one of
-            each sentence.
+            each sentence; or their names.
     """
     sequence = completed.sequenced()
     sentences = answer_parts(sequence, "sentence")
@@ -372,6 +373,9 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: in
             first = group_of[int(sentence_scores.argmax())]
             if first not in removed_groups:
                 removed_groups.append(first)
+    elif not isinstance(verify, int):
+        chosen = _named_sources(verify, sources)
+        removed_groups = list(dict.fromkeys(group_of[source] for source in chosen))
     else:
         removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
     (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
@@ -398,6 +402,49 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: in
         ),
         together=removal(range(len(sources)), without),
     )
+
+
+def without(
+    model: TaskModel, question: str | None, units: Sequence[str], *, documents: Any = None, **arguments: Any
+) -> Removal:
+    """Measure the log-probability of each sentence of an answer without some sources, or documents, together.
+
+    Args:
+        model: A causal language model.
+        question: The question.
+        units: The names.
+        documents: The documents; None for a conversation in `messages`.
+        **arguments: The others of `read_answered`.
+    """
+    completed = read_answered(model, question, documents, **arguments).completed
+    limit = model.encoder.limit
+    if limit is not None and len(completed.encoding) > limit:
+        raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
+    sources, _ = sources_and_parts(completed, completed.named_sources, None)
+    removed = _named_sources(units, sources)
+    present = np.ones((1, len(sources)), bool)
+    present[0, removed] = False
+    weights = part_weights(completed, answer_parts(completed.sequenced(), "sentence"))  # (K, G)
+    nats = Ablations(model, completed, sources)(present)[0] @ weights.T  # (K,)
+    names = tuple(sources[index].name for index in removed)
+    return Removal(names, tuple(removed), None, float(nats.sum()), False, tuple(nats.tolist()))
+
+
+def _named_sources(units: Any, sources: Sequence[NamedSpan]) -> list[int]:
+    """Return the indices of sources that are named, or that are sentences of documents that are.
+
+    Raises:
+        InputError: If there is no such source.
+    """
+    chosen: list[int] = []
+    for unit in [units] if isinstance(units, str) else units:
+        matching = [i for i, source in enumerate(sources) if unit in (source.name, source.name.rpartition(":")[0])]
+        if not matching:
+            near = nearest(str(unit), [name for s in sources for name in (s.name, s.name.rpartition(":")[0])])
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise InputError(f"there is no source {unit!r} to leave out{hint}")
+        chosen += matching
+    return list(dict.fromkeys(chosen))
 
 
 def _sources_with_the_same_words(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:

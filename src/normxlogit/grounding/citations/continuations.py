@@ -122,7 +122,7 @@ def _with_cache(model: TaskModel, text: Encoding, continuations: Sequence[Contin
     cache_name = "cache" if "cache" in parameters else "past_key_values"  # before transformers 5.24
     context = torch.tensor([text.ids[:-1]], device=device)  # (1, T - 1)
     longest = max(len(continuation.all_ids) for continuation in continuations)
-    rows = max(1, model.budget.tokens // (len(text) + longest))
+    rows = max(1, model.batch_tokens // (len(text) + longest))
     rows = min(rows, ROWS_ON_CPU) if device.type == "cpu" else rows
     order = sorted(range(len(continuations)), key=lambda place: continuations[place].all_ids)
     values: dict[int, float] = {}

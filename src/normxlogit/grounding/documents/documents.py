@@ -1,7 +1,9 @@
 """Documents with names: texts, mappings and objects with a text and metadata, and files."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from os import PathLike
@@ -10,7 +12,7 @@ from typing import Any
 
 from ...errors import DataError, InputError
 from ...inputs.message_parts import part_readers, part_type
-from ...inputs.text_files import decoded, is_file_name
+from ...inputs.text_files import decoded, encoding_of, is_file_name
 from ...inputs.texts import collected, is_missing, named_columns, plain_cell
 
 TEXT_KEYS = ("page_content", "text", "content")
@@ -250,8 +252,46 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
     return names
 
 
+HIDDEN = ("head", "script", "style", "template", "noscript", "svg", "math", "select", "textarea")
+"""Elements whose content a browser does not show as text."""
+
+INLINE = frozenset(
+    {
+        *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label"),
+        *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
+    }
+)
+"""Elements that do not begin a new line."""
+
+PARAGRAPHS = ("p", "h1", "h2", "h3", "h4", "h5", "h6")
+"""Elements with an empty line before them."""
+
+
 def _read_text(content: bytes, path: str) -> dict[str, str]:
     return {"": decoded(content, path)}
+
+
+def _read_html(content: bytes, path: str) -> dict[str, str]:
+    """Return the text of an HTML page that a browser shows, one line for each block element."""
+    try:
+        from bs4 import BeautifulSoup
+        from bs4.dammit import EncodingDetector
+    except ImportError:
+        raise DataError(f"reading {path} needs beautifulsoup4: pip install 'normxlogit[documents]'") from None
+    declared = EncodingDetector.find_declared_encoding(content, is_html=True) or "utf-8"
+    for encoding in (declared, encoding_of(content)):
+        with suppress(LookupError, UnicodeError):  # no such encoding, or another one
+            page = BeautifulSoup(content.decode(encoding).lstrip("\ufeff"), "html.parser")
+            break
+    else:
+        raise DataError(f"{path} is not text in the encoding that it names, or UTF-8")
+    for element in [*page(HIDDEN), *page(hidden=True)]:
+        element.extract()
+    for element in page(lambda tag: tag.name not in INLINE):
+        element.insert_before("\0\0" if element.name in PARAGRAPHS else "\0")
+        element.insert_after("\0")
+    lines = (" ".join(line.split()) for line in page.get_text().split("\0"))
+    return {"": re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()}
 
 
 def _read_pdf(content: bytes, path: str) -> dict[str, str]:
@@ -273,6 +313,7 @@ def _read_pdf(content: bytes, path: str) -> dict[str, str]:
 
 READERS: dict[str, Callable[[bytes, str], dict[str, str]]] = {
     **dict.fromkeys((".txt", ".md", ".markdown"), _read_text),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), _read_html),
     ".pdf": _read_pdf,
 }
 """Readers of files by suffix; add one for another kind of file.

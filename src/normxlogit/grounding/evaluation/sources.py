@@ -17,7 +17,7 @@ from ...evaluation.ranking import FigureColumn, RankingResult, agreement, rankin
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...evaluation.statistics import rank_correlation
 from ...explainer import Explainer
-from ...methods import ContextCite, Method, method_named
+from ...methods import Method, list_methods, method_named
 from ...methods.defaults import default_methods
 from ...methods.perturbation import Perturbation, random_subsets
 from ...model.task_model import TaskModel
@@ -64,7 +64,9 @@ class AnswerProtocol:
 def source_methods(explainer: Explainer) -> list[Method]:
     """Return the default methods: those that can score the sources of a model's answers."""
     task = explainer.language_model.task
-    methods = [*default_methods("completions"), method_named("normxlogit"), method_named("context-cite")]
+    present = {info.name for info in list_methods()}  # a wing of methods may have been deleted
+    methods = [*default_methods("completions"), method_named("normxlogit")]
+    methods += [method_named("context-cite")] if "context-cite" in present else []
     return [method for method in methods if task.position.left_to_right or not method.info.tokenwise]
 
 
@@ -255,8 +257,8 @@ class AnsweredPrompt:
             table, passes = scored.table, scored.passes
         else:
             table, passes = explain(method)
-        if isinstance(method, ContextCite):  # the published package runs an ablation again that it drew twice
-            return Scored(table[0], float(method.samples))
+        if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice
+            return Scored(table[0], float(method.settings["samples"]))
         return Scored(table[0], passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0))
 
 

@@ -1,12 +1,13 @@
 """Pictures and sounds among the parts of messages, in the formats of common clients."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
 from ...inputs.message_parts import PartReader, ReadPart
 from ...inputs.texts import plain_cell
-from .items import MEDIA_TYPES, is_opened_picture, medium_type
+from .items import MEDIA_TYPES, SUFFIXES, is_opened_picture, medium_type
 from .pictures import Picture, holds_picture, names_picture, read_picture
 from .sounds import Sound, read_sound, sampling_rate_of
 
@@ -55,8 +56,10 @@ def read_parts(
     return typed, tuple(media)
 
 
-def part_of_file(path: str) -> dict[str, Any]:
-    """Return a picture, or else a sound, as a part of a message."""
+def part_of_file(path: str) -> dict[str, Any] | None:
+    """Return the file of a picture or of a sound as a part of a message; None of another."""
+    if Path(path).suffix.casefold() not in SUFFIXES:
+        return None
     return {"type": "image", "image": path} if names_picture(path) else {"type": "audio", "audio": path}
 
 

@@ -62,7 +62,7 @@ def joined(sound: Sound, results: Sequence[tuple[float, Attribution]], end: int 
     """
     first = results[0][1]
     prompt = first.prompt_tokens or 0  # P
-    counts = [_count(result, end, last=result is results[-1][1]) for _, result in results]
+    counts = kept_counts([result for _, result in results], end)
     width, moments = prompt + sum(counts), sum(len(result.audio[0].times) for _, result in results)  # T, n
     scores, biases, targets, text = [], [], [], ""
     times: list[npt.NDArray[np.float32]] = []
@@ -123,7 +123,8 @@ def _moved(target: Target, tokens: int, characters: int) -> Target:
     return target._replace(position=position, span=span)
 
 
-def _count(result: Attribution, end: int | None, *, last: bool) -> int:
-    """Return how many generated tokens of a window are kept."""
-    count = len(result.generated)
-    return count - 1 if not last and count > 1 and result.generated[-1].id == end else count
+def kept_counts(results: Sequence[Attribution], end: int | None) -> list[int]:
+    """Return how many generated tokens of each window are kept: all but those that end it, before the last window."""
+    counts = [len(result.generated) for result in results]
+    ended = [count > 1 and result.generated[-1].id == end for result, count in zip(results, counts, strict=True)]
+    return [*(count - is_ended for count, is_ended in zip(counts[:-1], ended[:-1], strict=True)), counts[-1]]

@@ -32,10 +32,8 @@ from ..inputs.signals import Signal
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..tasks.signals import naming_input
 from ..tasks.speech import Emitted
-from .long_sounds import joined, windows_of
-from .verification import with_speech_verification
-
-NOT_VERIFIED = "not verified: it was read in several windows"
+from .long_sounds import joined, kept_counts, windows_of
+from .verification import Window, with_speech_verification
 
 DECODER_PROMPT = 4
 """Most prompt tokens of Whisper's decoder: start, language, task, no timestamps."""
@@ -90,24 +88,26 @@ def explain_speech(
 def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
     """Transcribe, explain and verify a sound, in windows if it exceeds the model's length."""
     if cast(Any, model.task).per_frame:
-        return with_speech_verification(model, sound, _explain_frames(model, sound, options), options.verify)
+        result = _explain_frames(model, sound, options)
+        return with_speech_verification(model, [Window(sound, result, len(result.generated))], result, options.verify)
     chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
     windows = windows_of(sound, None if chunk is None else float(chunk))
-    if len(windows) == 1:
-        result = _explain_decoder(model, sound, options, settings)
-        return with_speech_verification(model, sound, result, options.verify)
-    results: list[tuple[float, Attribution]] = []
+    results: list[tuple[float, Sound, Attribution]] = []
     silent: InputError | None = None
     for start, window in windows:
         try:
-            results.append((start, _explain_decoder(model, window, options, settings)))
+            results.append((start, window, _explain_decoder(model, window, options, settings)))
         except NothingHeardError as error:  # noqa: PERF203  # of this window alone
             silent = error
     if silent is not None and not results:
         raise silent
     ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
-    transcript = joined(sound, results, ends if isinstance(ends, int) else None)
-    return transcript if options.verify is None else replace(transcript, notes=(*transcript.notes, NOT_VERIFIED))
+    end = ends if isinstance(ends, int) else None
+    transcripts = [result for *_, result in results]
+    transcript = transcripts[0] if len(windows) == 1 else joined(sound, [(s, r) for s, _, r in results], end)
+    counts = kept_counts(transcripts, end)
+    read = [Window(sound, result, n) for (_, sound, result), n in zip(results, counts, strict=True)]
+    return with_speech_verification(model, read, transcript, options.verify)
 
 
 class NothingHeardError(InputError):

@@ -19,7 +19,7 @@ from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.abilities import Place
+from ...tasks.abilities import Region
 from ...tasks.base import ModelClasses, TaskName, of_prompt
 from ...tasks.interfaces import ModelInterface
 from ...tasks.language import CausalLM
@@ -119,7 +119,7 @@ class MultimodalLM(CausalLM):
                 encoding = _with_placeholders(encoding, self._placeholder(model, modality), shown)
         return replace(encoding, media=tuple(media))
 
-    def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Place]]) -> Encoding:
+    def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
         """Return an encoding of a prompt whose pictures and sounds lack some places.
 
         Raises:

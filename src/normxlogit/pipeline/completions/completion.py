@@ -176,7 +176,7 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
         return 1
     tokens = len(batch) * max(len(completion.context) for completion in batch)
     wanted = -(-max(len(completion.ids) for completion in batch) // TOKENS_OF_A_COPY)
-    return max(1, min(wanted, model.budget.tokens // method.memory // tokens))
+    return max(1, min(wanted, model.batch_tokens // method.memory // tokens))
 
 
 def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionRequest], Attribution]) -> Attribution:

@@ -109,8 +109,8 @@ def explain_sources(
         passes |= {"backward_passes": float(len(by_token.targets))}
     elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(
-            f"{method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
-            "occlusion, context-cite, lime, guided-lime:prior=frozen-gradient and kernel-shap do"
+            f"{method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, occlusion "
+            "and other perturbation methods do"
         )
     else:
         tokens = explain_completion(model, completed, options)

@@ -1,6 +1,6 @@
 """Verify completions: the loss without the words, sources or parts of media of the highest scores."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -52,7 +52,7 @@ def _losses(
     else:
         found, of_part = _sources(whole, completed, division)
         units = picked(whole, found, verify)
-        pieces = [of_part[part.tokens] for part in units.parts]
+        pieces = [_together(part.text, [of_part[token,] for token in part.tokens]) for part in units.parts]
     ablations = Ablations(model, completed, pieces, partial(progress_bar, show=None, description="verifying"))
     parts = [set(part.tokens) for part in units.parts]
 
@@ -65,6 +65,9 @@ def _losses(
 
 def with_losses(g: Attribution, units: Removable, answers: Answers) -> Attribution:
     """Return a result with the log-probability of its completion without parts of its prompt."""
+    if not units.one_by_one:  # what a caller names is removed whole, or refused
+        (measured,) = run_searches([g], [units], answers)
+        return measured
     if len(units.parts) < 2:
         note = f"not verified: the prompt has no two {units.unit}s that could be {units.removed_by}"
         return replace(g, notes=(*g.notes, note))
@@ -83,7 +86,7 @@ def _in_characters(completed: Completed, named: Any) -> Any:
 
     if isinstance(named, Mapping):
         return {name: placed(item) for name, item in named.items()}
-    return [placed(item) for item in named]
+    return type(named)(map(placed, named))
 
 
 def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
@@ -92,6 +95,12 @@ def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
         if medium.units.start <= part.position < medium.units.stop:
             return NamedSpan(part.text, 0, 0, (), places=((index, medium.place_of(part.tokens)),))
     return NamedSpan(part.text, 0, 0, part.tokens)
+
+
+def _together(name: str, pieces: Sequence[NamedSpan]) -> NamedSpan:
+    """Return sources as one."""
+    tokens = tuple(sorted(token for piece in pieces for token in piece.tokens))
+    return NamedSpan(name, 0, 0, tokens, places=tuple(place for piece in pieces for place in piece.places))
 
 
 def _sources(

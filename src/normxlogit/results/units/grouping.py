@@ -29,7 +29,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merge | None = None) -> Attri
     groups = groups_of(a, by)
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
-    _check_coarser(a, groups)
+    check_coarser(a, groups)
     in_groups = {unit for group in groups for unit in group.tokens}
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     ungrouped = tuple(i for i in range(start) if i not in in_groups)
@@ -73,16 +73,17 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merge = "sum") -> At
     return replace(coarser, scores=np.where([kind in APART for kind in a.units.kind], coarser.scores, largest))
 
 
-def _check_coarser(a: Attribution, groups: Sequence[NamedSpan]) -> None:
+def check_coarser(a: Attribution, groups: Sequence[NamedSpan]) -> None:
     """Refuse units that are not tokens, which cannot be divided.
 
     Raises:
         InputError: If one reaches beyond its group.
     """
     spans = a.units.spans or ()
+    of_text = min(a.text_units, len(spans))
     for group in groups:
         for unit in group.tokens:
-            if a.units.kind[unit] != "token" and unit < a.text_units and spans[unit][1] > group.end:
+            if a.units.kind[unit] != "token" and unit < of_text and spans[unit][1] > group.end:
                 kind = a.units.kind[unit]
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 

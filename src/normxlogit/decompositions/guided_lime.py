@@ -5,9 +5,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .base import Method, import_package
-from .perturbation import Booleans, Fit, Floats, Perturbation
-from .registry import method_named, register
+from ..methods.base import Method, import_package
+from ..methods.perturbation import Booleans, Fit, Floats, Perturbation
+from ..methods.registry import method_named, register
 
 
 @register(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from .base import import_package
-from .perturbation import Booleans, Fit, Floats, Perturbation, random_subsets
-from .registry import LOGITS, register
+from ..methods.base import import_package
+from ..methods.perturbation import Booleans, Fit, Floats, Perturbation, random_subsets
+from ..methods.registry import LOGITS, register
 
 WEIGHT_OF_ENDS = 1e6
 """Weight of the whole and the empty input in KernelSHAP, in place of an infinite one (Captum's value)."""

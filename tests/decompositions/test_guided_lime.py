@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from normxlogit import Explainer, Method
+from normxlogit.decompositions.guided_lime import halves_of
 from normxlogit.methods import Scores, register, registry
-from normxlogit.methods.guided_lime import halves_of
 from tests import plain, tiny
 
 from .test_perturbation import MASK, bert, close, masked_logits

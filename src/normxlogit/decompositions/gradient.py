@@ -9,45 +9,12 @@ import torch
 from torch import Tensor
 
 from ..copies.memory import out_of_memory
-from ..errors import MethodError, NormXLogitError, UnsupportedModelError
+from ..errors import NormXLogitError, UnsupportedModelError
 from ..frozen.backward import operations_without_gradient
 from ..leave_out.removal import check_words
+from ..methods.base import Baseline, Method, Request, Scores, baseline_vectors, import_package, remainder
+from ..methods.registry import alternatives, register
 from ..model.task_model import TaskModel
-from .base import Method, Request, Scores, import_package, remainder
-from .registry import alternatives, register
-
-Baseline = Literal["zero", "pad", "mask"]
-
-
-def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> Tensor:
-    """Return the baseline of each token.
-
-    Args:
-        request: The request.
-        vectors: The word embeddings of its batch, (B, T, H).
-        baseline: "zero" for zero vectors everywhere; the embedding of the "pad" or "mask" token for all
-            tokens but the special ones and, in a masked language model, the mask that is the question.
-
-    Returns:
-        (B, T, H).
-    """
-    if baseline == "zero":
-        return torch.zeros_like(vectors)
-    model, batch = request.model, request.forward.batch
-    filler = model.pad_id if baseline == "pad" else model.tokenizer.mask_token_id
-    if filler is None:
-        raise MethodError("the tokenizer has no mask token; use baseline=zero or baseline=pad")
-    ids = batch.inputs["input_ids"].clone()  # (B, T)
-    for row, encoding in enumerate(batch.encodings):
-        is_text = torch.tensor([not is_special for is_special in encoding.special], device=ids.device)  # (T,)
-        ids[row, batch.mask[row].nonzero()[:, 0][is_text]] = filler
-    positions = request.forward.positions
-    if model.task.position.is_mask and positions is not None:  # the question itself stays
-        rows = torch.arange(len(ids), device=ids.device)
-        ids[rows, positions] = batch.inputs["input_ids"][rows, positions]
-    with torch.no_grad():
-        return model.embeddings(ids).to(vectors.dtype)
-
 
 Aggregate = Literal["l1", "l2", "sum"]
 Protocol = Literal["default", "published"]
@@ -141,7 +108,7 @@ class _Gradient(Method):
 
     def _texts_at_once(self, model: TaskModel, answer: _AnswerToEmbeddings) -> int:
         """Return the number of texts in one pass."""
-        return max(1, model.budget.tokens // answer.ids.shape[1])
+        return max(1, model.batch_tokens // answer.ids.shape[1])
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H).
@@ -237,7 +204,6 @@ class IntegratedGradients(_Gradient):
         steps: Points on the way.
         baseline: "zero" vectors everywhere (the paper's), or the embedding of the "pad" or "mask" token in the place
             of all tokens but the special ones.
-        internal_batch_size: Most texts-times-steps in one pass; by default as many as the token budget allows.
         protocol: As for `GradientNorm`; "published" has the zero baseline only.
     """
 
@@ -246,22 +212,17 @@ class IntegratedGradients(_Gradient):
         aggregate: Aggregate = "sum",
         steps: int = 50,
         baseline: Baseline = "zero",
-        internal_batch_size: int | None = None,
         protocol: Protocol = "default",
     ) -> None:
         super().__init__(aggregate, protocol)
-        if steps < 1 or (internal_batch_size is not None and internal_batch_size < 1):
-            raise ValueError("steps and internal_batch_size must be positive")
+        if steps < 1:
+            raise ValueError("steps must be positive")
         if protocol == "published" and baseline != "zero":
             raise ValueError("the published protocol has baseline='zero' only")
-        self.steps, self.internal_batch_size = steps, internal_batch_size
+        self.steps = steps
         self.baseline: Baseline = baseline
 
     converges = True
-
-    def _texts_at_once(self, model: TaskModel, answer: _AnswerToEmbeddings) -> int:
-        """Return how many texts-times-steps go into one pass."""
-        return self.internal_batch_size or super()._texts_at_once(model, answer)
 
     def attribute(self, answer: _AnswerToEmbeddings, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute by Captum."""
