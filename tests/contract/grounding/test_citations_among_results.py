@@ -101,8 +101,11 @@ def test_the_model_and_the_process_stay_as_they_were(family, tmp_path, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_folders_are_documents(writer, tmp_path) -> None:
-    (tmp_path / "a.md").write_text("the movie is good .")
+def test_folders_and_pages_of_an_unknown_encoding_are_documents(writer, tmp_path) -> None:
+    (tmp_path / "a.html").write_bytes(b'<html><meta charset="x-none"><body>the movie is good .</body></html>')
     (tmp_path / "b.txt").write_text("the plot is bad .")
     for documents in (tmp_path, [tmp_path]):
-        assert writer.cite("is it good ?", documents, answer="it is .", verify=0).names == ("a.md:1", "b.txt:1")
+        assert writer.cite("is it good ?", documents, answer="it is .", verify=0).names == ("a.html:1", "b.txt:1")
+    (tmp_path / "a.html").write_bytes(b'<meta charset="x-none">\xff\xfe\xfd')
+    with pytest.raises(DataError, match="encoding that it names"):
+        writer.cite("is it good ?", tmp_path, answer="it is .", verify=0)
