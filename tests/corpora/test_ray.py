@@ -15,8 +15,8 @@ from normxlogit.errors import DataError
 from .corpora import errors, explainer, jsonl, results, texts
 
 pytest.importorskip("ray")
-# Each actor imports torch anew: on a busy machine that takes longer than the limit of other tests, which a wait inside
-# Ray turns into an exit without a reason.
+# Each actor imports torch anew. Where that takes longer than the limit of other tests, a wait inside Ray ends without a
+# reason that is told.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow, pytest.mark.timeout(1200)]
 COUNT = 160
 
@@ -27,6 +27,7 @@ def cluster():
     import ray
 
     root = str(Path(__file__).parents[2])
+    os.environ.setdefault("RAY_worker_niceness", "0")  # by default 15: any other process comes first
     environment = {"env_vars": {"PYTHONPATH": f"{root}/src:{root}"}}
     for last_try in (False, False, True):
         try:
