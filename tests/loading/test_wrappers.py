@@ -92,6 +92,15 @@ def test_an_adapter_that_the_text_switches_on_is_refused():
         Explainer(wrapped, tiny.tokenizer_for("llama"))
 
 
+def test_virtual_tokens_are_refused_while_they_are_read():
+    config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
+    wrapped = peft.get_peft_model(tiny.model("llama", "CausalLM"), config).eval()
+    with pytest.raises(UnsupportedModelError, match="prompt learning puts virtual tokens"):
+        Explainer(wrapped, tiny.tokenizer_for("llama"))
+    with wrapped.disable_adapter():
+        assert Explainer(wrapped, tiny.tokenizer_for("llama"))(TEXT).tokens
+
+
 @pytest.mark.parametrize("where", ["", "base_model"])
 def test_what_is_done_around_the_model_is_not_passed_over(where):
     """As X-LoRA does, which reads a text twice; here it is a hook on what holds the adapters."""

@@ -13,6 +13,7 @@ MOLECULES = (
     "pools characters into molecules before the head and reads them again as characters after it: a molecule alone "
     "cannot go that way"
 )
+POOLS = "pools tokens before the head, so a token has no state of its own there"
 LATENTS = "answers from latent vectors, none of which stands for a token"
 DRAFTS = "drafts for another model and needs its keys and values"
 SOUND = "reads four streams of audio codes, not text"
@@ -21,7 +22,7 @@ MERGES = "convolves or merges patches on the way, so no state is a patch's own f
 SQUEEZES = "squeezes neighbouring frames before its layers and spreads them after"
 
 REFUSED: dict[str, dict[str, str]] = {
-    "sequence-classification": {"canine": MOLECULES, "layoutlmv2": PICTURES, "perceiver": LATENTS},
+    "sequence-classification": {"canine": MOLECULES, "funnel": POOLS, "layoutlmv2": PICTURES, "perceiver": LATENTS},
     "masked-lm": {"perceiver": LATENTS},
     "causal-lm": {
         "gemma4_assistant": DRAFTS,
@@ -38,7 +39,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "layoutlmv2": PICTURES,
         "lxmert": "answers questions about pictures, with a label instead of a span",
     },
-    "multiple-choice": {"canine": MOLECULES},
+    "multiple-choice": {"canine": MOLECULES, "funnel": POOLS},
     "image-classification": {
         **dict.fromkeys(
             [

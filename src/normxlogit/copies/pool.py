@@ -10,7 +10,7 @@ run again in it do so on a copy that is no pool's.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -97,9 +97,6 @@ def constant_clone(model: Model) -> Model:
         for name, weight in weights.items():
             if weight is not None and weight.requires_grad and type(weight) is nn.Parameter:
                 weights[name] = constants.setdefault(id(weight), nn.Parameter(weight.detach(), requires_grad=False))
-        config: Any = getattr(module, "config", None)
-        if hasattr(config, "use_cache"):
-            config.use_cache = False  # a layer that runs again must not find the keys that it left
     return copied
 
 

@@ -180,6 +180,25 @@ class _Saved(Function):
 
 
 @contextmanager
+def without_cache(copy: nn.Module, *, restore: bool) -> Iterator[None]:
+    """Run passes of a copy in the block without a cache of keys, which a layer that runs again would find.
+
+    Args:
+        copy: The copy.
+        restore: Whether its configurations are restored afterwards: not where layers run again.
+    """
+    configs: list[Any] = [module.__dict__.get("config") for module in copy.modules()]
+    cached = [config for config in configs if getattr(config, "use_cache", None)]
+    for config in cached:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        for config in cached if restore else ():
+            config.use_cache = True
+
+
+@contextmanager
 def recorded(copy: nn.Module, constants: Constants | None = None) -> Iterator[None]:
     """Run passes of a copy inside the block with a graph; the constants of one that is proved are leaves of it."""
     with ExitStack() as stack:

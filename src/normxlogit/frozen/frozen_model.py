@@ -21,7 +21,7 @@ from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import answer_of
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from .contributions import FrozenPass, HeadAnswer, answer_at, head_answers, prove_conservation
-from .forward import Constants, Recording, checkpointed, recorded
+from .forward import Constants, Recording, checkpointed, recorded, without_cache
 from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, hold_sinks, masks_of
 
 PROOF_ROWS = 7
@@ -160,7 +160,7 @@ class FrozenModel:
         long = constants is None and self._is_long(batch)
         # A long pass keeps its copy, as its layers run again in the backward pass.
         own = nullcontext(constant_clone(self.module)) if long else self.model.copy.pool.lease()
-        with own as copy, recorded(copy, constants), reading as replaced:
+        with own as copy, without_cache(copy, restore=not long), recorded(copy, constants), reading as replaced:
             layers = self.places.layer_paths
             # Replacements inside a layer would not be applied when the layer runs again.
             long = long and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
