@@ -13,7 +13,7 @@ import typer
 from normxlogit import Explainer
 from normxlogit.cli import run_app
 from normxlogit.cli.console import deliver, progress, quiet, write
-from normxlogit.cli.options import Device, DType, verify_count
+from normxlogit.cli.options import Device, DType, verified_units
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.options import methods_of
@@ -156,7 +156,7 @@ def long(
     with quiet():
         _use(threads)
         if conversations:
-            lengths, test = _lengths(tokens), verify_count(verify)
+            lengths, test = _lengths(tokens), verified_units(verify)
             cited = list(long_conversations.compare(lengths, test, model=model, gguf_file=gguf_file, on_progress=show))
             table, rows = long_conversations.as_table(cited), [asdict(taken) for taken in cited]
         else:

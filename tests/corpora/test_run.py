@@ -70,3 +70,10 @@ def test_a_target_for_each_row(tmp_path, bert):
     reasons = errors(tmp_path / "differences")
     assert sorted(reasons) == [0, 2]
     assert all("also the contrast" in reason for reason in reasons.values())
+
+
+def test_a_text_that_breaks_the_method_costs_no_other(tmp_path):
+    model = explainer("bert", "MaskedLM")
+    run(model, rows_of(["a [MASK] film", "no mask", "[MASK] [MASK]", "the [MASK] is good"]), tmp_path)
+    assert results(tmp_path)["row"].to_pylist() == [0, 3]
+    assert "nowhere" in errors(tmp_path)[1]

@@ -55,3 +55,16 @@ def test_no_gradient_is_made_up_where_none_flows(method):
     only_head = Explainer(quantised("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
     with pytest.raises(UnsupportedModelError, match="no gradient flows through"):
         only_head.explain_completion("the cat sat", " on", method=method)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quantised_models_are_explained_one_text_at_a_time():
+    """Activations are quantised by the largest of a whole batch, so that texts would change each other's scores."""
+    model, texts = quantised("bert", "SequenceClassification"), ["the movie is good", "a cat is bad"]
+    many = Explainer(model, tiny.tokenizer_for("bert"))(texts)
+    for found, text in zip(many, texts, strict=True):
+        alone = Explainer(model, tiny.tokenizer_for("bert"))(text)
+        np.testing.assert_allclose(found.scores, alone.scores, rtol=1e-5)
+    writer = Explainer(quantised("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    with pytest.raises(UnsupportedModelError, match="quantises"):
+        writer.explain_completion(PROMPT, AFTER, method="normxlogit")

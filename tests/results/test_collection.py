@@ -7,6 +7,7 @@ import pytest
 
 from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
+from normxlogit.render.builders.collection import results_page
 from normxlogit.results import Prediction
 from tests.factories import all_labels, labels_and_layers, make_attribution
 from tests.makers import MAKERS
@@ -72,3 +73,14 @@ def test_csv_is_the_same_table(several, tmp_path):
     rows = list(csv.reader(io.StringIO((tmp_path / "b.csv").read_text("utf-8"))))
     assert [row[rows[0].index("unit")] for row in rows[1:]] == ["[CLS]", "a␛[31m�", 'b,"\n', "[SEP]"]
     assert len(rows) == 5
+
+
+def test_methods_that_explain_other_labels_of_one_text_have_one_index_and_are_not_compared():
+    first = make_attribution()
+    target = first.target._replace(name="other", id=7)
+    second = dataclasses.replace(first, method="logat", targets=(target,))
+    (group,) = Attributions([first, second]).by_text()
+    assert {row["text_index"] for row in csv.DictReader(io.StringIO(Attributions(group).to_csv()))} == {"0"}
+    assert not group.comparable
+    assert Attributions([first, dataclasses.replace(first, method="logat")]).comparable
+    assert 'id="result-2"' in results_page(group)

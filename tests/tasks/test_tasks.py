@@ -177,3 +177,18 @@ def test_a_wrapper_whose_forward_pass_is_the_models_is_explained(wrap):
         wrapped.module.classifier.bias.add_(torch.tensor([3.0, 0.0]))
     logits = wrapped(**tokenizer("a cat", return_tensors="pt")).logits[0]
     assert explainer("a cat", target=0).predictions[0].value == pytest.approx(logits.max().item(), abs=1e-5)
+
+
+def test_the_first_entity_or_else_the_first_word_is_explained():
+    model, tokenizer, found = tiny.model("bert", "TokenClassification", num_labels=3), tiny.tokenizer_for("bert"), set()
+    for outside in range(3):
+        labels = ["PER", "LOC", "ORG"]
+        labels[outside] = "O"
+        explainer = Explainer(model, tokenizer, labels=labels)
+        for text in ("the", *tiny.TEXTS):
+            ids = tokenizer(text)["input_ids"]
+            said = tiny.logits_of(model, ids).argmax(-1).tolist()
+            entities = [place for place in range(1, len(ids) - 1) if said[place] != outside]
+            assert explainer(text, method="normxlogit").target.position == (entities or [1])[0]
+            found.add((bool(entities), (entities or [1])[0] > 1))
+    assert len(found) > 1

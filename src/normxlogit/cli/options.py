@@ -127,30 +127,18 @@ def load(
         return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file, trust_remote_code), **options)
 
 
-def verify_count(text: str | None) -> Any:
-    """Parse `--verify` of a command that cites.
-
-    Raises:
-        InputError: If it is neither a number nor "auto".
-    """
-    value = verified_units(text)
-    if not (value is None or value == AUTO or isinstance(value, int)):
-        raise InputError(f"--verify takes a number or 'auto', not {one_line(text or '')!r}")
-    return value
-
-
 def verified_units(text: str | None) -> Any:
-    """Parse `--verify`: a number, "auto", a kind of unit, or words separated by commas.
+    """Parse `--verify`: a number, "auto", a kind of unit, or words or names separated by commas.
 
     Raises:
-        InputError: If it is empty, or a number below zero or too large.
+        InputError: If it is empty, or a number that no count is.
     """
     if text is None or text in (AUTO, "word", "sentence", "paragraph", "message"):
         return text
     if text.isascii() and text.isdecimal() and len(text) <= DIGITS:
         return int(text)
-    if not text.strip() or text.removeprefix("-").isnumeric():
-        raise InputError(f"--verify takes a number, 'auto' or names separated by commas, not {one_line(text)!r}")
+    if not text.strip() or text.lstrip("+-").isdigit():
+        raise InputError(f"--verify takes a number, 'auto', a kind of unit or words, not {one_line(text)!r}")
     return [words.strip() for words in text.split(",")]
 
 

@@ -138,7 +138,7 @@ def attribute(
         "contrast": contrast if contrast and contrast.strip() else None,
         "layers": layers_of(layers),
         "messages_column": messages_column or None,
-        "verify": options.verify_count(verify),
+        "verify": options.verified_units(verify),
     }
     options.check_targets(target, all_labels)
     if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):

@@ -4,7 +4,7 @@ See NormXLogit, EMNLP 2025, section 4.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -55,8 +55,6 @@ CHUNK = 64
 
 Floats = npt.NDArray[np.float64]
 
-TokenScores = Sequence[npt.NDArray[np.floating[Any]]]
-
 
 @dataclass(frozen=True)
 class Measurement:
@@ -80,9 +78,9 @@ class Measurement:
     outputs: Floats
     gold: Floats
     regression: bool
-    whole: Floats | None = None
+    whole: Floats
+    falls: Floats
     flips: Floats | None = None
-    falls: Floats | None = None
     flippable: npt.NDArray[np.bool_] | None = None
 
     def quality(self) -> Floats:
@@ -92,9 +90,9 @@ class Measurement:
         """
         return np.array([self._right(column) for column in self.outputs.T])
 
-    def whole_quality(self) -> float | None:
-        """Return the same for the full texts, None if it was not measured."""
-        return None if self.whole is None else self._right(self.whole)
+    def whole_quality(self) -> float:
+        """Return the same for the full texts."""
+        return self._right(self.whole)
 
     def _right(self, outputs: Floats) -> float:
         if self.gold.ndim == 2:
@@ -188,9 +186,7 @@ def evaluate(
             attributions += explained
             if on_progress is not None:
                 on_progress(method.spec, len(attributions), len(encodings))
-        measured = measure(answers, encodings, [a.scores for a in attributions], labels, protocol=protocol)
-        measured = _with_flips(measured, answers, attributions)
-        results.append(summarise(method.spec, measured, seed=seed))
+        results.append(summarise(method.spec, measure(answers, attributions, labels, protocol=protocol), seed=seed))
     return results
 
 
@@ -234,21 +230,7 @@ def measure_attributions(
     for index, a in enumerate(attributions):
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
-    scores, answers = [a.scores for a in attributions], PredictionsWithout(explainer, encodings)
-    measured = measure(answers, encodings, scores, labels, protocol=protocol)
-    return _with_flips(measured, answers, attributions)
-
-
-def _with_flips(
-    measured: Measurement, answers: "PredictionsWithout", attributions: Sequence[Attribution]
-) -> Measurement:
-    """Return the measurement with the outputs without deleted words."""
-    without_words = answers.without_words(attributions)
-    deletions = delete_words(without_words, attributions)
-    if measured.regression:
-        return replace(measured, falls=deletions.falls)
-    flippable = flips_by_some_word(without_words, attributions)
-    return replace(measured, falls=deletions.falls, flips=deletions.flips, flippable=flippable)
+    return measure(PredictionsWithout(explainer, encodings), attributions, labels, protocol=protocol)
 
 
 class PredictionsWithout(Outcomes[TextRemoval, Floats]):
@@ -272,7 +254,7 @@ class PredictionsWithout(Outcomes[TextRemoval, Floats]):
             return rows
 
         super().__init__(in_batches(model, tokens_removed(model, encodings), read))
-        self.model, self._encodings = model, encodings
+        self.model, self.encodings = model, encodings
         self._without_words: TextAnswers | None = None
 
     def without_words(self, attributions: Sequence[Attribution]) -> TextAnswers:
@@ -282,14 +264,13 @@ class PredictionsWithout(Outcomes[TextRemoval, Floats]):
             attributions: Explanations of the texts.
         """
         if self._without_words is None:
-            self._without_words = TextAnswers(self.model, self._encodings, attributions)
+            self._without_words = TextAnswers(self.model, self.encodings, attributions)
         return self._without_words
 
 
 def measure(
     answers: PredictionsWithout,
-    encodings: Sequence[Encoding],
-    scores: TokenScores,
+    attributions: Sequence[Attribution],
     labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
@@ -297,22 +278,21 @@ def measure(
     """Perturb texts by scores and measure how the model's answers change.
 
     Args:
-        answers: The model's answers to the texts without some of their tokens.
-        encodings: The N texts.
-        scores: One score for each token of each text, higher for more important.
+        answers: The model's answers to the N texts without some of their tokens.
+        attributions: Results with one score for each token of each text, higher for more important.
         labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
     """
     regression = answers.model.task.outputs.kind == "value"
-    full_answers = np.stack(answers([(text, ()) for text in range(len(encodings))]))  # (N, C)
+    full_answers = np.stack(answers([(text, ()) for text in range(len(attributions))]))  # (N, C)
     labels_before = full_answers.argmax(1)  # (N,)
-    rows = np.arange(len(encodings))
+    rows = np.arange(len(attributions))
     original_values = full_answers[rows, labels_before]  # (N,)
     columns: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}  # (N,) for each level
     for level in LEVELS:
         top_removed, rest_removed = [], []
-        for text, (encoding, token_scores) in enumerate(zip(encodings, scores, strict=True)):
-            top, rest = split(encoding, token_scores, level, protocol)
+        for text, (encoding, attribution) in enumerate(zip(answers.encodings, attributions, strict=True)):
+            top, rest = split(encoding, attribution.scores, level, protocol)
             top_removed.append((text, tuple(sorted(top))))
             rest_removed.append((text, tuple(sorted(rest))))
         answers_without_top = np.stack(answers(top_removed))  # (N, C)
@@ -323,9 +303,19 @@ def measure(
         outputs_without_top = answers_without_top.ravel() if regression else answers_without_top.argmax(1)
         columns["outputs"].append(outputs_without_top.astype(np.float64))
     stacked = {name: np.stack(values, 1) for name, values in columns.items()}  # (N, 9)
-    gold = np.asarray(labels, dtype=np.float64)
-    outputs = full_answers.ravel() if regression else labels_before.astype(np.float64)  # (N,)
-    return Measurement(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, outputs)
+    without_words = answers.without_words(attributions)
+    deletions = delete_words(without_words, attributions)
+    return Measurement(
+        drop=stacked["drop"],
+        kept_drop=stacked["kept"],
+        outputs=stacked["outputs"],
+        gold=np.asarray(labels, dtype=np.float64),
+        regression=regression,
+        whole=full_answers.ravel() if regression else labels_before.astype(np.float64),  # (N,)
+        falls=deletions.falls,
+        flips=None if regression else deletions.flips,
+        flippable=None if regression else flips_by_some_word(without_words, attributions),
+    )
 
 
 def split(
@@ -365,7 +355,7 @@ def summarise(method: str, measured: Measurement, *, seed: int = 0) -> Faithfuln
         per_text=tuple(per_text.tolist()),
         whole_quality=measured.whole_quality(),
         flips=() if measured.flips is None else tuple(measured.flips.tolist()),
-        falls=() if measured.falls is None else tuple(map(tuple, measured.falls.tolist())),
+        falls=tuple(map(tuple, measured.falls.tolist())),
         flippable=None if measured.flippable is None else float(measured.flippable.mean()),
     )
 

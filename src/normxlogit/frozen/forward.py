@@ -187,7 +187,7 @@ def without_cache(copy: nn.Module, *, restore: bool) -> Iterator[None]:
         copy: The copy.
         restore: Whether its configurations are restored afterwards: not where layers run again.
     """
-    configs = [module.__dict__.get("config") for module in copy.modules()]
+    configs: list[Any] = [module.__dict__.get("config") for module in copy.modules()]
     cached = [config for config in configs if getattr(config, "use_cache", None)]
     for config in cached:
         config.use_cache = False

@@ -26,6 +26,13 @@ class Generates:
             UnsupportedModelError: If this is one.
         """
 
+    def check_prompts(self, model: ModelInterface) -> None:
+        """Refuse models whose input is no prompt, which a completion could follow.
+
+        Raises:
+            InputError: If this is one.
+        """
+
     def explain_written(
         self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any], other_answer: Any = None
     ) -> Any:
@@ -53,11 +60,7 @@ class Generates:
         raise InputError(texts_alone(model, kind))
 
     def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
-        """Encode a prompt for the part of the model that generates.
-
-        Raises:
-            InputError: If the model's inputs are no prompts.
-        """
+        """Encode a prompt for the part of the model that generates."""
         raise NotImplementedError
 
     def read_completion(

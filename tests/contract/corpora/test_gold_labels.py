@@ -33,7 +33,7 @@ def test_a_name_wins_that_the_model_never_predicts(tmp_path):
         model.classifier.weight.zero_()
         model.classifier.bias.copy_(torch.tensor([0.0, 1.0]))
     asked = Explainer(model, tiny.tokenizer(), labels=["1", "a"])
-    for folder, gold, accuracy in (("one", "1", 0), ("two", 1, 0), ("three", "a", 1), ("four", "0", 0)):
+    for folder, gold, accuracy in (("one", "1", 0), ("two", 1, 0), ("three", "a", 1)):
         attribute(asked, pa.table({"text": TEXTS, "gold": [gold] * len(TEXTS)}), tmp_path / folder, keep=["gold"])
         assert summarize(tmp_path / folder, gold="gold").accuracy == accuracy
 

@@ -151,8 +151,12 @@ def test_each_distinct_text_is_asked_once():
 def test_a_paired_test_tells_methods_apart():
     rng = np.random.default_rng(0)
     drop = rng.random((40, 9))
-    measured = faithfulness.Measurement(drop, drop, np.zeros((40, 9)), np.zeros(40), False)
-    better = faithfulness.Measurement(drop + 0.1, drop, np.zeros((40, 9)), np.zeros(40), False)
+    measured = faithfulness.Measurement(
+        drop, drop, np.zeros((40, 9)), np.zeros(40), False, np.zeros(40), np.zeros((40, 4))
+    )
+    better = faithfulness.Measurement(
+        drop + 0.1, drop, np.zeros((40, 9)), np.zeros(40), False, np.zeros(40), np.zeros((40, 4))
+    )
     a, b = faithfulness.summarise("a", measured), faithfulness.summarise("b", better)
     assert faithfulness.paired_p_value(a, b) < 1e-6
     assert faithfulness.paired_p_value(b, a) == faithfulness.paired_p_value(a, b), "it has two sides"
@@ -164,7 +168,9 @@ def test_a_paired_test_tells_methods_apart():
 
 def test_outputs_that_are_all_the_same_do_not_correlate():
     outputs = np.stack([np.ones(4), np.arange(4)], 1)
-    measured = faithfulness.Measurement(outputs, outputs, outputs, np.arange(4.0), True)
+    measured = faithfulness.Measurement(
+        outputs, outputs, outputs, np.arange(4.0), True, np.arange(4.0), np.zeros((4, 4))
+    )
     np.testing.assert_allclose(measured.quality(), [0, 1])
 
 

@@ -12,7 +12,6 @@ from transformers import AutoProcessor
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batching import Batch
-from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Encoding
 from ...tasks.abilities import Generates
 from ...tasks.answers import AnswerPosition, Outputs
@@ -60,7 +59,7 @@ class SpeechTask(Generates, Task):
             raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, inputs, options, settings)
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
+    def check_prompts(self, model: ModelInterface) -> None:
         """Refuse prompts."""
         raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
 

@@ -105,7 +105,7 @@ def explain_written(
     Raises:
         InputError: If the lists differ in length, `merge` is given without sources, or `parts` with another answer.
     """
-    generating_task(model)
+    generating_task(model).check_prompts(model)
     if merge is not None and sources is None:
         raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     if parts is not None and other_answers is not None:
