@@ -278,6 +278,8 @@ class Explainer:
         """
         single = isinstance(units, str) or (isinstance(units, tuple) and all(isinstance(i, int | float) for i in units))
         units = Together([units] if single else units.values() if isinstance(units, Mapping) else units)
+        if refused := [name for name in ("method", "verify") if name in options]:
+            raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
         a: Any
         if documents is not None or messages is not None:
             measured = named("normxlogit.grounding.citations.cite:without")

@@ -54,5 +54,4 @@ def test_figures_are_those_of_a_plain_loop(writer, tmp_path):
     assert found.passes > 0
     again = evaluate_next_token(explainer, TEXTS, ["frozen-gradient", "random", "decompx"], rounds=1, folder=tmp_path)
     assert again == results, "what was measured is read from the folder"
-    table = next_token_table(results)
-    assert "at most 40 passes" in table
+    assert "frozen-gradient" in next_token_table(results)

@@ -105,6 +105,8 @@ def test_what_is_not_there_is_an_error_that_names_what_is(explainer: Explainer, 
 def test_one_word_is_not_taken_for_a_setting(explainer: Explainer) -> None:
     with pytest.raises(InputError, match=r"verify=\['bad'\]"):
         explainer(TEXT, verify="bad")
+    with pytest.raises(InputError, match="nothing is scored"):
+        explainer.without(TEXT, "bad", method="occlusion")
     with pytest.raises(InputError, match="one input"):
         explainer.without([TEXT, TEXT], "bad")
 

@@ -226,3 +226,14 @@ def test_numbers_and_names_that_another_source_has_are_counted(explainer, answer
     (reading,) = explainer.cite("When?", DOCUMENTS, answer=answer).readings
     assert reading.values_elsewhere == elsewhere
     assert reading.features["values elsewhere"] == float(elsewhere > 0)
+
+
+def test_the_fields_of_one_message_are_one_source_for_values(explainer):
+    messages = [
+        {"role": "system", "content": "Order 538 ships on 2 May."},
+        {"role": "tool", "name": "look_up", "content": '{"order": 538, "ships": "9 May"}'},
+        {"role": "user", "content": "When?"},
+        {"role": "assistant", "content": "Order 538 ships on 9 May."},
+    ]
+    (reading,) = explainer.cite(messages=messages).readings
+    assert reading.values_elsewhere == 0

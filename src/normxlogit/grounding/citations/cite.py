@@ -14,6 +14,7 @@ from ...inputs.encoding import Encoding
 from ...leave_out.units import Verify
 from ...methods import Method
 from ...model.task_model import TaskModel
+from ...pipeline.arguments import checked_arguments
 from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
 from ...pipeline.completions.completed_prompts import Completed, TooLongError, generate, read_completion
 from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
@@ -404,8 +405,17 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Ve
     )
 
 
+@checked_arguments()
 def without(
-    model: TaskModel, question: str | None, units: Sequence[str], *, documents: Any = None, **arguments: Any
+    model: TaskModel,
+    question: str | None,
+    units: Sequence[str],
+    *,
+    documents: Any = None,
+    answer: str | None = None,
+    messages: Any = None,
+    turn: int | None = None,
+    system: str | None = None,
 ) -> Removal:
     """Measure the log-probability of each sentence of an answer without some sources, or documents, together.
 
@@ -413,9 +423,13 @@ def without(
         model: A causal language model.
         question: The question.
         units: The names.
-        documents: The documents; None for a conversation in `messages`.
-        **arguments: The others of `read_answered`.
+        documents: The documents; None for a conversation.
+        answer: The answer; None lets the model answer.
+        messages: The messages of a conversation.
+        turn: Which of its answers is meant, as in `ask_in`.
+        system: The system message.
     """
+    arguments: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "answer": answer}
     completed = read_answered(model, question, documents, **arguments).completed
     limit = model.encoder.limit
     if limit is not None and len(completed.encoding) > limit:

@@ -175,6 +175,8 @@ def reading_of(
 def _nearest_source(words: Sequence[WordReading], source_words: Sequence[Sequence[str]]) -> tuple[float, int]:
     """Return how much of a sentence the source has that has most of it, and how many of its values are not there.
 
+    Of sources that have as much, the one with more of the values counts.
+
     A word counts by how few sources have it, log((1 + n) / how many), and is the same as another if both begin alike. A
     value is a word with digits, or with a capital inside the sentence.
 
@@ -190,11 +192,17 @@ def _nearest_source(words: Sequence[WordReading], source_words: Sequence[Sequenc
     counts = Counter(stem for of_source in stems for stem in of_source)
     weights = {stem: math.log((1 + len(stems)) / max(1, counts[stem])) for stem in map(_stem, spoken)}
     total = sum(weights.values())
-    covered = [sum(weights[stem] for stem in of_source & weights.keys()) / total for of_source in stems if total]
-    nearest = max(range(len(covered)), key=covered.__getitem__, default=None)
-    if nearest is None:
+    if not total or not stems:
         return 0.0, len(values)
-    return covered[nearest], sum(_stem(word) not in stems[nearest] for word in values)
+    found = [
+        (
+            round(sum(weights[stem] for stem in of_source & weights.keys()) / total, 6),
+            sum(_stem(value) in of_source for value in values),
+        )
+        for of_source in stems
+    ]
+    coverage, values_there = max(found)
+    return coverage, len(values) - values_there
 
 
 def _stem(word: str) -> str:
@@ -208,9 +216,12 @@ def split_words(text: str) -> list[str]:
 
 
 def source_words(completed: Completed) -> list[list[str]]:
-    """Return the words of each of an answer's sources."""
-    text = completed.sequenced().text
-    return [split_words(text[start:end]) for start, end in completed.named_sources.values()]
+    """Return the words of each of an answer's sources; the fields of one message of JSON are one source."""
+    text, texts = completed.sequenced().text, dict[str, list[str]]()
+    for name, (start, end) in completed.named_sources.items():
+        origin, _, place = name.rpartition(":")
+        texts.setdefault(name if place.isdecimal() else origin, []).append(text[start:end])
+    return [split_words("\n".join(parts)) for parts in texts.values()]
 
 
 class _Likeliest(NamedTuple):

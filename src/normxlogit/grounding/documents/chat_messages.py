@@ -56,8 +56,8 @@ def chat_messages(messages: Sequence[Message], *, tools_as_text: bool, two_roles
             chat.append(ChatMessage({"role": "tool", **call, "content": message.text}, ((place, 0),)))
         else:
             before, after = wrapping(message)
-            if same_message and role == "assistant" and not chat[-1].calls:
-                earlier = chat[-1].message["content"]
+            earlier = chat[-1].message["content"] if chat else None
+            if same_message and role == "assistant" and not chat[-1].calls and isinstance(earlier, str):
                 before = earlier + ("" if not earlier or earlier.endswith("\n") else "\n") + before
                 places = chat.pop().places
             else:
