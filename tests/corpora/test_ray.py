@@ -29,14 +29,7 @@ def cluster():
     root = str(Path(__file__).parents[2])
     os.environ.setdefault("RAY_worker_niceness", "0")  # by default 15: any other process comes first
     environment = {"env_vars": {"PYTHONPATH": f"{root}/src:{root}"}}
-    for last_try in (False, False, True):
-        try:
-            ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
-            break
-        except Exception:  # Ray gives a node 30 seconds to start, which a busy machine may exceed
-            ray.shutdown()
-            if last_try:
-                raise
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
     yield
     ray.shutdown()
 
