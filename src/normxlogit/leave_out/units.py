@@ -159,13 +159,14 @@ def _is_seconds(a: Attribution, item: Any) -> bool:
 
 def _moments(a: Attribution, name: str, start: float, end: float) -> UnitScore:
     """Return the moments of the only sound that lie in a span of seconds, or reach into it."""
-    times = a.audio[0].times  # (n, 2)
+    sound, *others = a.audio
+    if others:
+        raise InputError(f"{start:g} to {end:g} are seconds of one sound, and there are {len(a.audio)}")
+    times = sound.times  # (n, 2)
     inside = ((times[:, 0] < end) & (times[:, 1] > start)).nonzero()[0]
-    if len(a.audio) > 1 or not len(inside):
-        raise InputError(
-            f"{start:g} to {end:g} are not seconds of {'one sound' if len(a.audio) > 1 else a.audio[0].name}"
-        )
-    return _unit(a, name, [a.audio[0].first + int(moment) for moment in inside])
+    if not len(inside):
+        raise InputError(f"{start:g} to {end:g} are not seconds of {sound.name}")
+    return _unit(a, name, [sound.first + int(moment) for moment in inside])
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:
