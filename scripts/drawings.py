@@ -162,7 +162,7 @@ def shown_by_app() -> str:
     methods = [method.spec for method in default_methods("labels")[:1]]
 
     async def form() -> dict[str, Any]:  # outside a loop gradio would open one and leave it so
-        return blocks(answers, methods, []).config
+        return blocks(answers, methods).config
 
     config = asyncio.run(form())
     typed = [component for component in config["components"] if component["type"] != "html"]  # results have times
