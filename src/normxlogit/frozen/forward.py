@@ -222,10 +222,10 @@ def checkpointed(copy: nn.Module, paths: Iterable[str]) -> Iterator[None]:
     with ExitStack() as stack:
         for path in set(paths):
             table, forward = (module := copy.get_submodule(path)).__dict__, module.__dict__.get("forward")
-            restore: Callable[[], Any] = partial(table.pop, "forward")
-            if forward is not None:  # one of the module's own, such as another package's
-                restore = partial(table.update, forward=forward)
-            stack.callback(restore)
+            if forward is None:
+                stack.callback(table.pop, "forward")
+            else:  # of the module itself, such as another package's
+                stack.callback(table.update, forward=forward)
             table["forward"] = partial(_call_checkpointed, latest, module.forward)
         yield
 
