@@ -33,6 +33,14 @@ def test_words_are_removed_wherever_they_stand(explainer: Explainer) -> None:
     assert removal.changed == (removal.prediction.label != explainer(TEXT).prediction.label)
 
 
+def test_what_would_be_answered_is_printed_as_a_sentence(explainer: Explainer) -> None:
+    removal = explainer.without(TEXT, ["bad", "even"])
+    share = f"{100 * removal.prediction.probability:.1f}%"
+    assert str(removal) == f'Without "bad" and "even": {removal.prediction.label}, {share}.'
+    verified = explainer(TEXT, verify=["bad", "even"]).verified
+    assert str(verified) in " ".join(str(explainer(TEXT, verify=["bad", "even"])).split())
+
+
 @pytest.mark.parametrize("span", [(4, 9), (13, 30)])
 def test_spans_are_characters(explainer: Explainer, span: tuple[int, int]) -> None:
     kept = explainer.tokenizer(TEXT[: span[0]] + TEXT[span[1] :])["input_ids"]

@@ -62,13 +62,23 @@ def removals_table(verified: Verification | None) -> list[Table]:
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]
 
 
+def removal_text(removal: Removal) -> str:
+    """Return the units of a removal, and what the model predicts without them, or the measured value."""
+    answer = f"{removal.value:.4g}" if removal.prediction is None else prediction_text(removal.prediction)
+    return f"Without {_listed(removal.units, 'part')}: {answer}."
+
+
 def _names(verified: Verification, removal: Removal) -> str:
     """Return the units of a removal as a list in a sentence."""
-    count, unit = len(removal.units), verified.unit
-    if verified.smallest is None and count > 1 and not verified.named:
-        return f"the {count} {unit}s of the highest scores"
-    if count > NAMED:
-        return f"{count} {unit}s"
+    if verified.smallest is None and len(removal.units) > 1 and not verified.named:
+        return f"the {len(removal.units)} {verified.unit}s of the highest scores"
+    return _listed(removal.units, verified.unit)
+
+
+def _listed(units: Sequence[str], unit: str) -> str:
+    """Return units, each a word, region or other `unit`, as a list in a sentence."""
+    if len(units) > NAMED:
+        return f"{len(units)} {unit}s"
     unquoted = unit in ("region", "moment")
-    marked = [f"{unit} {t}" if unquoted else f'"{shortened(visible(t), LONGEST)}"' for t in removal.units]
-    return " and ".join(filter(None, [", ".join(marked[:-1]), marked[-1]]))
+    marked = [f"{unit} {t}" if unquoted else f'"{shortened(visible(t), LONGEST)}"' for t in units]
+    return " and ".join(filter(None, [", ".join(marked[:-1]), *marked[-1:]])) or "nothing"

@@ -54,6 +54,11 @@ class Removal(NamedTuple):
     changed: bool
     values: tuple[Number, ...] = ()
 
+    def __str__(self) -> str:
+        from ..render.verification import removal_text
+
+        return removal_text(self)
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -88,6 +93,11 @@ class Verification:
     smallest: Removal | None = None
     control: Removal | None = None
     named: bool = False
+
+    def __str__(self) -> str:
+        from ..render.verification import verdict
+
+        return verdict(self)
 
     def without(self, token: int) -> Removal | None:
         """Return the removal of the unit that holds a token; None if it was not removed by itself."""
