@@ -70,6 +70,8 @@ def removal_text(removal: Removal) -> str:
 
 def _names(verified: Verification, removal: Removal) -> str:
     """Return the units of a removal as a list in a sentence."""
+    if removal.values and removal is verified.together:
+        return "any of the sources"  # of a cited answer
     if verified.smallest is None and len(removal.units) > 1 and not verified.named:
         return f"the {len(removal.units)} {verified.unit}s of the highest scores"
     return _listed(removal.units, verified.unit)

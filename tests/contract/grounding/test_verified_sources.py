@@ -30,6 +30,7 @@ def test_a_number_measures_as_many(writer):
     plain = writer.cite("is it good ?", DOCUMENTS, max_new_tokens=5, verify=0)
     assert set(answer.losses) == {s.name for s in plain.top(3)}
     np.testing.assert_array_equal(answer.attribution.scores, plain.attribution.scores)
+    assert str(answer.verified).startswith("Without any of the sources: ")  # not without those three alone
     every = writer.cite("is it good ?", DOCUMENTS, verify=99, max_new_tokens=5)
     assert set(every.losses) == set(every.names)
 
