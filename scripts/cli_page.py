@@ -85,6 +85,8 @@ def _row(key: str, annotation, info, default) -> str:
         value = NAMES[kind]
     if several:
         value += ", several"
+    if isinstance(default, Path) and default.is_relative_to(ROOT):
+        default = default.relative_to(ROOT)  # wherever the docs are built
     default_text = (
         "required" if default is inspect.Parameter.empty else "" if default in (None, False, "") else f"`{default}`"
     )
