@@ -184,7 +184,7 @@ class TaskModel:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes for all results: on what the model returns, and on proofs that could not be run."""
-        return (*self.copy.form.note, *self.parts.unverified)
+        return self.copy.notes
 
     @property
     def parts(self) -> Parts:
@@ -256,7 +256,7 @@ class TaskModel:
                 if len(logits) == 1:
                     copy.known_answer = sample, logits[:, -1:].clone() if self.task.outputs.vocabulary else logits
                 copy.parts = self.task.finalise_parts(parts, copy.pool, self)
-                copy.note_unverified(unverified)
+                copy.notes += copy.parts.unverified if unverified is None else (*copy.parts.unverified, unverified)
         return copy
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..copies.answers import AnswerForm
-from ..errors import InputError, TargetError, nearest
+from ..errors import InputError, TargetError, UnsupportedModelError, nearest
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..results.storage.schema import FloatArray
@@ -24,33 +24,39 @@ class Outputs:
 
     Args:
         labels: The names of the outputs; empty for vocabularies and vectors.
-
-    Attributes:
         kind: The kind of target: a label, a token of the vocabulary, or a value.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
     """
 
-    kind: Literal["label", "token", "value"] = "label"
-    outcomes: Literal["exclusive", "independent"] | None = "exclusive"
-
-    def __init__(self, labels: tuple[str, ...] = ()) -> None:
-        self.labels = labels
+    def __init__(
+        self,
+        labels: tuple[str, ...] = (),
+        kind: Literal["label", "token", "value"] = "label",
+        outcomes: Literal["exclusive", "independent"] | None = "exclusive",
+    ) -> None:
+        self.labels, self.kind, self.outcomes = labels, kind, outcomes
 
     @property
     def vocabulary(self) -> bool:
         """Whether the outputs are the vocabulary."""
         return self.kind == "token"
 
-    def check(self, logits: Tensor, name: str) -> None:
+    def check(self, logits: Tensor, name: str, task: str) -> None:
         """Refuse logits, (..., C), with another number of outputs.
 
         Args:
             logits: The head's outputs.
             name: The name of the model in errors.
+            task: The name of the task.
 
         Raises:
             UnsupportedModelError: If they are not these outputs.
         """
+        if self.labels and logits.shape[-1] != len(self.labels):
+            raise UnsupportedModelError(
+                f"the head of {name} answers with {logits.shape[-1]} numbers and its {task} names {len(self.labels)} "
+                f"labels ({self._listed()}); of a classifier, set config.id2label to the names of all of them"
+            )
 
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Outputs":
         """Return the outputs of a model that answers in a form.
@@ -71,10 +77,15 @@ class Outputs:
         Raises:
             TargetError: If there is one.
         """
+        if self.outcomes is None and contrast is not None:
+            raise TargetError(
+                "the outputs are values, or read at different tokens, and no alternatives: leave out contrast="
+            )
 
     def default_target(self, logits: Tensor) -> Tensor:
-        """Return the default target, (B, 1), for logits (B, C)."""
-        return logits.argmax(-1, keepdim=True)
+        """Return the default target, (B, 1), for logits (B, C): the likeliest output; the first without likelihoods."""
+        likeliest = logits.argmax(-1, keepdim=True)  # (B, 1)
+        return likeliest if self.outcomes else torch.zeros_like(likeliest)
 
     def predicted(self, explained: Tensor) -> Tensor | None:
         """Return which output a prediction shows, (B, 1), if the explained ones, (B, K), decide it: those of values."""
@@ -90,23 +101,26 @@ class Outputs:
         if not matches:
             matches = [index for index, label in enumerate(self.labels) if label.casefold() == name.casefold()]
         if len(matches) != 1:
-            unlisted = (
-                f" and {len(self.labels) - MAX_LISTED_LABELS} more" if len(self.labels) > MAX_LISTED_LABELS else ""
-            )
-            names = ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + unlisted
             similar = [] if matches else nearest(name, self.labels)
             hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
             problem = "more than one" if matches else "no"
-            raise TargetError(f"{problem} label {name!r}; the model knows {names}{hint}")
+            raise TargetError(f"{problem} label {name!r}; the model knows {self._listed()}{hint}")
         return matches[0]
+
+    def _listed(self) -> str:
+        """Return the first labels as text, with the number of further ones."""
+        further = len(self.labels) - MAX_LISTED_LABELS
+        return ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + (f" and {further} more" if further > 0 else "")
 
     def name_of(self, index: int) -> str:
         """Return the name of an output."""
         return self.labels[index]
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
-        """Return the probabilities of the outputs, (N, C), of logits (N, C); None if they are values."""
-        return logits.softmax(-1)
+        """Return the probabilities of the outputs, (N, C), of logits (N, C); None if they have none."""
+        if self.outcomes is None:
+            return None
+        return logits.sigmoid() if self.outcomes == "independent" else logits.softmax(-1)
 
     def top(self, logits: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return each row's predicted logit, its index and probability (NaN for none), (N, 3), of logits (N, C).

@@ -266,7 +266,7 @@ def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None 
         raise UnsupportedModelError(
             f"{name} answers with logits of shape {tuple(logits.shape)}, and {task.name} needs logits for {expected}"
         )
-    (outputs or task.outputs).check(logits, name)
+    (outputs or task.outputs).check(logits, name, task.name)
 
 
 def summary(name: str, labels: Sequence[str]) -> str:

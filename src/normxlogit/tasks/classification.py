@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Literal
 
-import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answers import AnswerForm
-from ..errors import InputError, TargetError, UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError
 from .answers import Outputs
 from .base import ModelClasses, Task, TaskName
 
@@ -27,12 +26,11 @@ class Labels(Outputs):
     """
 
     def __init__(self, labels: tuple[str, ...] = (), problem: Problem = "single-label") -> None:
-        super().__init__(labels)
         self.problem: Problem = problem
         if problem == "regression":
-            self.kind, self.outcomes = "value", None
-        elif problem == "multi-label":
-            self.outcomes = "independent"
+            super().__init__(labels, "value", None)
+        else:
+            super().__init__(labels, outcomes="independent" if problem == "multi-label" else "exclusive")
 
     @classmethod
     def of(cls, model: Any, labels: Sequence[str] | None, *, problem: Problem | None = None) -> "Labels":
@@ -53,14 +51,6 @@ class Labels(Outputs):
         names = _checked_label_names(labels, len(defaults), type(model).__name__) or defaults
         return cls(names, problem or _configured_problem(model.config, len(defaults)))
 
-    def check(self, logits: Tensor, name: str) -> None:
-        """Refuse logits that do not have one column for each label."""
-        if logits.shape[-1] != len(self.labels):
-            raise UnsupportedModelError(
-                f"the head of {name} answers with {logits.shape[-1]} numbers and its configuration names "
-                f"{len(self.labels)} labels; set config.id2label to the names of all of them"
-            )
-
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Labels":
         """Return the outputs of a model that returns values, or probabilities of labels that exclude each other or not.
 
@@ -76,22 +66,6 @@ class Labels(Outputs):
         if count is not None:
             labels = _checked_label_names(labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))
         return type(self)(labels, problem)
-
-    def check_contrast(self, contrast: Any) -> None:
-        """Refuse a contrast of values."""
-        if self.kind == "value" and contrast is not None:
-            raise TargetError("the outputs of a regression model are values, not alternatives: there is no contrast")
-
-    def default_target(self, logits: Tensor) -> Tensor:
-        """Return the predicted label, or the first value, (B, 1)."""
-        predicted = super().default_target(logits)  # (B, 1)
-        return torch.zeros_like(predicted) if self.kind == "value" else predicted
-
-    def probabilities(self, logits: Tensor) -> Tensor | None:
-        """Return the probability of each label, (N, C); None for values."""
-        if self.kind == "value":
-            return None
-        return logits.sigmoid() if self.outcomes == "independent" else super().probabilities(logits)
 
 
 class Classification(Task):

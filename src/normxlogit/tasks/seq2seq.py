@@ -54,7 +54,7 @@ class Seq2Seq(Generates, Task):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs = Vocabulary(self.tokenizer, self.name)
+        self.outputs = Vocabulary(self.tokenizer)
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""
