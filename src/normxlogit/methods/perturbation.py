@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..inputs.batching import Batch
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Batch, Encoding
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, check_words, masks, moved_position, tokens_removed
 from ..model.forward_pass import ForwardPass

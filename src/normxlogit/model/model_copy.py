@@ -19,8 +19,8 @@ from ..copies.pool import Pool, private_clone
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
+from ..inputs.encoding import Batch
 from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Head, answer_of

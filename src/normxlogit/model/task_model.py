@@ -16,8 +16,8 @@ from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
+from ..inputs.encoding import Batch, collate
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
@@ -27,9 +27,9 @@ from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
 from ..tasks.abilities import Generates, embedding_task
+from ..tasks.answers import logits_at
 from ..tasks.base import check_answer
 from ..tasks.interfaces import Pooling
-from ..tasks.positions import logits_at
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id

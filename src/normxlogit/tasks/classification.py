@@ -87,24 +87,11 @@ class Classification(Task):
 
 def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
     """Return the label names that a caller gave in any ordered container."""
-    labels = getattr(labels, "names", labels) if hasattr(labels, "int2str") else labels  # of a data set's features
-    if isinstance(labels, Mapping):
-        labels = _names_by_index(labels) or ""  # which are no names
-    ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set)  # the names in a set have none
-    names = () if labels is None or not ordered else tuple(labels)
-    if not ordered or not all(isinstance(name, str) for name in names):
-        raise InputError("labels are a list of names, such as labels=['no', 'yes']")
+    is_ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
+    names = () if labels is None or not is_ordered else tuple(labels)
+    if not is_ordered or not all(isinstance(name, str) for name in names):
+        raise InputError("labels are a list of names in the order of the outputs, such as labels=['no', 'yes']")
     return tuple(map(str, names))
-
-
-def _names_by_index(labels: Mapping[Any, Any]) -> list[str] | None:
-    """Return the names in `id2label` or `label2id` in the order of their indices; None if these do not count from 0."""
-    is_id2label = all(isinstance(name, str) for name in labels.values())
-    try:
-        names = {int(key if is_id2label else value): value if is_id2label else key for key, value in labels.items()}
-    except (TypeError, ValueError):
-        return None
-    return [names[index] for index in sorted(names)] if sorted(names) == list(range(len(labels))) else None
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
+from ..inputs.encoding import Batch
 
 if TYPE_CHECKING:
     from .base import Task

@@ -6,15 +6,13 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
-from ..inputs.encoding import Encoding, readable_tokens
+from ..inputs.encoding import Batch, Encoding, readable_tokens
 from .abilities import Generates
-from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs
+from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, last_tokens, locate, with_chosen_positions
 from .base import ModelClasses, Task, TaskName, of_prompt
 from .interfaces import ModelInterface
-from .positions import last_tokens, locate, with_chosen_positions
 
 
 class Vocabulary(Outputs):

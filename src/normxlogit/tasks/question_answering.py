@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..results.targets import Prediction
 from .answers import AnswerPosition, Outputs
 from .base import ModelClasses, Task
