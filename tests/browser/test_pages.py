@@ -8,7 +8,7 @@ import pytest
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.leave_out.deletion import deletion_curve
-from normxlogit.render.builders.collection import results_page
+from normxlogit.render.cards import results_page
 from normxlogit.results.deletion_curve import DeletionCurve
 from normxlogit.results.targets import Prediction, Target
 from tests import tiny

@@ -9,7 +9,7 @@ from ..explainer import Explainer
 from ..leave_out.deletion import deletion_curve
 from ..methods import Method
 from ..methods.registry import describe
-from ..render.builders.collection import results_page
+from ..render.cards import results_page
 from ..render.describe import method_of
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

@@ -225,7 +225,7 @@ def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | No
 def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool | None, output: Path | None) -> None:
     """Write results with the costs of their methods, as words or tokens."""
     from ..methods.registry import describe
-    from ..render.builders.collection import cards, results_page
+    from ..render.cards import cards, results_page
     from ..results.storage.files import json_text
     from ..results.storage.schema import plain
 

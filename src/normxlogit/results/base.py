@@ -131,13 +131,13 @@ class Exports(ABC):
         Raises:
             DataError: If the file cannot be written.
         """
-        from ..render.builders.collection import results_page
+        from ..render.cards import results_page
 
         return written(results_page(self._results(), title=title), path)
 
     def _blocks_of_first(self, count: int) -> "list[Sequence[Block]]":
         """Return the blocks of the first results; several methods on one text are drawn together."""
-        from ..render.builders.collection import cards
+        from ..render.cards import cards
 
         return [card.blocks for card in cards(self._results()[:count]) if card.result]
 

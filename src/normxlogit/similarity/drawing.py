@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..render.blocks import Block, Cell, Column, Fold, Header, MediumBlock, Piece, Table, cell
-from ..render.builders.text import attribution_blocks
 from ..render.charts import Grid, Legend
+from ..render.text import attribution_blocks
 from ..render.verification import removals_table
 from .result import Similarity
 

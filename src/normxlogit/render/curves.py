@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...results.deletion_curve import DeletionCurve
-from ..blocks import Block, Card, Column, Paragraph, Table, cell
+from ..results.deletion_curve import DeletionCurve
+from .blocks import Block, Card, Column, Paragraph, Table, cell
 
 WIDTH, HEIGHT = 300.0, 150.0
 """The area of the lines, in the units of the drawing."""

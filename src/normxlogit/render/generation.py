@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...results.attribution import Attribution
-from ...results.units.characters import quoted, visible
-from ...results.units.words import merge_scores
-from ..blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
-from ..charts import Grid, Legend
-from ..describe import answer_number, header, meanings
-from ..layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text
-from ..verification import removals_table, verdict
+from ..results.attribution import Attribution
+from ..results.units.characters import quoted, visible
+from ..results.units.words import merge_scores
+from .blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
+from .charts import Grid, Legend
+from .describe import answer_number, header, meanings
+from .layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text
 from .text import bounded
+from .verification import removals_table, verdict
 
 STRONGEST = 5
 """Words of the context in the row of each generated token."""

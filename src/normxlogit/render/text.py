@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import DataError
-from ...results.attribution import Attribution
-from ...results.collection import Attributions
-from ...results.layers import representative_layer
-from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
-from ..charts import Grid, Legend
-from ..describe import distinct_methods, header, meanings
-from ..layout import READ_HERE, Layout, layout
-from ..verification import LARGER, WITHOUT, removals_table, verdict
+from ..errors import DataError
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.layers import representative_layer
+from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
+from .charts import Grid, Legend
+from .describe import distinct_methods, header, meanings
+from .layout import READ_HERE, Layout, layout
+from .verification import LARGER, WITHOUT, removals_table, verdict
 
 STRONGEST, LARGEST = 8, 8_000
 """Most words with a bar, or a line for several methods; most fields of a heat map on a page."""

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...results.attribution import Attribution
-from ...results.collection import Attributions
-from ...results.deletion_curve import DeletionCurve
-from ...results.layers import representative_layer
-from ...results.targets import prediction_of
-from ..blocks import Block, Card, Cell, Column, Table, cell
-from ..describe import answer_number, method_of, shortened
-from ..html import page
-from ..layout import layout
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.deletion_curve import DeletionCurve
+from ..results.layers import representative_layer
+from ..results.targets import prediction_of
+from .blocks import Block, Card, Cell, Column, Table, cell
 from .curves import curves_card
+from .describe import answer_number, method_of, shortened
 from .generation import generation_blocks
+from .html import page
+from .layout import layout
 from .sources import source_blocks
 from .text import attribution_blocks, comparison_blocks
 
