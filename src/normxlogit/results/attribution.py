@@ -571,10 +571,10 @@ class Attribution(Record):
 
         return plot_attribution(self, kind, k=k, words=words)
 
-    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from ..render.cards import blocks_of_attribution
 
-        return blocks_of_attribution(self, words=words, cost=cost)
+        return blocks_of_attribution(self, words=words)
 
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:

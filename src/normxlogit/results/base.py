@@ -196,12 +196,11 @@ class Record(Exports):
         """Return the heading of the result among several."""
 
     @abstractmethod
-    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         """Return the blocks that it is drawn of.
 
         Args:
             words: Whether to merge tokens to words, where single units are listed; by default where it can tell.
-            cost: The cost of the method, as text.
 
         Raises:
             DataError: If words are asked for and it has none.
