@@ -108,13 +108,13 @@ def test_the_slider_shows_every_layer(watched, pages, explainer):
         page.keyboard.press("Home")
         assert slider.get_attribute("aria-valuetext") == "layer 1"
         assert page.locator(".nxl-slider [role=status]").inner_text().startswith(f"layer 1: {strongest.text} ")
-        assert page.locator(".nxl-caption").inner_text() == "layer 1"
-        mark = page.locator(".nxl-text [data-i]", has_text=strongest.text).first
+        assert page.locator(".nxl-caption:visible").inner_text() == "layer 1"
+        mark = page.locator(".nxl-mark:visible", has_text=strongest.text).first
         assert mark.evaluate("e => e.style.getPropertyValue('--s')") == "1.000"
         assert f"{strongest.score:+.2f}" in mark.get_attribute("title")
         page.goto(pages["labels-layers"])
         page.get_by_role("slider").press("Home")
-        captions = page.locator(".nxl-caption").all_inner_texts()
+        captions = page.locator(".nxl-caption:visible").all_inner_texts()
         assert captions == ["negative, layer 1", "positive, layer 1"]
 
 
