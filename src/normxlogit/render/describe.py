@@ -8,6 +8,7 @@ from ..errors import MethodError
 from ..methods.registry import MethodInfo, describe
 from ..results.attribution import Attribution
 from ..results.storage.schema import check, setting_text
+from ..results.storage.tables import named_scores
 from ..results.targets import Prediction, prediction_of
 from ..results.units.characters import one_line, visible
 from ..results.verification import Removal, Verification, likelihood_text
@@ -15,6 +16,9 @@ from .blocks import Column, Header, Table, cell
 
 LENGTH = 160
 """Characters of a text in a table or heading."""
+
+SUMMARY, TITLE = 2, 32
+"""Units in the line of a result, and most characters of a text in it."""
 
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 """Tokens for words that are not in the vocabulary."""
@@ -69,6 +73,22 @@ def meanings(a: Attribution) -> tuple[str, str, str | None]:
     if one_position and first.position is not None and first.position < len(a.tokens):
         target += f", at position {first.position} ({visible(a.tokens[first.position])})"
     return target, positive if a.signed else "importance", against if a.signed else None
+
+
+def summary_of(a: Attribution) -> str:
+    """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
+    answer, scores = a.completion, f"scores {'x'.join(map(str, a.scores.shape))}"
+    if (answer is not None or not a.has_target_axis) and a.layers is None:
+        scored = [
+            (text.strip(), score) for text, score in named_scores(a._summed("repr")) if text.strip()
+        ]  # its own text
+        scored.sort(key=lambda pair: -abs(pair[1]))
+        scores = ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SUMMARY])
+    if answer is not None:
+        answer = repr(shortened(answer, TITLE))
+    elif (prediction := prediction_of(a)) is not None:
+        answer = f"{prediction.label} {answer_number(prediction)}"
+    return f"{shortened(a._heading(), TITLE)!r}" + (f" -> {answer}" if answer else "") + f": {scores}"
 
 
 def score_label(a: Attribution) -> str:

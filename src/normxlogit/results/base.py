@@ -58,7 +58,7 @@ class Exports(ABC):
         if suffix == ".csv":
             write_text(self.to_csv(), path)
         elif suffix == ".parquet":
-            from .storage.parquet import write_parquet
+            from .storage.columns import write_parquet
 
             write_parquet(self._results(), path, single=isinstance(self, Record))
         elif suffix == ".json":
@@ -111,7 +111,7 @@ class Exports(ABC):
         Raises:
             DataError: If datasets or pyarrow is missing.
         """
-        from .storage.parquet import to_dataset
+        from .storage.columns import to_dataset
 
         return to_dataset(self._results())
 
