@@ -95,6 +95,50 @@ def test_no_two_words_are_missed_that_change_the_answer_together(explainer: Expl
     assert some_pair
 
 
+class SaidTwice(torch.nn.Module):
+    """Answers yes unless two words are both missing; two others have the largest effects, and change nothing."""
+
+    SAID = ("plot", "mat")
+    LOUD = ("good", "great")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(tiny.SIZE, 4)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        states = self.words(input_ids) * attention_mask[..., None]
+
+        def there(word: str) -> torch.Tensor:
+            return (input_ids == tiny.VOCABULARY[word]).any(1).float()
+
+        said = torch.maximum(*map(there, self.SAID))
+        yes = 6 * said - 3 - 2.5 + sum(1.2 * there(word) for word in self.LOUD)
+        yes = yes + 0.1 * ((input_ids > 4) & (attention_mask > 0)).sum(1) + 0 * states.sum((1, 2))
+        return torch.stack([0 * yes, yes], 1)
+
+
+def test_two_words_that_say_the_same_are_found_though_neither_does_anything_alone() -> None:
+    model, words = SaidTwice(), "the good movie was great and a cat sat on the mat but it is never bad with plot"
+    explainer = Explainer(model, tiny.tokenizer_for("bert"), task="sequence-classification", labels=["no", "yes"])
+    rows = []
+
+    def count(_module: object, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        rows.append(len(kwargs["input_ids"]))
+
+    a = explainer(words, method="random", verify="auto")
+    assert a.prediction.label == "yes"
+    loud = explainer(words, method="random", verify=list(SaidTwice.LOUD)).verified
+    others = explainer(words, method="random", verify=["cat", "never", *SaidTwice.SAID]).verified
+    assert max(r.value for r in loud.single) < min(r.value for r in others.single)
+    assert not loud.together.changed
+    assert set(a.verified.smallest.units) == set(SaidTwice.SAID)
+    explainer(words, method="random")
+    handle = explainer._model.module.register_forward_pre_hook(count, with_kwargs=True)
+    explainer(words, method="random", verify="auto")
+    handle.remove()
+    assert sum(rows) < len(a.words()) * (len(a.words()) - 1) / 2, "all pairs would be more"
+
+
 @pytest.mark.parametrize(
     ("units", "problem"),
     [

@@ -5,17 +5,17 @@ See NormXLogit, EMNLP 2025, section 4.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..errors import DataError, InputError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import TextAnswers
-from ..leave_out.outcomes import Outcomes, in_batches
-from ..leave_out.removal import TextRemoval, tokens_removed
+from ..leave_out.removal import TextRemoval, masks
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -28,7 +28,7 @@ from .statistics import mean_interval
 
 __all__ = [
     "LEVELS",
-    "PredictionsWithout",
+    "Answers",
     "Faithfulness",
     "Measurement",
     "Protocol",
@@ -153,7 +153,7 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
-    answers: "PredictionsWithout | None" = None,
+    answers: "Answers | None" = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
@@ -177,7 +177,7 @@ def evaluate(
     examples = list(examples)
     labels = checked_labels(explainer.task_model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = answers or PredictionsWithout(explainer, encodings)
+    answers = answers or Answers.of(explainer, encodings)
     results = []
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         attributions: list[Attribution] = []
@@ -230,46 +230,30 @@ def measure_attributions(
     for index, a in enumerate(attributions):
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
-    return measure(PredictionsWithout(explainer, encodings), attributions, labels, protocol=protocol)
+    return measure(Answers.of(explainer, encodings), attributions, labels, protocol=protocol)
 
 
-class PredictionsWithout(Outcomes[TextRemoval, Floats]):
-    """A model's answers to texts without some of their tokens, each distinct text run once.
+class Answers(NamedTuple):
+    """A model's answers to texts without some of their tokens, which all methods share: each distinct text is run once.
 
-    Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or
-    the output of a regression model, (C,) each.
-
-    Args:
-        explainer: The model.
-        encodings: The texts.
+    Attributes:
+        masked: Without masked tokens, or deleted ones where masks are not used.
+        deleted: Without deleted ones.
     """
 
-    def __init__(self, explainer: Explainer, encodings: Sequence[Encoding]) -> None:
-        model = explainer.task_model
+    masked: TextAnswers
+    deleted: TextAnswers
 
-        def read(perturbed: list[Encoding], _: object) -> Floats:
-            logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)
-            probabilities = model.task.outputs.probabilities(logits)  # (B, C)
-            rows: Floats = (logits if probabilities is None else probabilities).double().cpu().numpy()  # (B, C)
-            return rows
-
-        super().__init__(in_batches(model, tokens_removed(model, encodings), read))
-        self.model, self.encodings = model, encodings
-        self._without_words: TextAnswers | None = None
-
-    def without_words(self, attributions: Sequence[Attribution]) -> TextAnswers:
-        """Return the answers to the same texts without deleted words; all methods explain the same predictions.
-
-        Args:
-            attributions: Explanations of the texts.
-        """
-        if self._without_words is None:
-            self._without_words = TextAnswers(self.model, self.encodings, attributions)
-        return self._without_words
+    @classmethod
+    def of(cls, explainer: Explainer, encodings: Sequence[Encoding]) -> "Answers":
+        """Return the answers to texts; what is predicted of the whole ones is measured."""
+        model, predicted = explainer.task_model, explainer(list(encodings), method="random", token_predictions=False)
+        deleted = TextAnswers(model, encodings, predicted)
+        return cls(TextAnswers(model, encodings, predicted, masked=True) if masks(model) else deleted, deleted)
 
 
 def measure(
-    answers: PredictionsWithout,
+    answers: Answers,
     attributions: Sequence[Attribution],
     labels: Sequence[float] | Sequence[Sequence[float]],
     *,
@@ -283,28 +267,36 @@ def measure(
         labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
     """
-    regression = answers.model.task.outputs.kind == "value"
-    full_answers = np.stack(answers([(text, ()) for text in range(len(attributions))]))  # (N, C)
+    outputs = answers.masked.model.task.outputs
+    regression = outputs.kind == "value"
+
+    def values_without(removals: list[TextRemoval]) -> Floats:
+        """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
+        logits = torch.stack([answer.logits for answer in answers.masked(removals) if answer.logits is not None])
+        probabilities = outputs.probabilities(logits)  # (N, C)
+        values: Floats = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
+        return values
+
+    full_answers = values_without([(text, ()) for text in range(len(attributions))])  # (N, C)
     labels_before = full_answers.argmax(1)  # (N,)
     rows = np.arange(len(attributions))
     original_values = full_answers[rows, labels_before]  # (N,)
     columns: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}  # (N,) for each level
     for level in LEVELS:
         top_removed, rest_removed = [], []
-        for text, (encoding, attribution) in enumerate(zip(answers.encodings, attributions, strict=True)):
+        for text, (encoding, attribution) in enumerate(zip(answers.masked.encodings, attributions, strict=True)):
             top, rest = split(encoding, attribution.scores, level, protocol)
             top_removed.append((text, tuple(sorted(top))))
             rest_removed.append((text, tuple(sorted(rest))))
-        answers_without_top = np.stack(answers(top_removed))  # (N, C)
+        answers_without_top = values_without(top_removed)  # (N, C)
         drop = original_values - answers_without_top[rows, labels_before]  # (N,)
-        drop_without_rest = original_values - np.stack(answers(rest_removed))[rows, labels_before]  # (N,)
+        drop_without_rest = original_values - values_without(rest_removed)[rows, labels_before]  # (N,)
         columns["drop"].append(np.abs(drop) if regression else drop)
         columns["kept"].append(np.abs(drop_without_rest) if regression else drop_without_rest)
         outputs_without_top = answers_without_top.ravel() if regression else answers_without_top.argmax(1)
         columns["outputs"].append(outputs_without_top.astype(np.float64))
     stacked = {name: np.stack(values, 1) for name, values in columns.items()}  # (N, 9)
-    without_words = answers.without_words(attributions)
-    deletions = delete_words(without_words, attributions)
+    deletions = delete_words(answers.deleted, attributions)
     return Measurement(
         drop=stacked["drop"],
         kept_drop=stacked["kept"],
@@ -314,7 +306,7 @@ def measure(
         whole=full_answers.ravel() if regression else labels_before.astype(np.float64),  # (N,)
         falls=deletions.falls,
         flips=None if regression else deletions.flips,
-        flippable=None if regression else flips_by_some_word(without_words, attributions),
+        flippable=None if regression else flips_by_some_word(answers.deleted, attributions),
     )
 
 
