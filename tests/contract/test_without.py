@@ -263,6 +263,21 @@ def test_named_units_cost_one_pass_whatever_their_number(explainer: Explainer) -
     assert sum(rows) <= 3  # the text as it is, twice, and without them
 
 
+def test_what_is_measured_is_printed_in_words(explainer: Explainer) -> None:
+    case = Case("llama", "CausalLM")
+    prompt, spans = "the movie is good and the plot is bad", {"first": (0, 17), "second": (18, 37)}
+    removal = case.explainer.without(prompt, "second", completion=" never seen", sources=spans)
+    assert removal.original == pytest.approx(
+        float(case.explainer.explain_completion(prompt, " never seen", verify=1).verified.original.value)
+    )
+    times = np.exp(removal.original - removal.value)
+    shown = f"{times:.1f} times less likely" if times > 1.05 else f"{1 / times:.1f} times likelier"
+    assert str(removal) == f'Without "second": {shown if abs(times - 1) > 0.05 else "as likely"}.'
+    values = Case("bert", "SequenceClassification", regression=True)
+    rated = values.explainer.without("the movie is good", "good")
+    assert str(rated).endswith(f"{rated.value:.4g} ({rated.original:.3g} with all).")
+
+
 def test_a_span_inside_a_source_does_not_take_the_whole_source_along() -> None:
     case = Case("llama", "CausalLM")
     prompt, spans = "the movie is good and the plot is bad", {"first": (0, 17), "second": (18, 37)}

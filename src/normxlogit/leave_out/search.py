@@ -26,7 +26,7 @@ PAIRED = 20
 """Units of the highest scores among which a pair is searched for, in at most 20 + 29 + 20 passes, see `_pair`."""
 
 PAIRS = 20
-"""Most pairs that are removed: in the 27 of 100 reviews in which a pair exists, the seventh was found at the latest."""
+"""Most pairs that are removed, all those of two groups."""
 
 SIDE = 5
 """Most units in a group that is removed together; a prime, whose square is at least `PAIRED`."""
