@@ -19,7 +19,7 @@ TRIED: Mapping[str, tuple[int, int, int | Literal["auto"]]] = {
     "their 8 first words": (8, 8, 8),
     "one or two of their 20 first words": (20, 2, "auto"),
 }
-"""Sets that are all tried, by what they are of: how many words, most of a set, and the `verify` they are compared with."""
+"""Sets that are all tried, by what they are of: how many words, most of a set, the `verify` that they stand beside."""
 
 REPEATS = 20
 """Plain forward passes in a round: one alone is too short beside an explanation."""

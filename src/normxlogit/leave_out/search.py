@@ -72,8 +72,8 @@ def run_searches(
         removables: What can be removed of the input of each.
         answers: Returns the answers to inputs, by their places, without some of their tokens.
     """
-    searches = {place: search(removable) for place, removable in enumerate(removables) if removable.parts}
-    note = "not verified: there is nothing that could be removed"
+    searches = {place: search(removable) for place, removable in enumerate(removables) if removable.most > 0}
+    note = "not verified: there is nothing that could be removed, or nothing would be left"
     verified = [replace(result, notes=(*result.notes, note)) for result in results]
     pending = {place: next(running) for place, running in searches.items()}
     while pending:
