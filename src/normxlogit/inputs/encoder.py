@@ -250,7 +250,7 @@ class Encoder:
             backend = encoded.encodings[row]  # type: ignore[index]
             sequences = tuple(backend.sequence_ids)
             # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
-            special = tuple(sequence is None for sequence in sequences)
+            special = tuple([sequence is None for sequence in sequences])
             words = spans_of_words(text, sequences, backend.word_ids) if _kind(text)[1] else None
             offsets = _offsets_in_text(backend.offsets, words)
         else:
@@ -309,6 +309,8 @@ class Encoder:
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if much of its text is unknown to the tokenizer."""
         unknown = self.tokenizer.unk_token_id
+        if unknown not in encoding.ids:
+            return encoding
         words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         count = sum(word == unknown for word in words)
         if not count or (count < len(words) and (count < MIN_UNKNOWN or count <= MAX_UNKNOWN_SHARE * len(words))):

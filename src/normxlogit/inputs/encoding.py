@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -224,7 +224,7 @@ class Encoding:
 def doubled_special_tokens(ids: Sequence[int], added: Sequence[bool]) -> dict[int, int]:
     """Return the special tokens of a text that the tokenizer added beside them once more, with the added ones."""
     doubled: dict[int, int] = {}
-    edges = [i for i in range(len(ids) + 1) if i in (0, len(ids)) or added[i] != added[i - 1]]
+    edges = [0, *accumulate(len(list(run)) for _, run in groupby(added))]
     for start, end in pairwise(edges):
         if not added[start]:
             continue
