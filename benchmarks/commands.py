@@ -255,7 +255,7 @@ def verification_of_words(
         near = sorted(long, key=lambda text: abs(len(explainer.encode(text)[0]) - 40))[:timed]
         costs = verification.passes(explainer, near, verify, rounds)
         with progress(1) as step:
-            sizes = verification.set_sizes(explainer, texts, step)
+            sizes = {what: verification.set_sizes(explainer, texts, what, step) for what in verification.TRIED}
     write(verification.table(sizes, costs, verify))
 
 

@@ -153,7 +153,9 @@ def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any
 
     def removal(units: Sequence[int], values: Any) -> dict[str, Any]:
         names = tuple(row["unit_names"][unit] for unit in units)
-        return Removal(names, tuple(units), None, float(values.sum()), False, tuple(values.tolist()))._asdict()
+        total, original = float(values.sum()), float(nats.sum())
+        each = tuple(values.tolist())
+        return Removal(names, tuple(units), None, total, False, "log-probability", original, each)._asdict()
 
     lost = zip(sources, losses.T, strict=True)
     return {

@@ -354,7 +354,7 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Ve
         completed: The prompt and the answer.
         cited: The answer with the scores of its sources.
         verify: How many sources are left out, one at a time; "auto" until no other can come first, and the first one of
-            each sentence; or their names.
+            each sentence; "sentence" each; or their names.
     """
     sequence = completed.sequenced()
     sentences = answer_parts(sequence, "sentence")
@@ -374,11 +374,12 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Ve
             first = group_of[int(sentence_scores.argmax())]
             if first not in removed_groups:
                 removed_groups.append(first)
-    elif not isinstance(verify, int):
+    elif isinstance(verify, int) or verify == "sentence":  # each source is a sentence
+        count = verify if isinstance(verify, int) else len(scores)
+        removed_groups = np.argsort(-scores, kind="stable")[:count].tolist()
+    else:
         chosen = _named_sources(verify, sources)
         removed_groups = list(dict.fromkeys(group_of[source] for source in chosen))
-    else:
-        removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
     (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
     nats = token_nats @ weights.T  # (K,)
 
@@ -386,7 +387,9 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Ve
         """Return the result of leaving sources out, by their indices, with what is left of each sentence, (K,)."""
         names = tuple(sources[index].name for index in removed)
         units = tuple(cited.sources[index] for index in removed)
-        return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
+        total, original = float(remaining_nats.sum()), float(nats.sum())
+        each = tuple(remaining_nats.tolist())
+        return Removal(names, units, None, total, False, "log-probability", original, each)
 
     try:
         without = ablations(np.zeros((1, len(sources_of_group)), bool))[0] @ weights.T  # (K,)
@@ -436,12 +439,13 @@ def without(
         raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     removed = _named_sources(units, sources)
-    present = np.ones((1, len(sources)), bool)
-    present[0, removed] = False
+    present = np.ones((2, len(sources)), bool)
+    present[1, removed] = False
     weights = part_weights(completed, answer_parts(completed.sequenced(), "sentence"))  # (K, G)
-    nats = Ablations(model, completed, sources)(present)[0] @ weights.T  # (K,)
-    names = tuple(sources[index].name for index in removed)
-    return Removal(names, tuple(removed), None, float(nats.sum()), False, tuple(nats.tolist()))
+    original, nats = Ablations(model, completed, sources)(present) @ weights.T  # (K,) each
+    names, total = tuple(sources[index].name for index in removed), float(nats.sum())
+    each = tuple(nats.tolist())
+    return Removal(names, tuple(removed), None, total, False, "log-probability", float(original.sum()), each)
 
 
 def _named_sources(units: Any, sources: Sequence[NamedSpan]) -> list[int]:
