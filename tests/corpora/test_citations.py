@@ -33,7 +33,7 @@ ANSWERS = [
 ]
 WITHOUT_ANSWER = {
     5: "no text: column 'question' is null",
-    6: "column 'documents': there is no document with a text",
+    6: "there is no document with a text",
     7: "the answer is empty",
     8: "no text: column 'answer' is null",
 }
