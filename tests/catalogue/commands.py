@@ -161,7 +161,6 @@ CORPORA = [
     line("attribute --output out", "an input has an empty name", ""),
     line("attribute empty-folder --output out", "empty-folder"),
     line("attribute foo://nowhere/x.jsonl --output out", "foo"),
-    line("attribute hf:nobody/nothing --output out", "nobody/nothing"),
     line("attribute rows.jsonl --output out --model ./nowhere", "no such model folder"),
     line("attribute rows.jsonl --output out --dtype int8", "torch.int8"),
     line("attribute rows.jsonl --output out --device nowhere", "there is no device"),

@@ -194,12 +194,6 @@ def test_rows_are_cited_as_one_by_one_and_summed_up(tmp_path, case, verify, temp
     for name, use in uses.items():
         assert (found[name].answers, found[name].cited) == (use["answers"], use["cited"])
         assert found[name].share == pytest.approx(np.mean(use["shares"]), abs=1e-5)
-        measured = found[name].measured
-        if verify is None:
-            assert measured is None
-            continue
-        assert measured[:3] == (len(use["losses"]), use["used"], use["contradicted"])
-        assert measured.loss == (pytest.approx(np.mean(use["losses"]), abs=1e-4) if use["losses"] else None)
     unused = {name for name, use in uses.items() if not (use["cited"] or use["used"])}
     order = [use.cited for use in summary.uses]
     assert order == sorted(order, reverse=case == "conversations")
@@ -231,18 +225,12 @@ def expected_uses(results_of_rows):
         named = [kinds.get(name, name) for name in cited.documents]
         names = {citation.number: citation.name.rpartition(":")[0] for citation in cited.citations()}
         citing = {name for s in cited.support for name in (s.messages or [names[n] for n in s.citations])}
-        contradicting = [s for s in cited.support if s.judgement == "contradicts" and s.sources]
-        against = {cited.documents[s.sources[0]] for s in contradicting}
         for key in {*named, *kinds.values()}:
-            use = uses.setdefault(
-                key, {"answers": 0, "cited": 0, "used": 0, "contradicted": 0, "losses": [], "shares": []}
-            )
+            use = uses.setdefault(key, {"answers": 0, "cited": 0, "used": 0, "shares": []})
             of_key = [loss for name, loss in zip(named, losses, strict=True) if name == key and not np.isnan(loss)]
             use["answers"] += 1
             use["cited"] += key in {kinds.get(name, name) for name in citing}
-            use["contradicted"] += key in {kinds.get(name, name) for name in against}
             use["used"] += bool(of_key) and max(of_key) > 1
-            use["losses"] += [max(of_key)] if of_key else []
             use["shares"].append(sum(share for name, share in zip(named, cited.shares, strict=True) if name == key))
     return uses
 

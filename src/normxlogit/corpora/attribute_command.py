@@ -1,12 +1,8 @@
 """The command that explains a corpus."""
 
-import signal
 import sys
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -38,7 +34,7 @@ def attribute(
         typer.Argument(
             metavar="INPUT...",
             help="Parquet, JSONL, CSV, Arrow or text files: paths, patterns, URLs; a folder of them or of a saved "
-            'data set, "hf:NAME:SPLIT", or "-" for standard input. Of pictures or sounds also the files themselves.',
+            'data set, or "-" for standard input. Of pictures or sounds also the files themselves.',
         ),
     ],
     output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
@@ -143,7 +139,7 @@ def attribute(
     options.check_targets(target, all_labels)
     if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):
         raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
-    with quiet(), _stoppable(output):
+    with quiet():
         from ..tasks.targets import typed_targets
         from .folder import Folder
         from .jobs import JOBS, Predictions, fields_of
@@ -165,22 +161,13 @@ def attribute(
             from .ray_engine import Cluster
 
             cluster = Cluster(num_workers, num_gpus_per_worker, ray_address)
-        finished = run(
-            explainer,
-            inputs,
-            output,
-            kind(**job_settings),
-            method=method,
-            id_column=id_column,
-            keep=keep or (),
-            keep_text=keep_text,
-            input_format=input_format,
-            shard_rows=shard_rows,
-            max_errors=max_errors,
-            engine=engine,
-            cluster=cluster,
-            progress=True,
-        )
+        shared = ("id_column", "keep_text", "input_format", "shard_rows", "max_errors", "engine", "method")
+        settings = {name: arguments[name] for name in shared} | {"keep": keep or (), "cluster": cluster}
+        try:
+            finished = run(explainer, inputs, output, kind(**job_settings), **settings, progress=True)
+        except KeyboardInterrupt:
+            sys.stderr.write(f"stopped; the same command resumes {output}\n")
+            raise typer.Exit(130) from None
         manifest = Folder(output).read_manifest()
         column = None if manifest is None else manifest.settings.get("text_column")
     failures = (
@@ -214,26 +201,3 @@ def _job_with(given: Iterable[str]) -> "type[Job]":
         "; give their column, too, such as --answer-column answer" if fitting_jobs else ", and a run does one of these"
     )
     raise InputError(f"{belongs}{advice}")
-
-
-@contextmanager
-def _stoppable(output: str) -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C, and print in one line how to resume."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise _Stopped(number)
-
-    main = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)} if main else {}
-    try:
-        yield
-    except _Stopped as error:
-        sys.stderr.write(f"stopped; the same command resumes {output}\n")
-        raise typer.Exit(128 + error.args[0]) from None
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-class _Stopped(BaseException):
-    """Raised, with its number, when a signal asks the process to stop."""

@@ -12,23 +12,6 @@ QUESTION = "question"
 """The name of the user's last message among the kinds of messages."""
 
 
-class Losses(NamedTuple):
-    """The losses of answers without a document or a kind of message.
-
-    Attributes:
-        left_out: Answers for which one of its sources or more were left out.
-        used: Of these, answers with a sentence that loses more than `LEAST_LOSS` nats without one of them.
-        contradicted: Answers with a sentence that contradicts it.
-        loss: The most that a sentence loses without one of its sources, in nats, the mean over these answers; None
-            where none was left out.
-    """
-
-    left_out: int
-    used: int
-    contradicted: int
-    loss: float | None
-
-
 class SourceUse(NamedTuple):
     """How often answers use a document, or a kind of message.
 
@@ -39,7 +22,6 @@ class SourceUse(NamedTuple):
         answers: Answers that it was there for.
         cited: Of these, answers that cite a source in it.
         share: The mean of its share of what speaks for the answer.
-        measured: The losses without its sources; None if not measured.
     """
 
     name: str
@@ -47,7 +29,6 @@ class SourceUse(NamedTuple):
     answers: int
     cited: int
     share: float
-    measured: Losses | None
 
 
 class UnsupportedAnswer(NamedTuple):
@@ -182,19 +163,15 @@ def _contradictions(run: RunTables, top: int) -> list[Contradiction]:
 
 def _uses(run: RunTables, *, of_conversations: bool, tested: bool) -> list[tuple[SourceUse, bool]]:
     """Return the documents or kinds of messages, and whether an answer uses each."""
-    contradicted = (
-        "list_transform(sentence_contradictions, lambda found: found.document)" if tested else "[]::VARCHAR[]"
-    )
     if of_conversations:
         loss = "unnest(message_losses)" if tested else "NULL::FLOAT"
         sources = f"""
             SELECT row, CASE WHEN kind = 'user' AND place = max(place) FILTER (kind = 'user') OVER (PARTITION BY row)
-                        THEN '{QUESTION}' ELSE kind END AS name, tool, share, loss, source, cited, contradicted
+                        THEN '{QUESTION}' ELSE kind END AS name, tool, share, loss, source, cited
             FROM (
                 SELECT row, unnest(range(len(message_kinds))) AS place, unnest(message_kinds) AS kind,
                        unnest(message_tools) AS tool, unnest(message_shares) AS share, {loss} AS loss,
-                       unnest(message_names) AS source, flatten(sentence_messages) AS cited,
-                       {contradicted} AS contradicted
+                       unnest(message_names) AS source, flatten(sentence_messages) AS cited
                 FROM shards
             )
         """  # noqa: S608  # constants
@@ -205,26 +182,20 @@ def _uses(run: RunTables, *, of_conversations: bool, tested: bool) -> list[tuple
         sources = f"""
             SELECT row, {document.format("unit_names[place]")} AS name, '' AS tool, shares[place] AS share,
                    {loss} AS loss, name AS source,
-                   list_transform(flatten(sentence_sources), lambda source: {document.format("source")}) AS cited,
-                   {contradicted} AS contradicted
+                   list_transform(flatten(sentence_sources), lambda source: {document.format("source")}) AS cited
             FROM (SELECT *, unnest(range(1, len(unit_names) + 1)) AS place FROM shards)
             WHERE unit_kinds[place] NOT IN {APART}
         """  # noqa: S608  # constants
     rows = run.ask(
         f"""
         WITH sources AS ({sources}), each AS (
-            SELECT name, tool, sum(share) AS share, max(loss) AS loss, bool_or(list_contains(cited, source)) AS cited,
-                   bool_or(coalesce(list_contains(contradicted, source), false)) AS contradicted
+            SELECT name, tool, sum(share) AS share, max(loss) AS loss, bool_or(list_contains(cited, source)) AS cited
             FROM sources GROUP BY row, name, tool
         )
         SELECT name, tool, count(*), count(*) FILTER (cited) AS citing, avg(share) AS mean,
-               count(*) FILTER (loss IS NOT NULL), count(*) FILTER (loss > {LEAST_LOSS}),
-               count(*) FILTER (contradicted), avg(loss), bool_or(cited OR coalesce(loss > {LEAST_LOSS}, false))
+               bool_or(cited OR coalesce(loss > {LEAST_LOSS}, false))
         FROM each GROUP BY name, tool
         ORDER BY {"citing DESC, mean DESC" if of_conversations else "citing, count(*) DESC"}, name, tool
         """  # noqa: S608  # constants
     )
-    return [
-        (SourceUse(name, tool, count, citing, share, Losses(*losses) if tested else None), used)
-        for name, tool, count, citing, share, *losses, used in rows
-    ]
+    return [(SourceUse(*use), used) for *use, used in rows]

@@ -21,7 +21,7 @@ from ...render.blocks import (
 from ...render.charts import Legend, number
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
-from ...results.verification import LEAST_LOSS, likelihood_text
+from ...results.verification import likelihood_text
 from .citations import QUESTION, CitationSummary, SourceUse
 from .summary import Summary
 from .units import NAMES, Unit, WrongAnswer
@@ -220,15 +220,14 @@ def _citation_cards(summary: CitationSummary) -> list[Card]:
     heading = "Conversations" if summary.of_conversations else "Answers"
     cards = [Card([Header("", facts, notes)], heading, result=False)]
     names = KINDS if summary.of_conversations else {}
-    columns = [one, "answers with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
+    columns = [one, "answers with it", "answers citing it", "mean share"]
     for title, uses, bars in (
         ("What the answers rest on", summary.uses, ""),
         (unused.capitalize(), summary.unused, None),
     ):
         if uses:
             table = _table(columns, [_line_of_use(use, names) for use in uses], bars=bars)
-            note = [Paragraph(USED)] if tested and bars is not None else []
-            cards.append(Card([*note, table], title, result=False))
+            cards.append(Card([table], title, result=False))
     if summary.contradictions:
         lines = [
             Line([c.id, c.rather, likelihood_text(c.gain), c.source, c.text.strip()]) for c in summary.contradictions
@@ -242,14 +241,6 @@ def _citation_cards(summary: CitationSummary) -> list[Card]:
     return cards
 
 
-MEASURED = ["left out", "used", "contradicted", "without it"]
-"""Columns of the losses without a document or a kind of message: counts of answers, and the mean loss."""
-
-USED = (
-    f'"left out": answers for which a source of it was left out; "used": those with a sentence that is more than '
-    f'{likelihood_text(-LEAST_LOSS)} without one; "without it": the sentence that needs one most, on the average.'
-)
-
 KINDS = {
     QUESTION: "last message of the user",
     "user": "earlier message of the user",
@@ -262,9 +253,6 @@ def _line_of_use(use: SourceUse, names: Mapping[str, str]) -> Line:
     """Return the line of a document or a kind of message; `names` has other names for some of them."""
     share = use.cited / use.answers
     cells = [f"{names.get(use.name, use.name)} {use.tool}".strip(), f"{use.answers:,}", f"{use.cited:,} ({share:.1%})"]
-    if (losses := use.measured) is not None:
-        cells += [f"{losses.left_out:,}", f"{losses.used:,}", f"{losses.contradicted:,}"]
-        cells.append("" if losses.loss is None else likelihood_text(-losses.loss))
     return Line([*cells, f"{use.share:.1%}"], share)
 
 
