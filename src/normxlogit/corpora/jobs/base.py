@@ -182,7 +182,7 @@ class Job(ABC):
                 of_text = names if len(names) == 1 else columns_of_text()
                 column = of_text[0] if len(of_text) == 1 else None
             if column is None:
-                option = f"{setting} (--{setting.replace('_', '-')})"
+                option = f"{setting} (--column {role_of(setting)}=...)"
                 raise DataError(f"which column holds the {reads.content}? give {option}, one of {', '.join(names)}")
             found[setting] = column
         return replace(self, **found)  # type: ignore[type-var]
