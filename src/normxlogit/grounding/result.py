@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -272,10 +272,7 @@ class Citations(Record):
     @property
     def quotations(self) -> dict[int, int]:
         """The sentences that stand in the sources word for word: the source of each."""
-        texts = {_quotable(self.text[start:end]): i for i, (start, end) in reversed(list(enumerate(self.spans)))}
-        texts.pop("", None)
-        quoted = {k: texts.get(_quotable(sentence)) for k, sentence in enumerate(self.sentences)}
-        return {k: source for k, source in quoted.items() if source is not None}
+        return quotations(self.sentences, [self.text[start:end] for start, end in self.spans])
 
     @property
     def words(self) -> list[AnswerWord]:
@@ -572,6 +569,14 @@ def _support_state(support: Support) -> dict[str, Any]:
     apart = ("text", "citations", "sources", "origin")
     state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
     return {**state, "rests": support.rests, "verdict": support.verdict}
+
+
+def quotations(sentences: Sequence[str], sources: Sequence[str]) -> dict[int, int]:
+    """Return the sentences that stand in the sources word for word: the first such source of each, by their indices."""
+    texts = {_quotable(source): i for i, source in reversed(list(enumerate(sources)))}
+    texts.pop("", None)
+    quoted = {k: texts.get(_quotable(sentence)) for k, sentence in enumerate(sentences)}
+    return {k: source for k, source in quoted.items() if source is not None}
 
 
 def _quotable(text: str) -> str:
