@@ -49,17 +49,14 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merge | None = None) -> Attri
 
 def _earlier_words(a: Attribution, units: Sequence[int]) -> list[NamedSpan]:
     """Return the units of the answer's own tokens: of each explained part of it one, and of all other tokens one."""
-    spans, pieces = a.units.spans or (), []
-    for target in a.targets if spans else ():
-        if target.kind == "part" and target.span is not None:
-            start, end = target.span
-            tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
-            pieces.append(NamedSpan("the answer's earlier words", start, end, tokens, "answer", 0))
-    if len(pieces) < 2:
-        return [NamedSpan("the answer's earlier words", 0, 0, tuple(units), "answer", None)]
+    name, spans, pieces = "the answer's earlier words", a.units.spans or (), []
+    parts = {target.span: None for target in a.targets if target.kind == "part" and target.span and spans}
+    for start, end in parts:  # two targets may be of one part
+        tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
+        pieces.append(NamedSpan(name, start, end, tokens, "answer", 0))
     in_parts = {unit for piece in pieces for unit in piece.tokens}
     left = tuple(unit for unit in units if unit not in in_parts)
-    return [*pieces, *([NamedSpan("the answer's earlier words", 0, 0, left, "answer", None)] if left else [])]
+    return [*pieces, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not pieces else [])]
 
 
 def grouped_targets(a: Attribution, parts: PartSpec, merge: Merge = "sum") -> Attribution:
