@@ -2,12 +2,14 @@
 
 A program writes facts, among them those of other chains, a question, the reasoning and its conclusion. The reasoning
 names things by pronouns and by numbers, so that most of the facts share no word with the conclusion. Each way ranks the
-facts for the conclusion alone, the last sentence of the answer.
+facts for the conclusion alone, the last sentence of the answer. FlashTrace (arXiv 2602.01914) is among them where its
+package is installed.
 """
 
 import random
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,6 +148,7 @@ def read(explainer: Explainer, chains: Sequence[Chain], on_progress: OnProgress 
             "direct": cited.attribution.scores[-1, sources],
             "direct, words by gain": cited.evidence.scores[-1, sources],
             **_left_out(explainer, cited, chain.facts, conclusion),
+            **_rollout_and_hops(explainer, cited, conclusion),
             "words shared with the answer": [len(set(_words(fact)) & words) for fact in chain.facts],
             "words shared with question and conclusion": [len(set(_words(f)) & last_words) for f in chain.facts],
             "random": rng.normal(size=len(chain.facts)),
@@ -179,6 +182,46 @@ def _distributions(explainer: Explainer, text: str, conclusion: str) -> tuple[to
     count = int((offsets[:, 1] > text.rindex(conclusion)).sum())
     logits = explainer.model(encoded["input_ids"]).logits[0].float()  # (T, V)
     return encoded["input_ids"][0, -count:], logits[-count - 1 : -1].log_softmax(-1)
+
+
+def _rollout_and_hops(explainer: Explainer, cited: Citations, conclusion: str) -> dict[str, list[float]]:
+    """Return attention rollout from the conclusion's tokens, and what FlashTrace's hops say where it is installed."""
+    prompt, answer = cited.text[: -len(cited.answer)], cited.answer
+    encoded = explainer.tokenizer(
+        cited.text, return_tensors="pt", return_offsets_mapping=True, add_special_tokens=False
+    )
+    ends, first = encoded["offset_mapping"][0, :, 1], cited.text.rindex(conclusion)  # (T,)
+    model = explainer.model
+    attention = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        with torch.inference_mode():
+            attentions = model(encoded["input_ids"], output_attentions=True).attentions
+        flow = torch.eye(len(ends))  # (T, T)
+        for heads in attentions:
+            flow = (heads[0].float().mean(0) + torch.eye(len(ends))) / 2 @ flow
+        read_at = (ends > first).nonzero()[:, 0] - 1  # a token is predicted at the one before it
+        ways = {"attention rollout": flow[read_at].sum(0)}  # (T,)
+        if find_spec("flashtrace"):
+            ways["FlashTrace, one hop"] = _hops(model, explainer.tokenizer, prompt, answer, answer.rindex(conclusion))
+    finally:
+        model.set_attn_implementation(attention)
+    spans = torch.tensor(cited.spans)  # (S, 2)
+    return {
+        way: [float(scores[: len(ends)][(ends > a) & (ends <= b)].sum()) for a, b in spans]
+        for way, scores in ways.items()
+    }
+
+
+def _hops(model: Any, tokenizer: Any, prompt: str, answer: str, conclusion: int) -> torch.Tensor:
+    """Return FlashTrace's scores of the tokens of prompt and answer, (T,); those of the answer are 0."""
+    from flashtrace import FlashTrace
+
+    offsets = tokenizer(answer, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
+    first = next(i for i, (_, end) in enumerate(offsets) if end > conclusion)
+    spans = {"reasoning_span": (0, first - 1), "output_span": (first, len(offsets) - 1)}
+    scores = FlashTrace(model, tokenizer).trace(prompt=prompt, target=answer, **spans).scores
+    return torch.tensor([*scores, *[0.0] * len(offsets)])
 
 
 def table(results: Sequence[Ranked]) -> str:
