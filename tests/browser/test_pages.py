@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
+from normxlogit.app.curves import curves_cards
 from normxlogit.corpora.summaries.page import summary_page
-from normxlogit.leave_out.deletion import deletion_curve
-from normxlogit.render.builders.collection import results_page
-from normxlogit.results.deletion_curve import DeletionCurve
+from normxlogit.leave_out.deletion import DeletionCurve, deletion_curve
+from normxlogit.render.cards import results_page
 from normxlogit.results.targets import Prediction, Target
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
@@ -47,7 +47,7 @@ def writer():
 def methods(explainer) -> str:
     found = explainer.compare(TEXT, ["normxlogit", "frozen-gradient", "random"])
     curves = [deletion_curve(explainer.task_model, a) for a in found]
-    return results_page(found, costs=["1 forward", "1 forward, 1 backward", "none"], curves=curves)
+    return results_page(found, further=curves_cards(curves))
 
 
 def summary(explainer, folder) -> str:
@@ -159,7 +159,7 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
         "layers": layers.to_html(),
         "batch": Attributions([one, layers]).to_html(title=HOSTILE),
         "methods": results_page(
-            Attributions([one, make_attribution(pieces, np.ones(5), **base)]), costs=[HOSTILE, ""], curves=[curve]
+            Attributions([one, make_attribution(pieces, np.ones(5), **base)]), further=curves_cards([curve])
         ),
     }
     with watched.page() as page:

@@ -1,9 +1,9 @@
 """The blocks of an answer with citations: its text or conversation, the verdicts and the sources."""
 
 from ..render.blocks import Block, Column, Fold, Header, Paragraph, Piece, Table, cell
-from ..render.builders.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
 from ..render.charts import Legend
 from ..render.layout import answer_pieces
+from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
 from .chat_drawing import chat_of
 from .result import Citations
 

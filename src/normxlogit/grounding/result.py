@@ -556,7 +556,7 @@ class Citations(Record):
     def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
         return citation_state(row, attribution)
 
-    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from .drawing import citation_blocks
 
         return citation_blocks(self)

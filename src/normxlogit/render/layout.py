@@ -9,8 +9,7 @@ from ..results.attribution import Attribution
 from ..results.units.characters import quoted, visible
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
-from .describe import UNKNOWN, meanings, prediction_text, score_label
-from .verification import WITHOUT, without_text
+from .describe import UNKNOWN, WITHOUT, meanings, prediction_text, score_label, without_text
 
 PlacedPiece = tuple[int, int, Piece]
 """A piece with its start and end in the text; both are equal for a piece with a text of its own."""

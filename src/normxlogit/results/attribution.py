@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..media.units import PictureScores, SoundScores
     from ..render.blocks import Block
-    from ..render.figures.plots import PlotKind
+    from ..render.plots import PlotKind
 
 TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 """The note of a text that was cut to the model's length."""
@@ -585,14 +585,14 @@ class Attribution(Record):
             DataError: If matplotlib is missing, scores that do not add up are asked for as a waterfall, or bars or a
                 waterfall are asked for and there are several targets or layers.
         """
-        from ..render.figures.plots import plot_attribution
+        from ..render.plots import plot_attribution
 
         return plot_attribution(self, kind, k=k, words=words)
 
-    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
-        from ..render.builders.collection import blocks_of_attribution
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
+        from ..render.cards import blocks_of_attribution
 
-        return blocks_of_attribution(self, words=words, cost=cost)
+        return blocks_of_attribution(self, words=words)
 
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:

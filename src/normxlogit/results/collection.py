@@ -195,8 +195,8 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If matplotlib is missing, or as `top`.
         """
-        from ..render.builders.text import comparison_grid
-        from ..render.figures.plots import heat_map, plot_words
+        from ..render.plots import heat_map, plot_words
+        from ..render.text import comparison_grid
 
         if self.comparable:
             return heat_map(comparison_grid(self._compared()).best(k))

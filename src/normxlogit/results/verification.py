@@ -55,7 +55,7 @@ class Removal(NamedTuple):
     values: tuple[Number, ...] = ()
 
     def __str__(self) -> str:
-        from ..render.verification import removal_text
+        from ..render.describe import removal_text
 
         return removal_text(self)
 
@@ -95,7 +95,7 @@ class Verification:
     named: bool = False
 
     def __str__(self) -> str:
-        from ..render.verification import verdict
+        from ..render.describe import verdict
 
         return verdict(self)
 

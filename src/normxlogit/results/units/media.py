@@ -14,7 +14,7 @@ from .words import UnitScore
 
 if TYPE_CHECKING:
     from ...render.blocks import Block, MediumBlock
-    from ...render.figures.figure import PlotFigure
+    from ...render.figure import PlotFigure
     from ..attribution import Attribution
 
 

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ...results.attribution import Attribution
-from ...results.storage.schema import FloatArray
-from ...results.verification import likelihood_text
-from ..blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
-from ..charts import Grid, Legend
-from ..describe import method_of, model_text
-from ..layout import answer_pieces, cut
-from ..verification import verdict
+from ..results.attribution import Attribution
+from ..results.storage.schema import FloatArray
+from ..results.verification import likelihood_text
+from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
+from .charts import Grid, Legend
+from .describe import method_of, model_text, verdict
+from .layout import answer_pieces, cut
 
 SHOWN = 8
 """Sources that are listed if there are no citations."""
