@@ -453,6 +453,8 @@ class Attribution(Record):
         """
         from .units.grouping import grouped, grouped_targets
 
+        if self.completion is not None and merge == "sum":  # the parts of the answer become units, too
+            return grouped(grouped_targets(self, parts), sources, merge)
         coarser = grouped(self, sources, merge)
         return coarser if self.completion is None else grouped_targets(coarser, parts, merge)
 
