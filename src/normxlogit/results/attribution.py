@@ -8,7 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 
 import numpy as np
 
@@ -449,8 +449,28 @@ class Attribution(Record):
         """
         from .units.grouping import grouped, grouped_targets
 
+        if self.completion is not None and merge == "sum":  # the parts of the answer become units, too
+            return grouped(grouped_targets(self, parts), sources, merge)
         coarser = grouped(self, sources, merge)
         return coarser if self.completion is None else grouped_targets(coarser, parts, merge)
+
+    def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> "Attribution":
+        """Return what the parts of an answer rest on through its own earlier words.
+
+        A part's score of an earlier part is passed on to what that one rests on, in proportion to its positive scores,
+        until the prompt is reached. Sums, `bias` and `sink` stay.
+
+        Args:
+            spans: Which parts are passed through: those in spans (start, end) of characters of the completion, or in
+                the "reasoning" at its begin, up to "</think>"; by default all.
+
+        Raises:
+            DataError: If the parts of the answer are not both targets and units.
+            InputError: If no part lies there.
+        """
+        from .units.through import passed_through
+
+        return passed_through(self, spans)
 
     def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[UnitScore]:
         """Return the `k` units with the highest scores, ties by position.

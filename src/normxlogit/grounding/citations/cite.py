@@ -165,15 +165,14 @@ def _readings(read: SentencesAfterPrompt, completed: Completed) -> tuple[Reading
 
 
 def _weighted_scores(explained: Attribution, sentences: int) -> tuple[Attribution, FloatArray | None]:
-    """Return the attribution of the sentences, and the sources' contributions to their weighted tokens, (K, S)."""
+    """Return the attribution of the sentences, and the units' contributions to their weighted tokens, (K, U)."""
     if len(explained.targets) == sentences:  # the method does not backpropagate from weighted sums
         return explained, None
     bias, sink = (None if values is None else values[:sentences] for values in (explained.bias, explained.sink))
-    weighted = explained.scores[sentences:][:, explained.units.sources]  # (K, S)
     alone = replace(
         explained, scores=explained.scores[:sentences], targets=explained.targets[:sentences], bias=bias, sink=sink
     )
-    return alone, weighted
+    return alone, explained.scores[sentences:]  # (K, U)
 
 
 def ask_in(
