@@ -191,7 +191,7 @@ def _rollout_and_hops(explainer: Explainer, cited: Citations, conclusion: str) -
         cited.text, return_tensors="pt", return_offsets_mapping=True, add_special_tokens=False
     )
     ends, first = encoded["offset_mapping"][0, :, 1], cited.text.rindex(conclusion)  # (T,)
-    model = explainer.model
+    model: Any = explainer.model
     attention = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
@@ -215,7 +215,7 @@ def _rollout_and_hops(explainer: Explainer, cited: Citations, conclusion: str) -
 
 def _hops(model: Any, tokenizer: Any, prompt: str, answer: str, conclusion: int) -> torch.Tensor:
     """Return FlashTrace's scores of the tokens of prompt and answer, (T,); those of the answer are 0."""
-    from flashtrace import FlashTrace
+    from flashtrace import FlashTrace  # type: ignore[import-not-found]
 
     offsets = tokenizer(answer, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
     first = next(i for i, (_, end) in enumerate(offsets) if end > conclusion)

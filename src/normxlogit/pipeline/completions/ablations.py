@@ -1,6 +1,6 @@
 """Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
