@@ -206,22 +206,18 @@ def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | No
 
 
 def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool | None, output: Path | None) -> None:
-    """Write results with the costs of their methods, as words or tokens."""
-    from ..methods.registry import describe
-    from ..render.builders.collection import cards, results_page
+    """Write results as words or tokens."""
+    from ..render.cards import cards, results_page
     from ..results.storage.files import json_text
     from ..results.storage.schema import plain
 
-    costs = [describe(a.method).passes for a in results]
     if kind == "json" and words:
         state = results.to_dict()
         for result, state_of_result in zip(results, state["attributions"], strict=True):
             state_of_result["words"] = plain(result.words())
         deliver(json_text(state, ascii_only=ascii_only(output)), output)
         return
-    several = len({a.method for a in results}) > 1
-    drawn = cards(results, words=words, costs=costs if several else ())  # to compare methods
-    drawings = [card.blocks for card in drawn if card.result]
-    page = results_page(results, words=words, costs=costs) if kind == "html" else None
+    drawings = [card.blocks for card in cards(results, words=words) if card.result]
+    page = results_page(results, words=words) if kind == "html" else None
     single = kind == "figure" and len(results) == 1
     deliver_result(results[0] if single else results, kind, output, drawings, page)

@@ -230,11 +230,11 @@ class MultimodalLM(CausalLM):
         return self._apply_template([{"role": "user", "content": content}])
 
     def _spectrum(self, model: ModelInterface, sound: Sound) -> Spectrum:
-        """Return the layout of a sound's spectrum, measured once for each length of sounds."""
+        """Return the layout of a sound's spectrum, found once for each length of sounds."""
         length, reader = len(sound.samples), feature_extractor_of(self.processor)
         if length not in self._spectra:
-            token, hop = placeholder_token(self.processor, model.config, "audio"), getattr(reader, "hop_length", None)
-            self._spectra[length] = spectrum_of(self._sound_alone, length, reader.sampling_rate, token, hop)
+            token = placeholder_token(self.processor, model.config, "audio")
+            self._spectra[length] = spectrum_of(self._sound_alone, sound, reader, token)
         return self._spectra[length]
 
     def _encoded_sounds(
