@@ -26,9 +26,8 @@ from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
-from ..tasks.abilities import Generates, embedding_task
 from ..tasks.answers import logits_at
-from ..tasks.base import check_answer
+from ..tasks.base import Generates, check_answer, embedding_task
 from ..tasks.interfaces import Pooling
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
