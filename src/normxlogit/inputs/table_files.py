@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import Any, Literal
 
 from ..errors import DataError, reason_of
-from .text_files import UTF16, dialect_of, encoding_of
+from .text_files import UTF16, encoding_of
 from .texts import collected, is_column
 
 BLOCK = 4096
@@ -31,6 +31,12 @@ END_MARK = "\x1elast"
 """A line that is appended to a CSV file. Where it does not come back as a row of its own, a quote was left open."""
 
 OPEN_QUOTE = "a quote is not closed: the rows after it were read as one, or not at all"
+
+OTHER_DELIMITERS = (";", "\t", "|")
+"""What stands between values where commas do not: Excel writes semicolons where numbers have decimal commas."""
+
+SAMPLE = 1 << 16
+"""Most characters of the line with the names by which the delimiter of a table is told."""
 
 NO_TEXT = "UTF-16, or no text at all; save it as UTF-8"
 
@@ -155,9 +161,7 @@ def _source_in_file(file: Any, kind: str, size: int) -> RowSource:
     fraction = (lambda: min(file.tell() / size, 1.0)) if size else lambda: 0.0
     if kind in ("csv", "tsv"):
         return _csv(file, kind, fraction)
-    encoding = encoding_of(file.read(len(UTF16[0])))
-    file.seek(0)
-    return source_of_rows(rows_of_lines(file, kind, encoding), fraction)
+    return source_of_rows(rows_of_lines(file, kind, _encoding_of_file(file)), fraction)
 
 
 def _parquet(file: Any) -> RowSource:
@@ -212,10 +216,15 @@ def _sliced(table: Any) -> Iterator[Any]:
 
 def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
     """Return the source of a CSV or TSV file; `fraction` returns the share of the file that is read."""
-    dialect = dialect_of(file, kind)
+    encoding = _encoding_of_file(file)
     # A cell that is not UTF-8 is a problem of its row, not of the file.
-    lines = io.TextIOWrapper(file, dialect.encoding, "surrogateescape", newline="")
-    reader = csv.reader(chain(lines, [END_MARK]), delimiter=dialect.delimiter)
+    lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+    delimiter = "\t"
+    if kind == "csv":  # what stands in the line with the names
+        names_line = lines.readline(SAMPLE)
+        delimiter = next((mark for mark in (",", *OTHER_DELIMITERS) if mark in names_line), ",")
+        lines.seek(0)
+    reader = csv.reader(chain(lines, [END_MARK]), delimiter=delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]
     if names == [END_MARK]:
         raise ValueError("the file is empty")
@@ -227,7 +236,7 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         ended = False
         while rows := _next_rows(reader, BLOCK):
-            if dialect.delimiter == "\t":
+            if delimiter == "\t":
                 _check_cells(names, rows)
             ended = rows[-1] == [END_MARK]
             rows = [row or [""] * len(names) for row in (rows[:-1] if ended else rows)]  # an empty line
@@ -243,6 +252,13 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
         lines.detach()  # the file is closed by who opened it
 
     return RowSource(lambda: names, blocks)
+
+
+def _encoding_of_file(file: Any) -> str:
+    """Return the encoding of a file of bytes, which is set back to its start."""
+    encoding = encoding_of(file.read(len(UTF16[0])))
+    file.seek(0)
+    return encoding
 
 
 def _next_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
