@@ -1,5 +1,6 @@
 """Predictions of each row: of texts, pairs, pictures and sounds."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -129,10 +130,21 @@ class Predictions(Job):
                 del inputs[row]
             elif target is not None:
                 rows.targets[row] = target
-        encodings, unread = model.task.encode_rows(model, [*inputs.values()], long_text=self.long_text)
-        readable = [*inputs]
-        rows.problems |= {readable[place]: reason for place, reason in unread.items()}
-        rows.inputs = dict(zip((row for row in readable if row not in rows.problems), encodings, strict=True))
+        long_text = None if model.task.reads == "signal" else self.long_text
+
+        def encode(some: list[int]) -> None:
+            try:
+                encodings, _ = model.task.encode(model, [inputs[row] for row in some], long_text=long_text)
+                if any(encoding.text is not None and encoding.offsets is None for encoding in encodings):
+                    raise InputError("the text's tokens cannot be found in it: it is not known where")
+            except InputError as error:  # a fault of the row, not of the model
+                if len(some) > 1:
+                    raise
+                rows.problems[some[0]] = re.sub("^input 0[:,] ", "", str(error)).replace("input 0 ", "the text ")
+            else:
+                rows.inputs.update(zip(some, encodings, strict=True))
+
+        together(encode, [*inputs], rows.problems)
 
     def _text(self, cells: Mapping[str, Any]) -> Any:
         """Return the text of a row, or the pair.
