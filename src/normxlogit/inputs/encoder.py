@@ -154,29 +154,6 @@ class Encoder:
         readings = (from_text, from_text.with_written_special_tokens())
         return next((reading for reading in readings if reading.ids == encoding.ids), encoding)
 
-    def readable(
-        self, texts: Sequence[Text], *, long_text: LongText = "truncate", first: int = 0
-    ) -> tuple[list[Encoding], dict[int, str]]:
-        """Encode texts together, or by halves where one of them cannot be read; `first` is the index of the first.
-
-        Returns:
-            The encodings of the texts that could be read, in their order, and what is wrong with the others by index.
-        """
-        if not texts:
-            return [], {}
-        try:
-            encodings = self(texts, long_text=long_text)
-            if any(encoding.offsets is None for encoding in encodings):
-                raise InputError("the text's tokens cannot be found in it: it is not known where")
-        except InputError as error:
-            if len(texts) == 1:
-                return [], {first: str(error).replace("input 0 ", "the text ")}
-            half = len(texts) // 2
-            before, some = self.readable(texts[:half], long_text=long_text, first=first)
-            after, others = self.readable(texts[half:], long_text=long_text, first=first + half)
-            return before + after, some | others
-        return encodings, {}
-
     def opening(self, text: str, *, special: bool) -> Encoding:
         """Encode a prompt without the special tokens at its end.
 

@@ -222,16 +222,6 @@ class Task:
         (encoding,) = model.encoder.encode_rendered([prompt.text], long_text=long_text)
         return of_prompt(self.tokenizer, encoding, prompt)
 
-    def encode_rows(
-        self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
-    ) -> tuple[Sequence[Encoding], dict[int, str]]:
-        """Encode rows of a corpus.
-
-        Returns:
-            The encodings of the rows that can be read, in their order, and what is wrong with the others by place.
-        """
-        return model.encoder.readable(rows, long_text=long_text)
-
     def example_input(self, model: ModelInterface) -> Any:
         """Return an input for checks of a model that are made before the caller gives one."""
         return EXAMPLE_TEXT
