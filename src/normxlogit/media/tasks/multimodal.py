@@ -15,9 +15,8 @@ from transformers.utils.generic import ModelOutput
 
 from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
+from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.abilities import Region
 from ...tasks.base import ModelClasses, TaskName, of_prompt
