@@ -245,21 +245,15 @@ class AnsweredPrompt:
 
     def _score(self, method: Method) -> Scored:
         """Return a method's scores of the sources and their cost."""
-
-        def explain(method: Method) -> tuple[Array, Mapping[str, float]]:
-            options = Options(method=method)
-            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
-            return explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
-
-        passes: Mapping[str, float]
         if isinstance(method, Perturbation):
-            scored = score_sources(method, self.measure, self.weights, explain)
-            table, passes = scored.table, scored.passes
-        else:
-            table, passes = explain(method)
-        if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice
-            return Scored(table[0], float(method.settings["samples"]))
-        return Scored(table[0], passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0))
+            table, _, passes = score_sources(method, self.measure, self.weights)  # (1, S)
+            # The published package runs an ablation again that it drew twice.
+            return Scored(table[0], float(method.settings["samples"]) if method.info.name == "context-cite" else passes)
+        options = Options(method=method)
+        explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
+        costs = explained.diagnostics
+        passes = costs["forward_passes"] + 2 * costs.get("backward_passes", 0.0)
+        return Scored(explained.scores[0, : len(self.sources)].astype(np.float64), passes)
 
 
 def sources_table(results: Sequence[RankingResult]) -> str:
