@@ -159,7 +159,7 @@ def deliver_result(
 
 def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: bool | None = None) -> str:
     """Return results as lines for a terminal; the arguments are those of `deliver_result`."""
-    from ..render.builders.collection import cards
+    from ..render.cards import cards
     from ..render.terminal import text_of_blocks
     from ..results.collection import Attributions
 

@@ -11,8 +11,7 @@ import torch
 
 from ..errors import MethodError, UnsupportedModelError
 from ..explainer import Explainer
-from ..inputs.batching import batches
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Encoding, batches
 from ..methods import Method, list_methods, method_named
 from .datasets import Example
 from .faithfulness import Faithfulness, encode

@@ -15,7 +15,7 @@ from .report import flips_table, markdown_table, report
 from .timing import environment
 
 if TYPE_CHECKING:
-    from ..render.figures.figure import PlotFigure
+    from ..render.figure import PlotFigure
 
 WIDTH = 4.2
 """Width of the figure in inches, that of a phone, so that its text is legible there."""
@@ -51,7 +51,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     """
     from matplotlib.ticker import LogLocator
 
-    from ..render.figures.figure import MARKERS, SERIES, panel_figure
+    from ..render.figure import MARKERS, SERIES, panel_figure
 
     names = dict.fromkeys(point.method for points in panels.values() for point in points)
     looks = dict(zip(names, cycle(product(MARKERS, SERIES)), strict=False))
@@ -94,7 +94,7 @@ def write_frontier(
     listed = [{"title": title, "metadata": metadata[title], "points": points} for title, points in panels.items()]
     text = frontier_text(panels, metadata)
     if folder is not None:
-        from ..render.figures.figure import save_figure
+        from ..render.figure import save_figure
 
         report({}, text, folder, "frontier", environment=environment(device), panels=listed)
         save_figure(frontier_figure(panels), folder / "frontier")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..copies.run import without_autocast
 from ..errors import MethodError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass, to_host
 from ..model.task_model import TaskModel
 from ..results.targets import Quantity

@@ -59,7 +59,7 @@ class Removal(NamedTuple):
     values: tuple[Number, ...] = ()
 
     def __str__(self) -> str:
-        from ..render.verification import removal_text
+        from ..render.describe import removal_text
 
         return removal_text(self)
 
@@ -99,7 +99,7 @@ class Verification:
     named: bool = False
 
     def __str__(self) -> str:
-        from ..render.verification import verdict
+        from ..render.describe import verdict
 
         return verdict(self)
 

@@ -246,14 +246,15 @@ class AnsweredPrompt:
     def _score(self, method: Method) -> Scored:
         """Return a method's scores of the sources and their cost."""
         if isinstance(method, Perturbation):
-            table, _, passes = score_sources(method, self.measure, self.weights)  # (1, S)
-            # The published package runs an ablation again that it drew twice.
-            return Scored(table[0], float(method.settings["samples"]) if method.info.name == "context-cite" else passes)
-        options = Options(method=method)
-        explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
-        costs = explained.diagnostics
-        passes = costs["forward_passes"] + 2 * costs.get("backward_passes", 0.0)
-        return Scored(explained.scores[0, : len(self.sources)].astype(np.float64), passes)
+            table, _, passes = score_sources(method, self.measure, self.weights)
+        else:
+            options = Options(method=method)
+            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
+            table, cost = explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
+            passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
+        if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice
+            return Scored(table[0], float(method.settings["samples"]))
+        return Scored(table[0], passes)
 
 
 def sources_table(results: Sequence[RankingResult]) -> str:

@@ -1,6 +1,6 @@
 """Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -34,16 +34,29 @@ class Ablations:
     The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands. Regions
     of pictures get the mean colour of what surrounds them, moments of sounds are silenced: before the processor, so
     that the model reads what it would read of such a picture or sound.
+
+    Args:
+        model: A language model.
+        completed: The prompt with its answer.
+        sources: The sources that can be removed, S of them.
+        progress: Shows how many ablations were measured.
+        known: What is known already: the log-probability of each token of the answer, (G,), by which sources are there.
     """
 
     def __init__(
-        self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan], progress: Progress = no_progress
+        self,
+        model: TaskModel,
+        completed: Completed,
+        sources: Sequence[NamedSpan],
+        progress: Progress = no_progress,
+        *,
+        known: Mapping[tuple[bool, ...], Array] | None = None,
     ) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
         self._other = None if completed.other is None else Ablations(model, completed.other, sources, progress)
         ask = in_batches(model, self.without, self._read)
-        self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress)
+        self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress, known)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
         """Return the log-probability of each token of the answer.
