@@ -106,10 +106,6 @@ def test_verified_sources_are_what_the_own_model_loses_without_them(writer, meth
 
 
 def test_what_has_no_sense_is_refused_in_a_line(writer):
-    with pytest.raises(InputError, match="pass sources= with it"):
-        writer.explain_completion(PROMPT, COMPLETION, merge="max")
-    with pytest.raises(InputError, match="merge must be"):
-        writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, merge="median")
     with pytest.raises(InputError, match="sources are 'word'"):
         writer.explain_completion(PROMPT, COMPLETION, sources="chapter")
     with pytest.raises(InputError, match="parts of an answer are"):

@@ -248,7 +248,7 @@ class AnsweredPrompt:
 
         def explain(method: Method) -> tuple[Array, Mapping[str, float]]:
             options = Options(method=method)
-            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
+            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
             return explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
 
         passes: Mapping[str, float]

@@ -15,10 +15,8 @@ from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.grouping import part_targets, units_of
-from ...results.units.kinds import Merge
+from ...results.units.grouping import grouped, part_targets, units_of
 from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, is_box, media_places, prompt_sources
-from ...results.units.words import check_merge
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance
@@ -35,7 +33,6 @@ def explain_sources(
     options: Options,
     sources: SourceSpec | None,
     parts: PartSpec = None,
-    merge: Merge = "sum",
     token_weights: Array | None = None,
 ) -> Attribution:
     """Explain the parts of an answer by the sources of its prompt, or by its tokens.
@@ -50,16 +47,14 @@ def explain_sources(
         options: The caller's options.
         sources: How the prompt is divided; None for tokens.
         parts: How the answer is divided; None for the whole.
-        merge: How a source's score comes from its tokens'.
         token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
             K targets behind the parts, by methods that backpropagate from such sums; others leave them out.
 
     Raises:
-        InputError: If there is no such source, part or `merge`, or the prompt holds none.
+        InputError: If there is no such source or part, or the prompt holds none.
         MethodError: If a perturbation method is asked for another target, a contrast or layers.
         UnsupportedModelError: If the model is not one that the method works on.
     """
-    check_merge(merge)
     options = options.for_media(completed.encoding.media) if completed.encoding.media else options
     method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
@@ -68,7 +63,7 @@ def explain_sources(
     passes = {"forward_passes": 1.0}
 
     def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
-        result = explain_sources(model, completed, Options(method=method), sources, parts, merge)
+        result = explain_sources(model, completed, Options(method=method), sources, parts)
         return result.scores[:, result.units.sources].astype(np.float64), result.diagnostics
 
     if completed.encoding.media and isinstance(method, Perturbation) and sources is None:
@@ -86,8 +81,6 @@ def explain_sources(
         sequence = completed.sequenced()
         measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
         origin: dict[str, Any] = provenance(model, method) | {"quantity": scored.quantity}
-        if merge != "sum":
-            origin["settings"] = {**method.settings, "merge": merge}
         return Attribution(
             scores=scored.table.astype(np.float32),
             units=units_of(source_pieces, [sequence.text]),
@@ -105,7 +98,7 @@ def explain_sources(
         with attempt:
             by_token = _token_scores(model, completed, options, part_pieces, weights, token_weights)
     if by_token is not None:
-        result = by_token if sources is None else by_token.group(sources, merge=merge)
+        result = by_token if sources is None else grouped(by_token, sources)
         passes |= {"backward_passes": float(len(by_token.targets))}
     elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(
@@ -114,7 +107,7 @@ def explain_sources(
         )
     else:
         tokens = explain_completion(model, completed, options)
-        result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts, merge=merge)
+        result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts)
         if not method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     return replace(result, diagnostics=passes)

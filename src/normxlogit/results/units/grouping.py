@@ -14,18 +14,13 @@ from ..targets import Target
 from .kinds import Merge
 from .spans import NamedSpan, PartSpec, Sequenced, SourceSpec, answer_parts, media_places, prompt_sources, share_inside
 from .units import APART, Units
-from .words import check_merge, merge_scores
+from .words import merge_scores
 
 Floats = npt.NDArray[np.float64]
 
 
-def grouped(a: Attribution, by: SourceSpec, merge: Merge | None = None) -> Attribution:
-    """Return a result with coarser units; see `Attribution.group`."""
-    if merge is None:
-        merge = a.merge if by == "word" and not a.media else "sum"
-    check_merge(merge)
-    if a.media and merge != "sum":
-        raise DataError("pictures and sounds are units with the sum of their scores: merge='sum'")
+def grouped(a: Attribution, by: SourceSpec, merge: Merge = "sum") -> Attribution:
+    """Return a result with coarser units, see `Attribution.group`; words may have scores other than sums."""
     groups = groups_of(a, by)
     if not groups:
         raise DataError("; ".join(["the prompt holds no source", *a.notes]))
@@ -42,12 +37,12 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merge | None = None) -> Attri
     sinks = tuple(k for k, group in enumerate((*groups, *others)) if not set(a.sinks).isdisjoint(group.tokens))
     changes: dict[str, Any] = {"sinks": sinks}
     if merge != "sum":  # bias and sink add up with sums only
-        changes = {"bias": None, "sink": None, "sinks": (), "settings": {**a.settings, "merge": merge}}
+        changes = {"bias": None, "sink": None, "sinks": ()}
     targets = tuple(target._replace(position=None) for target in a.targets)
     return replace(a, scores=scores.astype(np.float32), units=units, targets=targets, **a._without_units(), **changes)
 
 
-def grouped_targets(a: Attribution, parts: PartSpec, merge: Merge = "sum") -> Attribution:
+def grouped_targets(a: Attribution, parts: PartSpec) -> Attribution:
     """Return a result with coarser targets; see `Attribution.group_targets`."""
     if a.completion is None or not a.has_target_axis:
         raise DataError("parts of an answer are those of generated tokens, and this result explains none")
@@ -61,16 +56,11 @@ def grouped_targets(a: Attribution, parts: PartSpec, merge: Merge = "sum") -> At
     pieces = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in pieces]
 
     changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
-    coarser = a._transformed(
+    return a._transformed(
         lambda values: np.array([values[part].sum(0, dtype=np.float64) for part in rows]),
         targets=part_targets(pieces),
         **changes,
     )
-    if merge != "max":
-        return coarser
-    # The largest score of a part's tokens; scores of units outside the sources, such as the rest of the prompt, add up.
-    largest = np.array([a.scores[part].max(0) for part in rows])
-    return replace(coarser, scores=np.where([kind in APART for kind in a.units.kind], coarser.scores, largest))
 
 
 def check_coarser(a: Attribution, groups: Sequence[NamedSpan]) -> None:
@@ -163,4 +153,4 @@ def _merged(scores: FloatArray, group: NamedSpan, merge: Merge) -> Floats:
     if merge == "sum" or group.kind in APART:
         sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
         return sums
-    return np.asarray(values.max(-1) if merge == "max" and group.kind != "word" else merge_scores(values, merge))
+    return np.asarray(merge_scores(values, merge))
