@@ -12,7 +12,7 @@ from ..results.attribution import Attribution
 from ..results.collection import WordTotal
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import one_line
-from ..results.units.grouping import grouped
+from ..results.units.spans import grouped
 from .charts import MOST, Grid, number
 from .describe import shortened
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more

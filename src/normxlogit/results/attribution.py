@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
-from .base import Record, require
-from .storage.schema import FloatArray, Index, Measured
+from .base import Record
+from .storage.schema import FloatArray, Index, Measured, require
 from .targets import Prediction, Quantity, Target, prediction_of
 from .units.kinds import Merge
 from .units.media import Medium
@@ -410,7 +410,7 @@ class Attribution(Record):
             DataError: If tokens could not be found in the text.
             InputError: If there is no such kind or span.
         """
-        from .units.grouping import grouped
+        from .units.spans import grouped
 
         return grouped(self, by, self.merge if by == "word" and not self.media else "sum")
 
@@ -425,7 +425,7 @@ class Attribution(Record):
             DataError: If nothing was generated, or its tokens could not be found in the text.
             InputError: If there is no such part.
         """
-        from .units.grouping import grouped_targets
+        from .units.spans import grouped_targets
 
         return grouped_targets(self, parts)
 
@@ -442,7 +442,7 @@ class Attribution(Record):
             DataError: As `group` and `group_targets`.
             InputError: As these.
         """
-        from .units.grouping import grouped
+        from .units.spans import grouped
 
         coarser = grouped(self, sources)
         return coarser if self.completion is None else coarser.group_targets(parts)

@@ -20,8 +20,7 @@ from ...model.forward_pass import to_host
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Target
-from ...results.units.grouping import grouped
-from ...results.units.spans import SourceSpec
+from ...results.units.spans import SourceSpec, grouped
 from ...tasks.abilities import generating_task
 from ...tasks.base import message_spans
 from ...tasks.language import Vocabulary

@@ -15,8 +15,18 @@ from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.grouping import grouped, part_targets, units_of
-from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, is_box, media_places, prompt_sources
+from ...results.units.spans import (
+    NamedSpan,
+    PartSpec,
+    SourceSpec,
+    answer_parts,
+    grouped,
+    is_box,
+    media_places,
+    part_targets,
+    prompt_sources,
+    units_of,
+)
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance
