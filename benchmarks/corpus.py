@@ -21,7 +21,7 @@ import torch
 from normxlogit import Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.local import limit_cached_kernels
 from normxlogit.errors import DataError
-from normxlogit.inputs.batching import batches
+from normxlogit.inputs.encoding import batches
 from normxlogit.results.storage.tables import optional_module
 
 __all__ = ["corpus"]

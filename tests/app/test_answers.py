@@ -84,7 +84,6 @@ def test_generation_and_citation(app):
         (lambda app: app.explain(TEXT, methods=[]), MethodError, "at least one"),
         (lambda app: app.explain(TEXT, methods=["logat", "random", "normxlogit", "lime"]), MethodError, "4 methods"),
         (lambda app: app.explain(TEXT, methods=["lime:samples=51"]), MethodError, "up to 50, not samples=51"),
-        (lambda app: app.explain(TEXT, methods=["guided-lime:prior=(lime:samples=51)"]), MethodError, "samples=51"),
         (lambda app: app.explain(TEXT, targets=["no such"]), TargetError, "no label"),
         (lambda app: app.explain(TEXT, targets=["no such"], methods=["logat", "random"]), TargetError, "^no label"),
         (lambda app: app.explain(TEXT, model="none"), InputError, "no such model folder"),

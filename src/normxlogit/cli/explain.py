@@ -116,34 +116,27 @@ def methods() -> None:
     """
     from rich import box
     from rich.console import Console
-    from rich.style import Style
     from rich.table import Table
     from rich.text import Text
 
     from ..methods.defaults import DEFAULTS
     from ..methods.registry import list_methods
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
-    table.add_column("method", no_wrap=True)
-    table.add_column("what it is", ratio=1)
-    table.add_column("passes", max_width=12)
+    tables = [Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0)) for _ in range(2)]
+    for table, first, second in ((tables[0], "method", "what it is"), (tables[1], "default", "of")):
+        table.add_column(first, no_wrap=True)
+        table.add_column(second, ratio=1)
+        table.add_column("passes", max_width=12)
     for info in list_methods():
         traits = [name for name, applies in (("signed", info.signed), ("single layers", info.per_layer)) if applies]
-        summary = Text(info.summary)
-        summary.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
-        table.add_row(Text(info.name), summary, Text(info.passes))
-    defaults = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
-    defaults.add_column("default of", ratio=1)
-    defaults.add_column("method")
-    defaults.add_column("passes", max_width=12)
+        details = "; ".join([info.paper, f"needs {info.needs}", *traits])
+        tables[0].add_row(info.name, Text.assemble(info.summary, "\n", (details, "dim")), info.passes)
     for default in DEFAULTS.values():
-        calls = Text(default.calls)
-        calls.append("\n" + default.why, Style(dim=True))
-        defaults.add_row(calls, Text("\n".join(default.methods)), Text(default.passes))
-    console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False)
+        of = Text.assemble(default.calls, "\n", (default.why, "dim"))
+        tables[1].add_row("\n".join(default.methods), of, default.passes)
+    console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False, markup=False)
     with console.capture() as capture:
-        console.print(table)
-        console.print(defaults)
+        console.print(*tables)
     # Rich pads lines with blanks.
     write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
 

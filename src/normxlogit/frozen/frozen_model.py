@@ -13,7 +13,7 @@ from ..copies.arithmetic import full_float32
 from ..copies.pool import constant_clone
 from ..copies.run import run, without_autocast
 from ..errors import UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..model.forward_pass import no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel

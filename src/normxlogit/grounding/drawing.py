@@ -33,7 +33,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
     return [
         Header("", [("question", cited.question), *facts_of(s)], s.notes),
         chat_of(cited, answer) if cited.messages else as_sentences(answer),
-        links_of(evidence, [sentence.verdict for sentence in support]),
+        links_of(evidence, [sentence.verdict for sentence in support], cited.attribution),
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
         source_table([(*row[:3], None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
         Legend(

@@ -7,14 +7,14 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from tokenizers import Tokenizer
-from torch.utils.data import DataLoader
+from torch import Tensor
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
 from .alignment import aligned_offsets, spans_of_words
 from .encoding import Encoding, Spans, check_ids, doubled_special_tokens, readable_tokens
-from .texts import WORDS, SplitText, Text, begins_with_text, collected, pair_of, positive_integer, read_texts
-from .token_ids import read_token_ids, rows_of_ids, table_of_ids, texts_of_fields
+from .texts import SplitText, Text, collected, pair_of, positive_integer, read_texts
+from .token_ids import batches_of_ids, read_token_ids
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -105,22 +105,13 @@ class Encoder:
         """Return what was tokenised before as `encode_input` does, None for anything else."""
         if isinstance(inputs, Encoding):
             return self._checked_together([inputs]), True
-        inputs = collected(inputs)
-        if isinstance(inputs, Mapping) and "input_ids" in inputs:
-            return self.from_batch(inputs), False
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
             return self._checked_together(inputs), False
-        if (table := table_of_ids(inputs)) is not None:
-            read_names = {*(self.names or ("token_type_ids",)), "input_ids", "attention_mask"}
-            read = {name: v for name, v in table.items() if name in read_names or name == WORDS or begins_with_text(v)}
-            return self.from_batch(read), False
-        inputs = list(inputs) if isinstance(inputs, DataLoader) else inputs
-        is_list = isinstance(inputs, list | tuple) and len(inputs) > 0
-        if is_list and all(isinstance(item, Mapping) and "input_ids" in item for item in inputs):
-            return self._checked_together([e for item in inputs for e in self.from_batch(item)]), False
-        if (rows := rows_of_ids(inputs)) is not None:
-            return self._checked_together(self.from_batch({"input_ids": rows})), rows[0] is inputs
-        return None
+        inputs = collected(inputs)
+        if (batches := batches_of_ids(inputs)) is None:
+            return None
+        encodings = [encoding for batch in batches for encoding in self.from_batch(batch)]
+        return self._checked_together(encodings), isinstance(inputs, Tensor) and inputs.ndim == 1
 
     def _checked_together(self, encodings: Sequence[Encoding]) -> list[Encoding]:
         """Return encodings that were made earlier, if they fit this model and each other."""
@@ -140,19 +131,10 @@ class Encoder:
             encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
 
         Raises:
-            InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
+            InputError: If there are no token ids, a row is all padding or has a hole, or an id is unknown.
         """
         encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
-        texts = texts_of_fields(encoded)
-        if len(texts) == len(encodings):
-            encodings = [self._with_text(*pair) for pair in zip(encodings, texts, strict=True)]
         return [self._with_unknown_note(encoding) for encoding in encodings]
-
-    def _with_text(self, encoding: Encoding, text: Text) -> Encoding:
-        """Return the encoding of a text that stands beside token ids, if the tokenizer makes these ids of it."""
-        from_text = self._encoding_of_row(self._tokenize([text]), 0, text)
-        readings = (from_text, from_text.with_written_special_tokens())
-        return next((reading for reading in readings if reading.ids == encoding.ids), encoding)
 
     def readable(
         self, texts: Sequence[Text], *, long_text: LongText = "truncate", first: int = 0

@@ -95,8 +95,6 @@ def load(
             model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
         if not allow_missing_weights:
             _check_weights(base, model, info, () if adapter is None else adapter.shapes)
-        if "config" not in options and not any(hasattr(config, key) for key in options):
-            _check_layers(base, model, info)
     if adapter is not None:
         with _one_line_error(source, "the adapter"):
             model = adapter.add_to(model, options)
@@ -302,34 +300,6 @@ def _check_weights(
             "numbers. Load a checkpoint that was fine-tuned for this, pass the task= it was made for, or "
             "allow_missing_weights=True for random weights"
         )
-
-
-def _check_layers(source: str, model: PreTrainedModel, info: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint with more layers than its configuration has, as its outputs would differ without them.
-
-    Other unused weights, such as pretraining heads, have no effect.
-    """
-    last_numbers: dict[str, list[int]] = {}
-    for key in model.state_dict():
-        name, numbers = _numbered(key)
-        last_numbers[name] = [max(pair) for pair in zip(last_numbers.get(name, numbers), numbers, strict=True)]
-    extra_keys = []
-    for key in sorted(info.get("unexpected_keys") or ()):
-        name, numbers = _numbered(key)
-        if name in last_numbers and any(
-            number > last_number for number, last_number in zip(numbers, last_numbers[name], strict=True)
-        ):
-            extra_keys.append(key)
-    if extra_keys:
-        raise InputError(
-            f"{source} holds more layers than its configuration counts ({_list_some(extra_keys)}), and without them it "
-            "gives other answers: correct config.json, or ask for fewer by name, as in num_hidden_layers=6"
-        )
-
-
-def _numbered(key: str) -> tuple[str, list[int]]:
-    """Return a weight's name with its numbers blanked, and the numbers."""
-    return re.sub(r"\d+", "*", key), [int(number) for number in re.findall(r"\d+", key)]
 
 
 def _list_some(keys: list[str]) -> str:

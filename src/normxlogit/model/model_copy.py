@@ -4,7 +4,6 @@ import threading
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -20,8 +19,8 @@ from ..copies.pool import Pool, private_clone
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
+from ..inputs.encoding import Batch
 from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Head, answer_of
@@ -53,6 +52,7 @@ class ModelCopy:
         is_adapted: Whether something was changed on `module` that could change its answer: it must be compared with
             that of `wrapped`.
         form: What the model returns, and where.
+        notes: Notes for all results on it, and on proofs that could not be run.
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         pool: Lends private copies of `module`.
         parts: Where its parts are; None before the first batch.
@@ -81,6 +81,7 @@ class ModelCopy:
         self.module = cast(PreTrainedModel, clone(unwrapped_model))
         self.is_adapted = self.wrapped is not self.unmodified
         self.form = AnswerForm()
+        self.notes: tuple[str, ...] = ()
         self.outputs: int | None = None
         self.pool = Pool(self.module)
         self.parts: Parts | None = None
@@ -140,11 +141,6 @@ class ModelCopy:
         if self.parts is None:
             raise UnsupportedModelError("the model has not read anything yet")
         return self.parts
-
-    def note_unverified(self, note: str | None) -> None:
-        """Add a note to all results on a proof that could not be run; None adds nothing."""
-        if note is not None:
-            self.parts = replace(self.known_parts, unverified=(*self.known_parts.unverified, note))
 
     def layer_for_head(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """Return the output of layer 1 to L - 1 as the head would read it, (B, T, H), with T = `length`.

@@ -16,8 +16,8 @@ from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
+from ..inputs.encoding import Batch, collate
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings
@@ -27,9 +27,9 @@ from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
 from ..tasks.abilities import Generates, embedding_task
+from ..tasks.answers import logits_at
 from ..tasks.base import check_answer
 from ..tasks.interfaces import Pooling
-from ..tasks.positions import logits_at
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
@@ -184,7 +184,7 @@ class TaskModel:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes for all results: on what the model returns, and on proofs that could not be run."""
-        return (*self.copy.form.note, *self.parts.unverified)
+        return self.copy.notes
 
     @property
     def parts(self) -> Parts:
@@ -256,7 +256,7 @@ class TaskModel:
                 if len(logits) == 1:
                     copy.known_answer = sample, logits[:, -1:].clone() if self.task.outputs.vocabulary else logits
                 copy.parts = self.task.finalise_parts(parts, copy.pool, self)
-                copy.note_unverified(unverified)
+                copy.notes += copy.parts.unverified if unverified is None else (*copy.parts.unverified, unverified)
         return copy
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:

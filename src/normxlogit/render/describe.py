@@ -189,8 +189,15 @@ def removals_table(verified: Verification | None) -> list[Table]:
 
 
 def removal_text(removal: Removal) -> str:
-    """Return the units of a removal, and what the model predicts without them, or the measured value."""
-    answer = f"{removal.value:.4g}" if removal.prediction is None else prediction_text(removal.prediction)
+    """Return the units of a removal, and what the model predicts without them, or how the measured value changes."""
+    value, original = removal.value, removal.original
+    if removal.quantity == "log-probability":
+        answer = likelihood_text(value - original)
+    elif removal.quantity == "cosine":
+        answer = f"the similarity {'falls' if value < original else 'rises'} from {original:.2f} to {value:.2f}"
+    else:
+        answer = "" if removal.prediction is None else prediction_text(removal.prediction)
+        answer += f" ({original:.3g} with all)" if removal.quantity == "value" else ""
     return f"Without {_listed(removal.units, 'part')}: {answer}."
 
 

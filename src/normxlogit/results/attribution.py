@@ -8,7 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 
 import numpy as np
 
@@ -444,8 +444,27 @@ class Attribution(Record):
         """
         from .units.spans import grouped
 
-        coarser = grouped(self, sources)
-        return coarser if self.completion is None else coarser.group_targets(parts)
+        if self.completion is None:
+            return grouped(self, sources)
+        return grouped(self.group_targets(parts), sources)  # in this order the parts of the answer are units, too
+
+    def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> "Attribution":
+        """Return what the parts of an answer rest on through its own earlier words.
+
+        A part's score of an earlier part is passed on to what that one rests on, in proportion to its positive scores,
+        until the prompt is reached. Sums, `bias` and `sink` stay.
+
+        Args:
+            spans: Which parts are passed through: those in spans (start, end) of characters of the completion, or in
+                the "reasoning" at its begin, up to "</think>"; by default all.
+
+        Raises:
+            DataError: If the parts of the answer are not both targets and units.
+            InputError: If no part lies there.
+        """
+        from .units.through import passed_through
+
+        return passed_through(self, spans)
 
     def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[UnitScore]:
         """Return the `k` units with the highest scores, ties by position.

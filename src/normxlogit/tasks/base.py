@@ -11,10 +11,9 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..copies.pool import Pool
 from ..errors import InputError, UnsupportedModelError
-from ..inputs.batching import Batch
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.encoder import LongText
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Batch, Encoding
 from ..parts.parts import Parts
 from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
@@ -266,7 +265,7 @@ def check_answer(task: Task, logits: Tensor, name: str, outputs: Outputs | None 
         raise UnsupportedModelError(
             f"{name} answers with logits of shape {tuple(logits.shape)}, and {task.name} needs logits for {expected}"
         )
-    (outputs or task.outputs).check(logits, name)
+    (outputs or task.outputs).check(logits, name, task.name)
 
 
 def summary(name: str, labels: Sequence[str]) -> str:

@@ -24,7 +24,6 @@ from ...inputs.table_files import (
     rows_of_lines,
 )
 from ...inputs.texts import collected
-from ...results.storage.tables import optional_module
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -41,9 +40,9 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     """Return the source that a corpus is read from.
 
     Args:
-        inputs: A path, URL or pattern, "-" for standard input, "hf:NAME:SPLIT" for a data set of the hub, a folder
-            that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; a table of pandas, Polars or Arrow, or a
-            column of the former two; or an iterable of mappings such as {"text": "..."}, which is read once.
+        inputs: A path, URL or pattern of files, a folder of them (also as `save_to_disk` writes it), or a list of
+            these; "-" for standard input; a `datasets.Dataset`; a table of pandas, Polars or Arrow, or a column of the
+            former two; or an iterable of mappings such as {"text": "..."}, which is read once.
         kind: The format, where a name does not tell it.
         files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
@@ -54,7 +53,7 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
         return _named([str(name) for name in inputs], kind, files)
     if hasattr(inputs := collected(inputs), "with_format"):
-        return _of_datasets([("a data set", inputs)])
+        return _of_dataset(inputs)
     return source_in_memory(inputs)
 
 
@@ -74,7 +73,7 @@ def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | No
 
 
 def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
-    """Return the source of files, data sets or standard input; the arguments are as for `open_source`."""
+    """Return the source of files or standard input; the arguments are as for `open_source`."""
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
     if list(names) == ["-"]:
@@ -84,12 +83,7 @@ def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
 
         if paths := media_files(names):
             return replace(source_of_table(arrow_module().table({"path": paths})), parts=names)
-    datasets = [(name, dataset) for name in names if (dataset := _dataset(name)) is not None]
-    if not datasets:
-        return _of_files([file for name in names for file in _files(name, kind)])
-    if len(datasets) < len(names):
-        raise DataError("data sets and files cannot be mixed in one corpus")
-    return _of_datasets(datasets)
+    return _of_files([file for name in names for file in _files(name, kind)])
 
 
 def _standard_input(kind: str) -> RowSource:
@@ -107,43 +101,21 @@ def _standard_input(kind: str) -> RowSource:
         raise DataError(f"{name}: not {kind}: {error}") from None
 
 
-# --- data sets --------------------------------------------------------------------------------------------------------
-
-
-def _dataset(name: str) -> Any:
-    """Return the data set with a name, None if the name is that of files."""
-    missing = "data sets need datasets: pip install 'normxlogit[eval]'"
-    if name.startswith("hf:"):
-        datasets = optional_module("datasets", missing)
-        name_or_path, _, split = name[3:].partition(":")
-        try:
-            return datasets.load_dataset(name_or_path, split=split or "train", streaming=True)
-        except (OSError, ValueError) as error:
-            raise DataError(f"{name}: {error}") from None
-    if (Path(name) / "state.json").is_file():
-        return optional_module("datasets", missing).load_from_disk(name)
-    return None
-
-
-def _of_datasets(datasets: list[tuple[str, Any]]) -> RowSource:
-    """Return the source of data sets with their names, one after the other."""
-    name, first = datasets[0]
-    names = getattr(first, "column_names", first)  # a dictionary of data sets may have no such attribute
+def _of_dataset(dataset: Any) -> RowSource:
+    """Return the source of a data set of `datasets`."""
+    names = getattr(dataset, "column_names", dataset)  # a dictionary of data sets may have no such attribute
     if isinstance(names, Mapping):
-        raise DataError(f"{name} has splits ({', '.join(names)}); name one")
-    blocks = partial(_dataset_blocks, [part for _, part in datasets])
-    return RowSource(partial(list, names or []), blocks, [name for name, _ in datasets])
+        raise DataError(f"a data set has splits ({', '.join(names)}); name one")
+    return RowSource(partial(list, names or []), partial(_dataset_blocks, dataset), ["a data set"])
 
 
-def _dataset_blocks(parts: Sequence[Any], columns: Sequence[str]) -> Iterator[RowBlock]:
-    arrow = arrow_module()
-    for number, part in enumerate(parts):
-        total = len(part) if hasattr(part, "__len__") else 0
-        rows_read = 0
-        for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
-            table = table if isinstance(table, arrow.Table) else arrow.table(table)
-            rows_read += len(table)
-            yield RowBlock.of(table, (number + (rows_read / total if total else 0)) / len(parts))
+def _dataset_blocks(dataset: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
+    arrow, rows_read = arrow_module(), 0
+    total = len(dataset) if hasattr(dataset, "__len__") else 0
+    for table in dataset.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
+        table = table if isinstance(table, arrow.Table) else arrow.table(table)
+        rows_read += len(table)
+        yield RowBlock.of(table, rows_read / total if total else 0.0)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

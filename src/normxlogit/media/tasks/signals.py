@@ -17,9 +17,8 @@ from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
-from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
-from ...inputs.encoding import Encoding
+from ...inputs.encoding import Batch, Encoding
 from ...inputs.texts import collected, is_table, named_columns
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput

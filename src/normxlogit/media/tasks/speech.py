@@ -11,8 +11,7 @@ from transformers import AutoProcessor
 
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.batching import Batch
-from ...inputs.encoding import Encoding
+from ...inputs.encoding import Batch, Encoding
 from ...tasks.abilities import Generates
 from ...tasks.answers import AnswerPosition, Outputs
 from ...tasks.base import ModelClasses, Task, TaskName

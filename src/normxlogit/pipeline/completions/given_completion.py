@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ...errors import HeadMismatchError, InputError, MethodError
 from ...inputs.alignment import append_tokens, with_decoded_text
-from ...inputs.batching import Batch
+from ...inputs.encoding import Batch
 from ...model.batched_generation import end_ids, until_end
 from ...model.forward_pass import ForwardPass
 from ...model.given_outputs import check_layer_count, check_same_states, read_embedded

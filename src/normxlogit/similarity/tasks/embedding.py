@@ -35,18 +35,12 @@ class SentenceTransformers(Wrapper):
         return sentence_embedding(model, pooling)
 
 
-class Vector(Outputs):
-    """A vector, which has no probabilities."""
-
-    outcomes = None
-
-
 class Embedding(Embeds, Task):
     """A model that embeds texts: its head is the pooling and the layers after it."""
 
     name = "embedding"
     models = ModelClasses(peft_type="FEATURE_EXTRACTION", wrapper=SentenceTransformers())
-    outputs = Vector()
+    outputs = Outputs(outcomes=None)
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
