@@ -112,4 +112,4 @@ def test_what_has_no_sense_is_refused_in_a_line(writer):
         writer.explain_completion(PROMPT, COMPLETION, parts="chapter")
     lone = writer.explain_completion("the cat sat", COMPLETION, sources="sentence", verify=2)
     assert lone.verified is None
-    assert "not verified: the prompt has no two sources" in lone.notes[-1]
+    assert "not verified" in lone.notes[-1]
