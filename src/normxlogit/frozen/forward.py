@@ -53,10 +53,12 @@ class Constants:
 
     Attributes:
         leaves: Their values, which are leaves of the graph.
+        recorded: The paths of the modules that need a `Recording`, "" for the whole model.
     """
 
     def __init__(self) -> None:
         self.leaves: list[Tensor] = []
+        self.recorded: set[str] = set()
         self._paths: dict[int, str] = {}
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
@@ -119,15 +121,17 @@ class Constants:
             node.metadata[MODULE_PATH] = self.path()
             node = node.next_functions[0][0] if node.next_functions else None
 
-    def path(self) -> str:
-        """Find the module whose forward is running."""
+    def path(self) -> str | None:
+        """Find the innermost module that is being called, "" for the model itself; None if none is."""
         frame: Any = sys._getframe(1)
         while frame is not None:
             # The local variables of every frame would take longer to read than the pass.
-            if frame.f_code.co_name == "forward" and (path := self._paths.get(id(frame.f_locals.get("self")))):
-                return path
+            if frame.f_code.co_name == "_call_impl":
+                path = self._paths.get(id(frame.f_locals.get("self")))
+                if path is not None:
+                    return path
             frame = frame.f_back
-        return ""
+        return None
 
 
 def _depends_on_input(value: Any) -> bool:
@@ -151,9 +155,12 @@ class Recording(TorchFunctionMode):
         self.constants = constants
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, constants, x = kwargs or {}, self.constants, None
+        noted = func in _SAVING_OUTPUTS or func is torch._C._set_grad_enabled
+        if noted and constants is not None and (path := constants.path()) is not None:
+            constants.recorded.add(path)
         if func is torch._C._set_grad_enabled:  # what a model computes without gradients is part of its answer, too
             return None
-        kwargs, constants, x = kwargs or {}, self.constants, None
         if constants is not None:
             args, kwargs = constants.as_leaves(getattr(func, "__name__", ""), args, kwargs)
         if func in _SAVING_OUTPUTS:
@@ -167,6 +174,12 @@ class Recording(TorchFunctionMode):
             if constants is not None:
                 constants.note(node, result)
         return result
+
+
+def call_recorded(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module with a `Recording`, which elsewhere would cost every operation some time."""
+    with Recording():
+        return call(*args, **kwargs)
 
 
 class _Saved(Function):
@@ -187,8 +200,8 @@ def without_cache(copy: nn.Module, *, restore: bool) -> Iterator[None]:
         copy: The copy.
         restore: Whether its configurations are restored afterwards: not where layers run again.
     """
-    configs: list[Any] = [module.__dict__.get("config") for module in copy.modules()]
-    cached = [config for config in configs if getattr(config, "use_cache", None)]
+    configs: dict[int, Any] = {id(config := module.__dict__.get("config")): config for module in copy.modules()}
+    cached = [config for config in configs.values() if getattr(config, "use_cache", None)]
     for config in cached:
         config.use_cache = False
     try:

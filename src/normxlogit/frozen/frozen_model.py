@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -21,7 +21,7 @@ from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import answer_of
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from .contributions import FrozenPass, HeadAnswer, answer_at, head_answers, prove_conservation
-from .forward import Constants, Recording, checkpointed, recorded, without_cache
+from .forward import Constants, Recording, call_recorded, checkpointed, recorded, without_cache
 from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, hold_sinks, masks_of
 
 PROOF_ROWS = 7
@@ -39,12 +39,14 @@ class PassGraph(NamedTuple):
         answer: As in `FrozenPass`.
         hidden: The head's input, (B, T, H); None without a head.
         embedded: The embedding layer's output, (B, T, H), or why it is not known; None if the model gives none.
+        recorded: Whether all of its operations were recorded.
     """
 
     readouts: dict[Place, Readout]
     answer: Tensor
     hidden: Tensor | None
     embedded: Tensor | UnsupportedModelError | None
+    recorded: bool
 
 
 class FrozenModel:
@@ -59,6 +61,7 @@ class FrozenModel:
         self.places = ModelPlaces(model)
         self._lock = threading.RLock()
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
+        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -132,7 +135,21 @@ class FrozenModel:
             embedded = graph.embedded if graph.embedded is not None else no_states(self.module)
             logits, predictor = (None, predict_with_graph) if head else (graph.answer.detach(), None)
             forward = self.model.finish(batch, hidden, embedded, None, logits, predict, predictor)
-        return FrozenPass(**vars(forward), readouts=graph.readouts, answer=graph.answer, head=head, predicted=predicted)
+
+        def again() -> FrozenPass:
+            """Run the pass once more, with all of its operations recorded, as all later ones."""
+            self.recorded.add("")
+            options = {"baseline": baseline, "point": point, "sink_threshold": sink_threshold, "predict": predict}
+            return self.run(batch, places, **options)
+
+        return FrozenPass(
+            **vars(forward),
+            readouts=graph.readouts,
+            answer=graph.answer,
+            head=head,
+            predicted=predicted,
+            again=None if graph.recorded else again,
+        )
 
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
@@ -158,15 +175,22 @@ class FrozenModel:
         find_sinks = sink_threshold is not None
         reading = self.places.reading(batch, places, readouts, baseline=baseline, point=point, find_sinks=find_sinks)
         long = constants is None and self._is_long(batch)
+        everywhere = long or constants is not None or "" in self.recorded
+        instead = {} if everywhere else dict.fromkeys(self.recorded, call_recorded)
         # A long pass keeps its copy, as its layers run again in the backward pass.
         own = nullcontext(constant_clone(self.module)) if long else self.model.copy.pool.lease()
-        with own as copy, without_cache(copy, restore=not long), recorded(copy, constants), reading as replaced:
+        with ExitStack() as stack:
+            copy = stack.enter_context(own)
+            stack.enter_context(without_cache(copy, restore=not long))
+            stack.enter_context(recorded(copy, constants) if everywhere else torch.enable_grad())
+            replaced = stack.enter_context(reading)
             layers = self.places.layer_paths
             # Replacements inside a layer would not be applied when the layer runs again.
             long = long and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
             with checkpointed(copy, layers) if long else nullcontext():
                 record = [site for site in (trunk, embeddings) if site is not None]
-                done = run(copy, batch.inputs, record=record, replace=replaced, stop=trunk if self.head else None)
+                stop = trunk if self.head else None
+                done = run(copy, batch.inputs, record=record, replace=replaced, instead=instead, stop=stop)
         if not readouts.keys() >= set(places):
             raise no_states(self.module)
         if sink_threshold is not None:
@@ -178,7 +202,8 @@ class FrozenModel:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
         with torch.enable_grad():
             answer = answer[:, : batch.mask.shape[1]] if self.head else answer
-        return PassGraph(readouts, answer, hidden, embedded.detach() if isinstance(embedded, Tensor) else embedded)
+        embedded = embedded.detach() if isinstance(embedded, Tensor) else embedded
+        return PassGraph(readouts, answer, hidden, embedded, everywhere)
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
@@ -196,6 +221,7 @@ class FrozenModel:
                 graph = run_copy(sample, constants=constants)
                 self._prove_graph(sample, graph, constants)
             self._proved[kind] = lowest
+            self.recorded |= constants.recorded
             return graph if sample is batch and not (is_changed or self._is_long(batch)) else None
 
     def _prove_graph(self, batch: Batch, graph: PassGraph, constants: Constants) -> None:

@@ -59,7 +59,9 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 }
 """Elementwise operations f, of which f(x) / x is held, and f itself."""
 
-_INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
+INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
+"""The inverse of those of which torch saves only the output."""
+
 _LIMITS = {
     "Asinh": 1.0, "Atan": 1.0, "Celu": 1.0, "Elu": 1.0, "Erf": 2 / math.sqrt(math.pi), "Expm1": 1.0, "Gelu": 0.5,
     "GeLUFunctionBackward": 0.5, "Log1P": 1.0, "Mish": 0.6, "Silu": 0.5, "Tanh": 1.0,
@@ -124,29 +126,27 @@ def power(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) ->
 
 def layer_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
-    scaled: Tensor = _times(gradient, node._saved_weight) * node._saved_result2
-    return scaled - scaled.mean(tuple(range(-len(node._saved_normalized_shape), 0)), keepdim=True)
+    scaled = _weighted(gradient * node._saved_result2, node._saved_weight)
+    return scaled.sub_(scaled.mean(tuple(range(-len(node._saved_normalized_shape), 0)), keepdim=True))
 
 
 def rms_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the root mean square."""
-    scaled: Tensor = _times(gradient, node._saved_weight) * node._saved_result1
-    return scaled
+    return _weighted(gradient * node._saved_result1, node._saved_weight)
 
 
 def group_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation of each group of channels."""
-    scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
+    scaled = _weighted(gradient.clone(), _by_channel(node._saved_weight, gradient))
     rows: Tensor = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
     rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
-    centred: Tensor = rows - rows.mean(-1, keepdim=True)
-    return centred.reshape(gradient.shape)
+    return rows.sub_(rows.mean(-1, keepdim=True)).reshape(gradient.shape)
 
 
 def batch_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Gradients:
     """Hold the standard deviation of each channel; linear in evaluation mode, where the mean is a constant."""
     channels = [axis for axis in range(gradient.ndim) if axis != 1]
-    scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
+    scaled = _weighted(gradient.clone(), _by_channel(node._saved_weight, gradient))
     if node._saved_training:  # with the statistics of the batch
         scaled = scaled * _by_channel(node._saved_result2, gradient)
         scaled = scaled - scaled.mean(channels, keepdim=True)
@@ -160,9 +160,9 @@ def batch_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constan
     return (scaled.to(gradient.dtype), None, bias, *inputs[3:])
 
 
-def _times(gradient: Tensor, weight: Tensor | None) -> Tensor:
-    """Return a gradient times a norm's weight, if it has one."""
-    return gradient if weight is None else gradient * weight
+def _weighted(scaled: Tensor, weight: Tensor | None) -> Tensor:
+    """Multiply a gradient, which is nobody else's, by a norm's weight, if it has one."""
+    return scaled if weight is None else scaled.mul_(weight)
 
 
 def _by_channel(values: Tensor | None, gradient: Tensor) -> Any:
@@ -198,9 +198,9 @@ def _input_of(node: Any, name: str) -> Tensor:
     if x is not None:
         return x
     result = node._saved_result  # inside of a recurrent layer, which is one function
-    if result.dtype.itemsize < 4 or not _INVERSE[name](result).isfinite().all():
+    if result.dtype.itemsize < 4 or not INVERSE[name](result).isfinite().all():
         raise UnsupportedModelError(
             f"cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output that is "
             "rounded or at its limit"
         )
-    return _INVERSE[name](result.double()).to(result.dtype)
+    return INVERSE[name](result.double()).to(result.dtype)
