@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from torch.overrides import TorchFunctionMode
 from .backward import MODULE_PATH
 from .rules import LEAF, RULES
 from .slopes import INPUT, VALUE, divide, keep_value, power, stem
+
+Model = TypeVar("Model", bound=nn.Module)
 
 _SAVING_OUTPUTS = frozenset(
     getattr(namespace, name)
@@ -192,23 +194,13 @@ class _Saved(Function):
         return x.new_empty(0)
 
 
-@contextmanager
-def without_cache(copy: nn.Module, *, restore: bool) -> Iterator[None]:
-    """Run passes of a copy in the block without a cache of keys, which a layer that runs again would find.
-
-    Args:
-        copy: The copy.
-        restore: Whether its configurations are restored afterwards: not where layers run again.
-    """
-    configs: dict[int, Any] = {id(config := module.__dict__.get("config")): config for module in copy.modules()}
-    cached = [config for config in configs.values() if getattr(config, "use_cache", None)]
-    for config in cached:
-        config.use_cache = False
-    try:
-        yield
-    finally:
-        for config in cached if restore else ():
-            config.use_cache = True
+def without_cache(copy: Model) -> Model:
+    """Let a copy keep no cache of keys, which a layer that runs again would find; return it."""
+    for module in copy.modules():
+        config: Any = module.__dict__.get("config")
+        if getattr(config, "use_cache", None):
+            config.use_cache = False
+    return copy
 
 
 @contextmanager

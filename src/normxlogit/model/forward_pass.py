@@ -44,7 +44,7 @@ class ForwardPass:
 
     @cached_property
     def token_logits(self) -> Tensor | None:
-        """The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`, when it is asked for."""
+        """The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`."""
         return None if self.read_tokens is None else self.read_tokens()
 
     @property
