@@ -7,7 +7,6 @@ difference.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,12 +117,10 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place]) -> 
     values = {place: list[Tensor]() for place in read}  # (k, B, T) of each group
     of_sinks = {place: list[Tensor]() for place in with_sinks}  # (k, B)
     sinks = [_sinks_of(run, side) for side in (Side.SOURCE, Side.TEXT)] if with_sinks else []  # (B, S) and (B, T)
-    with ExitStack() as stack:
-        entries = [edge for edge, _ in _entries(run.readouts)]
-        stack.enter_context(frozen_backward(sums, entries, is_recorded=run.again is None))
+    with frozen_backward(sums, [edge for edge, _ in _entries(run.readouts)], is_recorded=run.again is None):
         groups = _groups(len(sums), _read_positions(sums, run) if with_sinks else None, sinks)
         for readout in with_sinks.values():
-            stack.callback(readout.detach_sinks().remove)
+            readout.detach_sinks()
         for number, (group, exempt) in enumerate(groups):
             for place, readout in with_sinks.items():
                 at_place: Any = readout.sinks

@@ -140,8 +140,8 @@ class Readout:
         whole = self.length is None or states.shape[tokens] == self.length
         return states if whole else states.narrow(tokens, 0, self.length)
 
-    def detach_sinks(self) -> Any:
-        """Let no gradient pass the detached tokens in backward passes until the hook that is returned is removed."""
+    def detach_sinks(self) -> None:
+        """Let no gradient pass the detached tokens in backward passes from now on."""
         node, output = self.edges[0].node, self.edges[0].output_nr
 
         def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
@@ -153,7 +153,7 @@ class Readout:
             self._by_token(passed).masked_fill_(mask, 0.0)
             return *gradients[:output], passed, *gradients[output + 1 :]
 
-        return node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
+        node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
 
 
 def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:

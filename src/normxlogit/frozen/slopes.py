@@ -126,27 +126,29 @@ def power(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) ->
 
 def layer_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
-    scaled = _weighted(gradient * node._saved_result2, node._saved_weight)
+    scaled: Tensor = _times(gradient, node._saved_weight) * node._saved_result2
     return scaled.sub_(scaled.mean(tuple(range(-len(node._saved_normalized_shape), 0)), keepdim=True))
 
 
 def rms_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the root mean square."""
-    return _weighted(gradient * node._saved_result1, node._saved_weight)
+    scaled: Tensor = _times(gradient, node._saved_weight) * node._saved_result1
+    return scaled
 
 
 def group_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation of each group of channels."""
-    scaled = _weighted(gradient.clone(), _by_channel(node._saved_weight, gradient))
+    scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
     rows: Tensor = scaled.reshape(gradient.shape[0], node._saved_group, -1)  # (B, G, N)
     rows = rows * node._saved_result2.reshape(gradient.shape[0], -1, 1)
-    return rows.sub_(rows.mean(-1, keepdim=True)).reshape(gradient.shape)
+    centred: Tensor = rows - rows.mean(-1, keepdim=True)
+    return centred.reshape(gradient.shape)
 
 
 def batch_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Gradients:
     """Hold the standard deviation of each channel; linear in evaluation mode, where the mean is a constant."""
     channels = [axis for axis in range(gradient.ndim) if axis != 1]
-    scaled = _weighted(gradient.clone(), _by_channel(node._saved_weight, gradient))
+    scaled = _times(gradient, _by_channel(node._saved_weight, gradient))
     if node._saved_training:  # with the statistics of the batch
         scaled = scaled * _by_channel(node._saved_result2, gradient)
         scaled = scaled - scaled.mean(channels, keepdim=True)
@@ -160,9 +162,9 @@ def batch_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constan
     return (scaled.to(gradient.dtype), None, bias, *inputs[3:])
 
 
-def _weighted(scaled: Tensor, weight: Tensor | None) -> Tensor:
-    """Multiply a gradient, which is nobody else's, by a norm's weight, if it has one."""
-    return scaled if weight is None else scaled.mul_(weight)
+def _times(gradient: Tensor, weight: Tensor | None) -> Tensor:
+    """Return a gradient times a norm's weight, if it has one."""
+    return gradient if weight is None else gradient * weight
 
 
 def _by_channel(values: Tensor | None, gradient: Tensor) -> Any:
