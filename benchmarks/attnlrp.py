@@ -20,7 +20,7 @@ import torch
 
 from normxlogit import DataError, Explainer
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import Faithfulness, checked_labels, measure_attributions, summarise
+from normxlogit.evaluation.faithfulness import Faithfulness, checked_labels, measure_attributions
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import run_methods
 from normxlogit.evaluation.statistics import mean_interval
@@ -66,8 +66,8 @@ def compare(
         replace(result, scores=np.array(scores, np.float32), method=NAME)
         for result, scores in zip(plain, state["scores"], strict=True)
     ]
-    measured = measure_attributions(explainer, scored, checked_labels(explainer.task_model, examples))
-    return [result for result in [*results, summarise(NAME, measured)] if isinstance(result, Faithfulness)]
+    measured = measure_attributions(explainer, scored, checked_labels(explainer.task_model, examples), method=NAME)
+    return [result for result in [*results, measured] if isinstance(result, Faithfulness)]
 
 
 def table(results: Sequence[Faithfulness]) -> str:

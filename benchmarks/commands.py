@@ -24,6 +24,7 @@ from normxlogit.loading.load import AUTO, default_model_folder, device_named
 
 from . import at2 as learned_attention
 from . import attnlrp as authors_package
+from . import chains as reasoning_chains
 from . import corpus as corpora
 from . import device as device_costs
 from . import grounding_pairs, long_conversations, long_prompts, verdicts, verification
@@ -255,7 +256,7 @@ def verification_of_words(
         near = sorted(long, key=lambda text: abs(len(explainer.encode(text)[0]) - 40))[:timed]
         costs = verification.passes(explainer, near, verify, rounds)
         with progress(1) as step:
-            sizes = verification.set_sizes(explainer, texts, step)
+            sizes = {what: verification.set_sizes(explainer, texts, what, step) for what in verification.TRIED}
     write(verification.table(sizes, costs, verify))
 
 
@@ -376,6 +377,26 @@ def traces(
     rows = [found._asdict() for found in results]
     state = {"environment": environment(device_named(AUTO)), "rows": rows}
     _deliver(synthetic_traces.table(results), state, output)
+
+
+@app.command()
+def chains(
+    model: Annotated[str, typer.Option(help="Folder of a language model.")],
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many chains.")] = 80,
+    seed: Annotated[int, typer.Option(help="Of the drawn facts.")] = 0,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure whether the facts that a reasoned conclusion stands on are first, on chains written by a program."""
+    with quiet():
+        _use(threads)
+        explainer = _load(model, gguf_file)
+        with progress(1) as step:
+            results = reasoning_chains.read(explainer, reasoning_chains.write_chains(limit, seed), on_progress=step)
+    rows = [found._asdict() for found in results]
+    state = {"environment": environment(device_named(AUTO)), "rows": rows}
+    _deliver(reasoning_chains.table(results), state, output)
 
 
 @app.command()

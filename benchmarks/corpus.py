@@ -21,7 +21,7 @@ import torch
 from normxlogit import Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.local import limit_cached_kernels
 from normxlogit.errors import DataError
-from normxlogit.inputs.batching import batches
+from normxlogit.inputs.encoding import batches
 from normxlogit.results.storage.tables import optional_module
 
 __all__ = ["corpus"]
@@ -68,7 +68,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     explainer = Explainer.from_pretrained(options.model)
     texts = [json.loads(line)["sentence"] for line in _sentences(options, options.rows)]
     model = explainer.task_model
-    encodings = model.encoder.readable(texts)[0]
+    encodings = model.encoder(texts)
     groups = list(batches(encodings, model.batch_tokens))
     random.Random(0).shuffle(groups)  # noqa: S311  # no secret
     path, out = _written(options, options.rows), options.folder / "run"

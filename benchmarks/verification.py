@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +15,11 @@ from normxlogit.explainer import Explainer
 from normxlogit.leave_out.answers import TextAnswers
 from normxlogit.leave_out.units import removable_for_task
 
-WORDS = 8
-"""Words of the highest scores among which all sets are tried."""
+TRIED: Mapping[str, tuple[int, int, int | Literal["auto"]]] = {
+    "their 8 first words": (8, 8, 8),
+    "one or two of their 20 first words": (20, 2, "auto"),
+}
+"""Sets that are all tried, by what they are of: how many words, most of a set, the `verify` that they stand beside."""
 
 REPEATS = 20
 """Plain forward passes in a round: one alone is too short beside an explanation."""
@@ -57,13 +60,15 @@ def _forward(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> Non
             module(**inputs)
 
 
-def set_sizes(explainer: Explainer, texts: Sequence[str], on_progress: OnProgress | None = None) -> list[SetSizes]:
-    """Compare the sets that `verify` finds among the first words with the smallest of all their sets."""
-    sizes = []
-    for _, text in with_progress("texts", texts, on_progress):
-        a = explainer(text, verify=WORDS)
-        parts = removable_for_task(explainer.task_model, a).parts[:WORDS]
-        sets = [s for size in range(len(parts) + 1) for s in itertools.combinations(parts, size)]
+def set_sizes(
+    explainer: Explainer, texts: Sequence[str], what: str, on_progress: OnProgress | None = None
+) -> list[SetSizes]:
+    """Compare the sets that `verify` finds among the first words with the smallest of all their sets, see `TRIED`."""
+    sizes, (words, most, verify) = [], TRIED[what]
+    for _, text in with_progress(what, texts, on_progress):
+        a = explainer(text, verify=verify)
+        parts = removable_for_task(explainer.task_model, a).parts[:words]
+        sets = [s for size in range(min(most, len(parts)) + 1) for s in itertools.combinations(parts, size)]
         answers = TextAnswers(explainer.task_model, explainer.encode(text), [a])
         keys = [(0, tuple(sorted(token for part in s for token in part.tokens))) for s in sets]
         outcomes = [answer.outcome for answer in answers(keys)]
@@ -73,20 +78,15 @@ def set_sizes(explainer: Explainer, texts: Sequence[str], on_progress: OnProgres
     return sizes
 
 
-def table(sizes: Sequence[SetSizes], costs: tuple[float, float], verify: int) -> str:
+def table(measured: Mapping[str, Sequence[SetSizes]], costs: tuple[float, float], verify: int) -> str:
     """Return both measurements as Markdown tables."""
-    both = [(s.found, s.smallest) for s in sizes if s.found is not None and s.smallest is not None]
-    ratios = [found / least for found, least in both]
-    shares = [f"{np.mean([found == least for found, least in both]):.2f}", f"{np.median(ratios):.2f}"]
-    rows = [
-        [
-            f"{len(sizes)} texts, their {WORDS} first words",
-            str(sum(s.smallest is not None for s in sizes)),
-            str(len(both)),
-            *shares,
-            f"{np.mean(ratios):.2f}",
-        ]
-    ]
+    rows = []
+    for what, sizes in measured.items():
+        both = [(s.found, s.smallest) for s in sizes if s.found is not None and s.smallest is not None]
+        ratios = [found / least for found, least in both]
+        shares = [f"{np.mean([found == least for found, least in both]):.2f}", f"{np.median(ratios):.2f}"]
+        counts = [str(sum(s.smallest is not None for s in sizes)), str(len(both))]
+        rows.append([f"{len(sizes)} texts, {what}", *counts, *shares, f"{np.mean(ratios):.2f}"])
     columns = ["sets", "a set exists", "found ↑", "of the smallest size ↑", "median size / smallest ↓", "mean ↓"]
     cost = [["without a test", f"{costs[0]:.1f}"], [f"verify={verify}", f"{costs[1]:.1f}"]]
     return markdown_table(columns, rows) + "\n" + markdown_table(["an explanation", "forward passes ↓"], cost)

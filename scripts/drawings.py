@@ -35,7 +35,7 @@ from normxlogit.evaluation.frontier import Cost, Point
 from normxlogit.evaluation.frontier_report import frontier_figure
 from normxlogit.media.drawing.figures import draw_picture
 from normxlogit.methods.defaults import default_methods
-from normxlogit.render.figures.figure import PAGE, PlotFigure, plain_text, plot_style
+from normxlogit.render.figure import PAGE, PlotFigure, plain_text, plot_style
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `benchmarks` is not installed

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
+from normxlogit.app.curves import curves_cards
 from normxlogit.corpora.summaries.page import summary_page
-from normxlogit.leave_out.deletion import deletion_curve
-from normxlogit.render.builders.collection import results_page
-from normxlogit.results.deletion_curve import DeletionCurve
+from normxlogit.leave_out.deletion import DeletionCurve, deletion_curve
+from normxlogit.render.cards import results_page
 from normxlogit.results.targets import Prediction, Target
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
@@ -47,7 +47,7 @@ def writer():
 def methods(explainer) -> str:
     found = explainer.compare(TEXT, ["normxlogit", "frozen-gradient", "random"])
     curves = [deletion_curve(explainer.task_model, a) for a in found]
-    return results_page(found, costs=["1 forward", "1 forward, 1 backward", "none"], curves=curves)
+    return results_page(found, further=curves_cards(curves))
 
 
 def summary(explainer, folder) -> str:
@@ -108,13 +108,13 @@ def test_the_slider_shows_every_layer(watched, pages, explainer):
         page.keyboard.press("Home")
         assert slider.get_attribute("aria-valuetext") == "layer 1"
         assert page.locator(".nxl-slider [role=status]").inner_text().startswith(f"layer 1: {strongest.text} ")
-        assert page.locator(".nxl-caption").inner_text() == "layer 1"
-        mark = page.locator(".nxl-text [data-i]", has_text=strongest.text).first
+        assert page.locator(".nxl-caption:visible").inner_text() == "layer 1"
+        mark = page.locator(".nxl-mark:visible", has_text=strongest.text).first
         assert mark.evaluate("e => e.style.getPropertyValue('--s')") == "1.000"
         assert f"{strongest.score:+.2f}" in mark.get_attribute("title")
         page.goto(pages["labels-layers"])
         page.get_by_role("slider").press("Home")
-        captions = page.locator(".nxl-caption").all_inner_texts()
+        captions = page.locator(".nxl-caption:visible").all_inner_texts()
         assert captions == ["negative, layer 1", "positive, layer 1"]
 
 
@@ -159,7 +159,7 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
         "layers": layers.to_html(),
         "batch": Attributions([one, layers]).to_html(title=HOSTILE),
         "methods": results_page(
-            Attributions([one, make_attribution(pieces, np.ones(5), **base)]), costs=[HOSTILE, ""], curves=[curve]
+            Attributions([one, make_attribution(pieces, np.ones(5), **base)]), further=curves_cards([curve])
         ),
     }
     with watched.page() as page:

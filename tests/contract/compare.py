@@ -9,7 +9,6 @@ CHEAP = {
     "lime": "lime:samples=30,alpha=0.0001",  # with the default penalty the scores of models so small are zero
     "context-cite": "context-cite:alpha=0.0001",
     "kernel-shap": "kernel-shap:samples=30",
-    "guided-lime": "guided-lime:samples=8",
     "integrated-gradients": "integrated-gradients:steps=4",
 }
 METHODS = {info.name: CHEAP.get(info.name, info.name) for info in list_methods()}

@@ -79,15 +79,6 @@ def test_calls_and_results_of_tools_are_written_by_the_template() -> None:
         assert explainer.generate(messages, max_new_tokens=2).prompt == expected
 
 
-def test_documents_of_retrievers_are_texts_to_explain() -> None:
-    explainer = tiny.explainer("bert")
-    expected = explainer(tiny.TEXTS[0])
-    for name in ("page_content", "text", "content"):
-        document = Dumped(**{name: tiny.TEXTS[0]}, metadata={"title": "a"})
-        assert explainer(document) == expected
-        assert explainer([document, tiny.TEXTS[1]])[0].text == tiny.TEXTS[0]
-
-
 @pytest.mark.parametrize(
     ("beside", "prompt"),
     [

@@ -71,12 +71,6 @@ def test_weights_of_other_shapes_would_be_random(folder):
     assert [target.name for target in allowed("the cat", target=ALL).targets] == ["L0", "L1", "L2", "L3", "L4"]
 
 
-def test_layers_that_the_configuration_does_not_count_would_be_left_out(folder):
-    configure(folder, num_hidden_layers=2)
-    refuse(folder, r"more layers than its configuration counts \(bert.encoder.layer.2.attention")
-    assert Explainer.from_pretrained(folder, num_hidden_layers=1)("the cat", layers=ALL).layers == (1,)
-
-
 def test_weights_that_the_model_has_no_use_for_change_nothing(folder):
     expected = Explainer.from_pretrained(folder)(TEXT).scores
     more = {"cls.predictions.bias": torch.zeros(9), "layer.9.x": torch.ones(1)}

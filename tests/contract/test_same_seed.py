@@ -11,7 +11,7 @@ from tests.tiny import explainer
 
 from .compare import every_method, present
 
-SEEDED = present("random", "lime:samples=20,alpha=0.0001", "kernel-shap:samples=20", "guided-lime:samples=20")
+SEEDED = present("random", "lime:samples=20,alpha=0.0001", "kernel-shap:samples=20")
 
 
 @every_method

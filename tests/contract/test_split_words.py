@@ -92,20 +92,11 @@ def test_a_data_set_for_tagging_needs_no_option(tagger):
     datasets = pytest.importorskip("datasets")
     table = datasets.Dataset.from_dict({"id": ["0", "1"], "tokens": [WORDS, OTHERS], "ner_tags": [[0] * 6, [1] * 3]})
     expected = tagger([WORDS, OTHERS], is_split_into_words=True)
-    tokenised = table.map(lambda row: tagger.tokenizer(row["tokens"], is_split_into_words=True))
-    for given in (table, table.to_pandas(), list(table), tokenised):
+    for given in (table, table.to_pandas(), list(table)):
         results = tagger(given)
         assert list(map(texts_of, results)) == [WORDS, OTHERS]
         for result, wanted in zip(results, expected, strict=True):
             np.testing.assert_allclose(result.scores, wanted.scores, atol=1e-6)
-
-
-def test_tokens_of_split_words_without_the_words_have_the_text_that_they_decode_to(tagger):
-    own = tagger.tokenizer([["the", "movie-plot", "zebra", "is"], ["bad", "cat"]], is_split_into_words=True)
-    first, second = tagger(own)
-    assert texts_of(second) == ["bad", "cat"]
-    assert [word.tokens for word in first.words()] == [(1,), (2, 3, 4), (5,), (6,)]
-    assert texts_of(first)[-1] == "is"
 
 
 def test_a_tuple_of_two_lists_is_a_pair(classifier):

@@ -9,7 +9,7 @@ import torch
 
 import normxlogit
 from normxlogit import ALL, Attribution, Explainer
-from normxlogit.render.verification import verdict
+from normxlogit.render.describe import verdict
 from tests import tiny
 from tests.contract.cases import CASES, Case
 

@@ -95,6 +95,50 @@ def test_no_two_words_are_missed_that_change_the_answer_together(explainer: Expl
     assert some_pair
 
 
+class SaidTwice(torch.nn.Module):
+    """Answers yes unless two words are both missing; two others have the largest effects, and change nothing."""
+
+    SAID = ("plot", "mat")
+    LOUD = ("good", "great")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(tiny.SIZE, 4)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        states = self.words(input_ids) * attention_mask[..., None]
+
+        def there(word: str) -> torch.Tensor:
+            return (input_ids == tiny.VOCABULARY[word]).any(1).float()
+
+        said = torch.maximum(*map(there, self.SAID))
+        yes = 6 * said - 3 - 2.5 + sum(1.2 * there(word) for word in self.LOUD)
+        yes = yes + 0.1 * ((input_ids > 4) & (attention_mask > 0)).sum(1) + 0 * states.sum((1, 2))
+        return torch.stack([0 * yes, yes], 1)
+
+
+def test_two_words_that_say_the_same_are_found_though_neither_does_anything_alone() -> None:
+    model, words = SaidTwice(), "the good movie was great and a cat sat on the mat but it is never bad with plot"
+    explainer = Explainer(model, tiny.tokenizer_for("bert"), task="sequence-classification", labels=["no", "yes"])
+    rows = []
+
+    def count(_module: object, _args: object, kwargs: dict[str, torch.Tensor]) -> None:
+        rows.append(len(kwargs["input_ids"]))
+
+    a = explainer(words, method="random", verify="auto")
+    assert a.prediction.label == "yes"
+    loud = explainer(words, method="random", verify=list(SaidTwice.LOUD)).verified
+    others = explainer(words, method="random", verify=["cat", "never", *SaidTwice.SAID]).verified
+    assert max(r.value for r in loud.single) < min(r.value for r in others.single)
+    assert not loud.together.changed
+    assert set(a.verified.smallest.units) == set(SaidTwice.SAID)
+    explainer(words, method="random")
+    handle = explainer._model.module.register_forward_pre_hook(count, with_kwargs=True)
+    explainer(words, method="random", verify="auto")
+    handle.remove()
+    assert sum(rows) < len(a.words()) * (len(a.words()) - 1) / 2, "all pairs would be more"
+
+
 @pytest.mark.parametrize(
     ("units", "problem"),
     [
@@ -217,6 +261,21 @@ def test_named_units_cost_one_pass_whatever_their_number(explainer: Explainer) -
     explainer.without(TEXT, ["movie", "bad", "maybe", "even", "not boring"])
     handle.remove()
     assert sum(rows) <= 3  # the text as it is, twice, and without them
+
+
+def test_what_is_measured_is_printed_in_words(explainer: Explainer) -> None:
+    case = Case("llama", "CausalLM")
+    prompt, spans = "the movie is good and the plot is bad", {"first": (0, 17), "second": (18, 37)}
+    removal = case.explainer.without(prompt, "second", completion=" never seen", sources=spans)
+    assert removal.original == pytest.approx(
+        float(case.explainer.explain_completion(prompt, " never seen", verify=1).verified.original.value)
+    )
+    times = np.exp(removal.original - removal.value)
+    shown = f"{times:.1f} times less likely" if times > 1.05 else f"{1 / times:.1f} times likelier"
+    assert str(removal) == f'Without "second": {shown if abs(times - 1) > 0.05 else "as likely"}.'
+    values = Case("bert", "SequenceClassification", regression=True)
+    rated = values.explainer.without("the movie is good", "good")
+    assert str(rated).endswith(f"{rated.value:.4g} ({rated.original:.3g} with all).")
 
 
 def test_a_span_inside_a_source_does_not_take_the_whole_source_along() -> None:

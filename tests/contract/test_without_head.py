@@ -116,9 +116,7 @@ def test_gradients_need_no_head(case, method):
     np.testing.assert_allclose(result.scores, size.sum(-1)[ids[0]], atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "method", present("lime:samples=30", "kernel-shap:samples=30", "guided-lime", "random", "input-norm")
-)
+@pytest.mark.parametrize("method", present("lime:samples=30", "kernel-shap:samples=30", "random", "input-norm"))
 def test_every_method_that_asks_for_answers_or_embeddings_runs(case, method):
     model, _, explainer = case
     alone = explainer(TEXTS[0], method=method)

@@ -132,13 +132,13 @@ def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, ph
         str(photos): "a folder, not a file",
         str(pipe): "not a regular file",
         "/dev/zero": "not a regular file",
-        "a\0b.png": "not a path",
+        "a\0b.png": "cannot be read as a picture",
         "x" * 5000: "File name too long",
         "https://example.org/a.png": "a URL, which is not fetched",
         None: "no file: column 'path' is null",
-        3: "not a picture or a sound",
+        3: "cannot read it",
         b"": "cannot be read as a picture",
-        "\ud800.png": "not a path",
+        "\ud800.png": "cannot be read as a picture",
     }
     rows = [*({"path": value} for value in expected), {"path": str(good)}]
     attribute(vit, rows, "out")

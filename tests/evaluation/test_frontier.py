@@ -2,13 +2,12 @@
 
 import pytest
 
-from normxlogit import Explainer
 from normxlogit.decompositions import Lime
 from normxlogit.evaluation import faithfulness, frontier_report
 from normxlogit.evaluation import timing as clock
-from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost
+from normxlogit.evaluation.frontier import Cost, Point, frontier, measure_cost
 from normxlogit.methods import NormXLogit
-from tests import plain, tiny
+from tests import tiny
 
 
 @pytest.fixture
@@ -77,16 +76,6 @@ def test_the_frontier_is_what_no_cheaper_setting_reaches():
     assert [p.method for p in frontier([*twins[3:], Point("e", twins[0].result)])] == ["d"], (
         "what has no cost is left out"
     )
-
-
-def test_layers_are_compared_where_there_are_any():
-    specs = [method.spec for method in frontier_methods(tiny.explainer("bert"))]
-    assert "frozen-gradient:read_at=-2" in specs, "half of three layers"
-    plain_module = plain.grown(plain.Recurrent())
-    explainer = Explainer(plain_module, tiny.tokenizer(), task="sequence-classification", labels=list("abc"))
-    specs = [method.spec for method in frontier_methods(explainer)]
-    assert specs.count("frozen-gradient:read_at=-1") == 1
-    assert "frozen-gradient:read_at=-2" not in specs
 
 
 def test_a_line_joins_what_no_other_setting_beats():

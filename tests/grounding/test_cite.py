@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-import pytest
 
 from normxlogit import Explainer
 from normxlogit.methods import method_named
@@ -87,21 +86,3 @@ def test_shapley_values_of_three_sources_are_those_of_all_orders():
             wanted[:, player] += (measure(there)[0] - before) / 6
     np.testing.assert_allclose(found.scores, wanted, atol=2e-3)
     assert (found.quantity, found.diagnostics["forward_passes"]) == ("log-probability", 8)
-
-
-def test_guided_lime_over_sources_starts_from_its_prior_and_ends_in_the_measurements():
-    far = "guided-lime:prior=frozen-gradient,samples=8,alpha="
-    prior = ablated("frozen-gradient")[2].scores[:, :3]
-    model, completed, kept = ablated(far + "1e9")
-    assert np.corrcoef(kept.scores[0], prior[0])[0, 1] == pytest.approx(1, abs=1e-4)
-    free = ablated(far + "1e-6")[2]
-    sources = prompt_sources(completed.sequenced(), "sentence")
-    measure = Ablations(model, completed, sources)
-    halves = np.array([[1, *rest] for rest in itertools.product((0, 1), repeat=2)], bool)
-    differences = (measure(halves) - measure(~halves)).sum(1)
-    best = np.linalg.lstsq(2.0 * halves - 1, differences, rcond=None)[0]
-    np.testing.assert_allclose(free.scores[0], best, atol=1e-3)
-    assert free.diagnostics["forward_passes"] == 8 + 1
-    assert free.diagnostics["backward_passes"] == 1
-    assert free.diagnostics["r2"][0] <= 1
-    assert free.quantity == "log-probability"

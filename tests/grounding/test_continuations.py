@@ -1,8 +1,8 @@
-"""Continuations of one text, read by the cache of its keys and values."""
+"""What a sentence costs: continuations of one text, read by the cache of its keys and values."""
 
 import inspect
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -11,11 +11,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import ModelOutput
 
 from normxlogit import Explainer
-from normxlogit.grounding.citations.continuations import (
-    Continuation,
-    continuation_log_probabilities,
-    uncached_log_probabilities,
-)
+from normxlogit.grounding.citations.continuations import Continuation, ContinuedText
 from tests import tiny
 
 PARAMETERS = inspect.signature(LlamaForCausalLM.forward).parameters
@@ -61,7 +57,7 @@ def test_continuations_are_read_with_the_cache_of_the_text_whatever_it_is_called
     explainer = Explainer(model, tiny.letters())
     text = explainer._model.encoder(["abcd" * 5])[0]
     continuations = [Continuation((7, 8), ids) for ids in ((9,), (10, 11), (12, 13, 14))]
-    found = continuation_log_probabilities(explainer._model, text, continuations)
+    found = ContinuedText(explainer._model, text).log_probabilities(continuations)
     assert 0 < sum(lengths_with_cache) <= 6  # the last token of the text, the prefix, and the longest
     expected = []
     for prefix, ids in continuations:
@@ -69,4 +65,49 @@ def test_continuations_are_read_with_the_cache_of_the_text_whatever_it_is_called
         start = len(text) + len(prefix)
         expected.append(sum(float(logits[start - 1 + place, token]) for place, token in enumerate(ids)))
     torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), atol=1e-4, rtol=1e-4)
-    assert uncached_log_probabilities(explainer._model, text)(continuations) == pytest.approx(found, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", [NamingItCache, NamingItKeys])
+def test_one_pass_gives_predictions_and_the_cache(kind):
+    model = kind(tiny.model("llama", "CausalLM", vocab_size=100).config).eval()
+    explainer = Explainer(model, tiny.letters())
+    text = explainer._model.encoder(["abcd" * 5])[0]
+    explainer._model.states(explainer._model.batch([text], [0]))  # the first pass is also compared with the caller's
+    continued, continuations = (
+        ContinuedText(explainer._model, text),
+        [Continuation((), ids) for ids in ((9, 10), (10, 11), (12, 13, 14))],
+    )
+    lengths_with_cache.clear()
+    (predictions,) = continued.predictions([(9, 10)], likeliest=3)
+    logits = tiny.logits_of(model, [*text.ids, 9, 10]).log_softmax(-1)[len(text) - 1 : -1]
+    assert predictions.nats == pytest.approx(logits[[0, 1], [9, 10]].numpy(), abs=1e-4)
+    assert predictions.likeliest_ids.tolist() == logits.topk(3).indices.tolist()
+    found = continued.log_probabilities(continuations, float(predictions.nats.sum()))
+    assert max(lengths_with_cache[1:]) < len(text), "the text is read once"
+    afresh = ContinuedText(explainer._model, text).log_probabilities(continuations)
+    assert found == pytest.approx(afresh, abs=1e-4)
+
+
+class RecordingShapes(LlamaForCausalLM):
+    """Records how many rows of how many tokens each call is given."""
+
+    shapes: ClassVar[list[tuple[int, int]]] = []
+
+    def forward(self, input_ids=None, *arguments, **options):
+        self.shapes.append(tuple(input_ids.shape))
+        return super().forward(input_ids, *arguments, **options)
+
+
+def test_a_sentence_costs_at_most_four_passes_of_the_prompts_length_with_one_source_left_out():
+    config = tiny.model("llama", "CausalLM", vocab_size=100, max_position_embeddings=2000).config
+    explainer = Explainer(RecordingShapes(config).eval(), tiny.letters())
+    documents = {f"{i}": f"The pool number {i} was built in 19{i}4 by Anna Berg." for i in range(8)}
+    answer = "It was built in 1974 by Jonas."
+    for _ in range(2):  # the first time the model is also proved to be read rightly
+        RecordingShapes.shapes.clear()
+        cited = explainer.cite("When?", documents, answer=answer, verify=1)
+    prompt = len(explainer.tokenizer(cited.text)["input_ids"]) - len(answer)
+    long = sum(rows * length for rows, length in RecordingShapes.shapes if length > 2 * len(answer))
+    short = sum(rows * length for rows, length in RecordingShapes.shapes if length <= 2 * len(answer))
+    assert long <= 4 * prompt
+    assert 0 < short <= 100 * len(answer)

@@ -32,7 +32,7 @@ def table(s):
 
 
 def column(s, kind):
-    return s.scores[:, s.units.kind.index(kind)]
+    return s.scores[:, [each == kind for each in s.units.kind]].sum(-1)
 
 
 def names(s):
@@ -81,7 +81,7 @@ def test_shares_are_of_what_speaks_for_the_answer():
     scores = np.zeros((6, 18), np.float32)
     scores[:, 1], scores[:, 5], scores[:, 10] = 3, 1, -2
     s = result(scores=scores).sources("sentence", parts="sentence")
-    np.testing.assert_allclose(s.whole().shares, [0.75, 0.25, 0, 0, 0])
+    np.testing.assert_allclose(s.whole().shares[:3], [0.75, 0.25, 0])
     np.testing.assert_allclose(s.shares.sum(1), 1)
     assert [(t.position, t.text, round(t.share, 2)) for t in s.top(2)] == [
         (0, "The cat sat.", 0.75),
@@ -124,7 +124,8 @@ def with_test(cited, losses, *, without=(5.0, 5.0)):
     def removal(sources, lost):
         values = tuple(-8.0 - nats for nats in lost)
         names = tuple(cited.names[source] for source in sources)
-        return Removal(names, tuple(cited.sources[source] for source in sources), None, sum(values), False, values)
+        units = tuple(cited.sources[source] for source in sources)
+        return Removal(names, units, None, sum(values), False, "log-probability", -16.0, values)
 
     verified = Verification(
         **CITATION_TEST,

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from normxlogit.inputs.batching import batches, collate
-from normxlogit.inputs.encoding import Encoding
+from normxlogit.inputs.encoding import Encoding, batches, collate
 from tests import tiny
 
 TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]

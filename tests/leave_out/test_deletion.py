@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer
-from normxlogit.leave_out.deletion import deletion_curve
-from normxlogit.results.deletion_curve import DeletionCurve
+from normxlogit.leave_out.deletion import DeletionCurve, deletion_curve
 from tests import tiny
 
 TEXT = tiny.TEXTS[2]

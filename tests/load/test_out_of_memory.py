@@ -19,7 +19,6 @@ CALLS = [
     ("frozen-gradient", ALL),
     ("occlusion", None),
     ("lime:samples=6", None),
-    ("guided-lime:samples=6", None),
     ("integrated-gradients:steps=2", None),
     ("decompx", ALL),
     ("value-zeroing", None),

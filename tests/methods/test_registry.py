@@ -66,7 +66,6 @@ OTHERS = {
     "steps": 7,
     "window": 2,
     "samples": 10,
-    "prior": "integrated-gradients:steps=7,aggregate=l1",
     "alpha": 1e-05,
     "sink_threshold": 5.0,
     "rollout": False,

@@ -47,7 +47,7 @@ def quantised(family, kind):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("method", ["frozen-gradient", "frozen-gradient:read_at=-1", "gradient-x-input", "guided-lime"])
+@pytest.mark.parametrize("method", ["frozen-gradient", "frozen-gradient:read_at=-1", "gradient-x-input"])
 def test_no_gradient_is_made_up_where_none_flows(method):
     explainer = Explainer(quantised("bert", "SequenceClassification"), tiny.tokenizer_for("bert"))
     with pytest.raises(UnsupportedModelError, match="no gradient flows through"):

@@ -4,8 +4,8 @@ import pytest
 
 from normxlogit import Attributions
 from normxlogit.render import html
-from normxlogit.render.builders.collection import cards
-from normxlogit.render.builders.text import attribution_blocks
+from normxlogit.render.cards import cards
+from normxlogit.render.text import attribution_blocks
 from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
 SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]

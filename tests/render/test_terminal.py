@@ -4,8 +4,8 @@ import re
 import pytest
 
 from normxlogit.cli import console
-from normxlogit.render.builders.text import attribution_blocks
 from normxlogit.render.terminal import text_of_blocks, wants_color
+from normxlogit.render.text import attribution_blocks
 from normxlogit.results.collection import Attributions
 from tests.factories import MOVIE, make_attribution
 

@@ -7,7 +7,7 @@ import pytest
 
 from normxlogit import Attribution, Attributions
 from normxlogit.errors import DataError
-from normxlogit.render.builders.collection import results_page
+from normxlogit.render.cards import results_page
 from normxlogit.results import Prediction
 from tests.factories import all_labels, labels_and_layers, make_attribution
 from tests.makers import MAKERS

@@ -8,7 +8,7 @@ import torch
 
 from normxlogit import InputError
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.tasks.positions import locate
+from normxlogit.tasks.answers import locate
 from tests import tiny
 
 TEXT = "the cat sat on a mat"

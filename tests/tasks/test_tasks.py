@@ -8,8 +8,7 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from normxlogit import Explainer, TargetError, UnsupportedModelError
-from normxlogit.inputs.batching import Batch
-from normxlogit.inputs.encoding import Encoding
+from normxlogit.inputs.encoding import Batch, Encoding
 from normxlogit.model.forward_pass import ForwardPass
 from normxlogit.tasks.question_answering import Span
 from tests import tiny

@@ -38,7 +38,6 @@ SMALLER = {
     "lime": "lime:samples=12",
     "context-cite": "context-cite:samples=12",
     "kernel-shap": "kernel-shap:samples=12",
-    "guided-lime": "guided-lime:samples=12",
 }
 """Methods with fewer passes than by default."""
 

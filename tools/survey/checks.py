@@ -10,10 +10,10 @@ from transformers import PreTrainedModel
 
 from normxlogit import ALL, Attribution, Explainer
 from normxlogit.copies.non_finite import EXCLUDED
-from normxlogit.inputs.batching import Batch
+from normxlogit.inputs.encoding import Batch
 from normxlogit.methods import NormXLogit, Request
 from normxlogit.parts.headpiece import answer_of
-from normxlogit.tasks.positions import logits_at
+from normxlogit.tasks.answers import logits_at
 from normxlogit.tasks.targets import resolve
 from tools.survey.base import SIGNALS, TOLERANCE, CheckError, build, near, stir, tokenizer_for, tokens_read
 from tools.survey.known import ALIKE

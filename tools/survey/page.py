@@ -38,7 +38,7 @@ class Column(NamedTuple):
 PREDICTED = "the predicted logit with the model's own"
 SUMMED = "scores plus bias with the model's own logit"
 GRADIENTS = ("gradient-norm", "gradient-x-input", "integrated-gradients")
-PERTURBATION = ("occlusion", "lime", "kernel-shap", "guided-lime")
+PERTURBATION = ("occlusion", "lime", "kernel-shap")
 ENCODERS = ("alti", "decompx", "globenc", "attention-rollout")
 
 

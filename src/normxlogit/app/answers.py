@@ -6,17 +6,16 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
-from ..leave_out.deletion import deletion_curve
+from ..leave_out.deletion import DeletionCurve, deletion_curve
 from ..methods import Method
-from ..methods.registry import describe
-from ..render.builders.collection import results_page
+from ..render.cards import results_page
 from ..render.describe import method_of
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.deletion_curve import DeletionCurve
 from ..results.storage.files import json_text
-from ..tasks.abilities import Generates
+from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
+from .curves import curves_cards
 from .limits import LIMITS, Limits
 from .models import LoadedModels
 
@@ -111,10 +110,9 @@ class App:
                 errors[method.spec] = error
         if not results:
             raise next(iter(errors.values()))
-        costs = [describe(a.method).passes for a in results]
         curves = [curve for a in results if (curve := _curve(explainer, a))]
         notes = tuple(f"{name}: {error}" for name, error in errors.items())
-        page = results_page(Attributions(results), words=None if words else False, costs=costs, curves=curves)
+        page = results_page(Attributions(results), words=None if words else False, further=curves_cards(curves))
         return Shown(page, json_text(Attributions(results).to_dict()), notes)
 
     def generate(

@@ -96,8 +96,6 @@ class Limits:
         """Refuse a setting that would make one request very expensive; a method's default is never refused."""
         for name, setting in method.info.settings.items():
             value = getattr(method, name)
-            if isinstance(value, Method):
-                self._check(value)
             for number in value if isinstance(value, tuple) else (value,):
                 if isinstance(number, int | float) and abs(number) > self.setting and value != setting.default:
                     raise MethodError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ..errors import InputError
-from ..inputs.text_files import encoding_of, is_file_name
+from ..inputs.text_files import decoded, is_file_name
 from . import options
 from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
@@ -116,34 +116,27 @@ def methods() -> None:
     """
     from rich import box
     from rich.console import Console
-    from rich.style import Style
     from rich.table import Table
     from rich.text import Text
 
     from ..methods.defaults import DEFAULTS
     from ..methods.registry import list_methods
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
-    table.add_column("method", no_wrap=True)
-    table.add_column("what it is", ratio=1)
-    table.add_column("passes", max_width=12)
+    tables = [Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0)) for _ in range(2)]
+    for table, first, second in ((tables[0], "method", "what it is"), (tables[1], "default", "of")):
+        table.add_column(first, no_wrap=True)
+        table.add_column(second, ratio=1)
+        table.add_column("passes", max_width=12)
     for info in list_methods():
         traits = [name for name, applies in (("signed", info.signed), ("single layers", info.per_layer)) if applies]
-        summary = Text(info.summary)
-        summary.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
-        table.add_row(Text(info.name), summary, Text(info.passes))
-    defaults = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
-    defaults.add_column("default of", ratio=1)
-    defaults.add_column("method")
-    defaults.add_column("passes", max_width=12)
+        details = "; ".join([info.paper, f"needs {info.needs}", *traits])
+        tables[0].add_row(info.name, Text.assemble(info.summary, "\n", (details, "dim")), info.passes)
     for default in DEFAULTS.values():
-        calls = Text(default.calls)
-        calls.append("\n" + default.why, Style(dim=True))
-        defaults.add_row(calls, Text("\n".join(default.methods)), Text(default.passes))
-    console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False)
+        of = Text.assemble(default.calls, "\n", (default.why, "dim"))
+        tables[1].add_row("\n".join(default.methods), of, default.passes)
+    console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False, markup=False)
     with console.capture() as capture:
-        console.print(table)
-        console.print(defaults)
+        console.print(*tables)
     # Rich pads lines with blanks.
     write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
 
@@ -152,13 +145,13 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
     """Return the texts of the arguments and the file, or of standard input if there are neither."""
     if file is not None:
         try:
-            texts = [*texts, *_lines(file.read_bytes(), str(file))]
+            texts = [*texts, *_lines(decoded(file.read_bytes(), str(file)))]
         except OSError as error:
             raise InputError(f"cannot read {file}: {error.strerror}") from None
     elif texts == ["-"] or (not texts and not sys.stdin.isatty()):
-        texts = _lines(sys.stdin.buffer.read(), "standard input")
+        texts = _lines(decoded(sys.stdin.buffer.read(), "standard input"))
     if not texts:
-        raise InputError("no text: give it as an argument, with --file, or on standard input, one text a line")
+        raise InputError("no text: give it as an argument, or one on each line of a --file or of standard input")
     if any(not text.strip() for text in texts):
         raise InputError("a text is empty: give at least one character other than white space")
     if file_names := [text for text in texts if file is None and Path(text).suffix and is_file_name(text)]:
@@ -170,19 +163,9 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
     return texts
 
 
-def _lines(content: bytes, name: str) -> list[str]:
+def _lines(text: str) -> list[str]:
     """Return the lines that are not blank."""
-    try:
-        text = content.decode(encoding_of(content))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{name}, line {line}: not UTF-8 text; save it as UTF-8") from None
-    if "\0" in text:
-        raise InputError(f"{name}, line {text.count(chr(10), 0, text.index(chr(0))) + 1}: not a text file")
-    lines = [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
-    if not lines:
-        raise InputError(f"{name}: empty; put one text on each line")
-    return lines
+    return [line for line in text.split("\n") if line.strip()]
 
 
 def _explain(
@@ -223,22 +206,18 @@ def _verify(verify: str | None, kind: OutputKind, methods: "Sequence[Method | No
 
 
 def _deliver(results: "Attributions[Attribution]", kind: OutputKind, words: bool | None, output: Path | None) -> None:
-    """Write results with the costs of their methods, as words or tokens."""
-    from ..methods.registry import describe
-    from ..render.builders.collection import cards, results_page
+    """Write results as words or tokens."""
+    from ..render.cards import cards, results_page
     from ..results.storage.files import json_text
     from ..results.storage.schema import plain
 
-    costs = [describe(a.method).passes for a in results]
     if kind == "json" and words:
         state = results.to_dict()
         for result, state_of_result in zip(results, state["attributions"], strict=True):
             state_of_result["words"] = plain(result.words())
         deliver(json_text(state, ascii_only=ascii_only(output)), output)
         return
-    several = len({a.method for a in results}) > 1
-    drawn = cards(results, words=words, costs=costs if several else ())  # to compare methods
-    drawings = [card.blocks for card in drawn if card.result]
-    page = results_page(results, words=words, costs=costs) if kind == "html" else None
+    drawings = [card.blocks for card in cards(results, words=words) if card.result]
+    page = results_page(results, words=words) if kind == "html" else None
     single = kind == "figure" and len(results) == 1
     deliver_result(results[0] if single else results, kind, output, drawings, page)

@@ -51,6 +51,10 @@ def generate(
         PartKind | None,
         typer.Option(help="What is explained, with a backward pass for each; by default every generated token."),
     ] = None,
+    through: Annotated[
+        bool,
+        typer.Option("--through", help="Pass what a part takes from earlier ones on to the prompt; with --parts."),
+    ] = False,
     layers: options.LayerNumbers = None,
     verify: options.VerifyCount = None,
     output_format: options.OutputFormat = None,
@@ -93,4 +97,4 @@ def generate(
                 result = replace(result, notes=(*result.notes, ENDED))
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)
-    deliver_result(result, kind, output)
+    deliver_result(result.through() if through else result, kind, output)

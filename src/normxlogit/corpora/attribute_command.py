@@ -1,13 +1,9 @@
 """The command that explains a corpus."""
 
-import signal
 import sys
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,13 +13,9 @@ from ..errors import InputError
 from ..inputs.table_files import Format
 from ..results.units.kinds import PartKind, SourceKind
 
-if TYPE_CHECKING:
-    from .jobs import Job
-
-PREDICTIONS = "Each row is a text, a picture or a sound (the default)"
-COMPLETIONS = "Each row is a prompt with a completion"
-ANSWERS = "Each row is a question with documents and an answer"
-CONVERSATIONS = "Each row is a conversation"
+PREDICTIONS = "Of predictions"
+COMPLETIONS = "Of completions"
+CITATIONS = "Of answers and conversations"
 RUN = "How it runs"
 
 
@@ -38,10 +30,26 @@ def attribute(
         typer.Argument(
             metavar="INPUT...",
             help="Parquet, JSONL, CSV, Arrow or text files: paths, patterns, URLs; a folder of them or of a saved "
-            'data set, "hf:NAME:SPLIT", or "-" for standard input. Of pictures or sounds also the files themselves.',
+            'data set, or "-" for standard input. Of pictures or sounds also the files themselves.',
         ),
     ],
     output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
+    job: Annotated[
+        Literal["predictions", "completions", "answers", "conversations"],
+        typer.Option(
+            help="What each row is: a text, a pair, a picture or a sound with the model's prediction; a prompt with a "
+            "completion; a question with documents and an answer; or a conversation."
+        ),
+    ] = "predictions",
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE=NAME",
+            help="Column of the text, pair or target of a prediction; of the prompt, completion, image or audio; of "
+            "the question, answer or documents; of messages, of which several columns are read together. By default "
+            "the role is the name.",
+        ),
+    ] = None,
     model: options.Model = None,
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
@@ -49,12 +57,6 @@ def attribute(
     id_column: Annotated[str | None, typer.Option(help="Column of ids; by default row numbers, or paths.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
     keep_text: Annotated[bool, typer.Option(help="Write the texts too, which `summarize` shows and tests.")] = True,
-    text_column: Annotated[
-        str | None,
-        _option(PREDICTIONS, 'Column of the texts, "text" by default; or of paths, from the working directory on.'),
-    ] = None,
-    pair_column: Annotated[str | None, _option(PREDICTIONS, "Column of second texts, for models of pairs.")] = None,
-    target_column: Annotated[str | None, _option(PREDICTIONS, "Column with what to explain in each row.")] = None,
     target: options.Targets = None,
     all_labels: options.AllLabels = False,
     contrast: options.Contrast = None,
@@ -68,10 +70,6 @@ def attribute(
     ] = None,
     words: Annotated[bool | None, _option(PREDICTIONS, "Write words with their scores, by default of texts.")] = None,
     merge: options.MergeChoice = None,
-    prompt_column: Annotated[str | None, _option(COMPLETIONS, 'Column of the prompts, "prompt" by default.')] = None,
-    completion_column: Annotated[
-        str | None, _option(COMPLETIONS, 'Column of the completions, "completion" by default.')
-    ] = None,
     max_new_tokens: Annotated[
         int | None,
         _option(COMPLETIONS, "Let the model generate the completions, each of at most this many tokens.", min=1),
@@ -82,32 +80,17 @@ def attribute(
     parts: Annotated[
         PartKind | None, _option(COMPLETIONS, "What a completion is divided into; by default it is explained whole.")
     ] = None,
-    image_column: Annotated[str | None, _option(COMPLETIONS, "Column of a picture for each prompt.")] = None,
-    audio_column: Annotated[str | None, _option(COMPLETIONS, "Column of a sound for each prompt.")] = None,
-    question_column: Annotated[str | None, _option(ANSWERS, 'Column of the questions, "question" by default.')] = None,
-    answer_column: Annotated[
-        str | None,
-        _option(ANSWERS, 'Column of the answers, "answer" by default: which documents does each sentence rest on?'),
-    ] = None,
-    documents_column: Annotated[
-        str | None, _option(ANSWERS, 'Column of the documents, "documents" by default.')
-    ] = None,
-    messages_column: Annotated[
-        list[str] | None,
-        _option(
-            CONVERSATIONS,
-            "Column of the messages of conversations: which of them does each sentence of the last answer rest on? "
-            "Several columns, such as messages and tools, are read together.",
-        ),
-    ] = None,
     turn: Annotated[
-        int | None, _option(CONVERSATIONS, "Which of the assistant's texts is the answer, from 0; by default the last.")
+        int | None,
+        _option(
+            CITATIONS, "In a conversation, which of the assistant's texts is the answer, from 0; by default the last."
+        ),
     ] = None,
     verify: Annotated[
         str | None,
         _option(
-            CONVERSATIONS,
-            "Test the citations, also those of answers: leave out this many of the first sources one by one, then all, "
+            CITATIONS,
+            "Test the citations: leave out this many of the first sources one by one, then all, "
             'and edit words; "auto" goes on until the others can no longer come first.',
             metavar="N",
         ),
@@ -137,22 +120,25 @@ def attribute(
         "target": target or all_labels or None,
         "contrast": contrast if contrast and contrast.strip() else None,
         "layers": layers_of(layers),
-        "messages_column": messages_column or None,
         "verify": options.verified_units(verify),
     }
     options.check_targets(target, all_labels)
     if engine == "local" and (num_workers != 1 or num_gpus_per_worker or ray_address):
         raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
-    with quiet(), _stoppable(output):
+    with quiet():
         from ..tasks.targets import typed_targets
         from .folder import Folder
         from .jobs import JOBS, Predictions, fields_of
         from .local import limit_cached_kernels
         from .run import attribute as run
 
-        names = dict.fromkeys(name for job in JOBS for name in fields_of(job))
-        job_settings = {name: arguments[name] for name in names if arguments[name] is not None}
-        kind = _job_with(job_settings)
+        kind = next(each for each in JOBS if each.__name__.lower() == job)
+        names = dict.fromkeys(name for each in JOBS for name in fields_of(each))
+        job_settings = {name: arguments[name] for name in names if arguments.get(name) is not None}
+        job_settings |= _columns(column or ())
+        if other := [name for name in job_settings if name not in fields_of(kind)]:
+            owners = [f"--job {each.__name__.lower()}" for each in JOBS if other[0] in fields_of(each)]
+            raise InputError(f"{_option_of(other[0])} is for {' or '.join(owners) or 'no job'}, not for {job}")
         limit_cached_kernels()
         if engine == "ray" and device == options.AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
@@ -165,75 +151,40 @@ def attribute(
             from .ray_engine import Cluster
 
             cluster = Cluster(num_workers, num_gpus_per_worker, ray_address)
-        finished = run(
-            explainer,
-            inputs,
-            output,
-            kind(**job_settings),
-            method=method,
-            id_column=id_column,
-            keep=keep or (),
-            keep_text=keep_text,
-            input_format=input_format,
-            shard_rows=shard_rows,
-            max_errors=max_errors,
-            engine=engine,
-            cluster=cluster,
-            progress=True,
-        )
+        shared = ("id_column", "keep_text", "input_format", "shard_rows", "max_errors", "engine", "method")
+        settings = {name: arguments[name] for name in shared} | {"keep": keep or (), "cluster": cluster}
+        try:
+            finished = run(explainer, inputs, output, kind(**job_settings), **settings, progress=True)
+        except KeyboardInterrupt:
+            sys.stderr.write(f"stopped; the same command resumes {output}\n")
+            raise typer.Exit(130) from None
         manifest = Folder(output).read_manifest()
-        column = None if manifest is None else manifest.settings.get("text_column")
+        text_column = None if manifest is None else manifest.settings.get("text_column")
     failures = (
         f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}" if finished.errors else ""
     )
     fresh = "" if finished.fresh == finished.rows else f" ({finished.fresh:,} now)"
-    of_column = "" if column is None or text_column is not None else f" of the column {column!r}"
+    of_column = "" if text_column is None or "text_column" in job_settings else f" of the column {text_column!r}"
     write(f"{output}: {finished.rows:,} rows{of_column}{fresh}{failures}\n")
 
 
-def _job_with(given: Iterable[str]) -> "type[Job]":
-    """Return the only job that has all given settings; predictions if none are given.
+def _columns(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the settings of jobs that name columns, from "ROLE=NAME".
 
     Raises:
-        InputError: If no job has them all, or several do.
+        InputError: If a role has several columns, other than messages, or a text is another.
     """
-    from .jobs import JOBS, Predictions, fields_of
-
-    fitting_jobs = [job for job in JOBS if set(given) <= set(fields_of(job))]
-    if len(fitting_jobs) == len(JOBS):  # nothing is given that only some of them have
-        return Predictions
-    if len(fitting_jobs) == 1:
-        return fitting_jobs[0]
-    jobs_by_option = {
-        f"--{name.replace('_', '-')}": " or ".join(job.__name__.lower() for job in JOBS if name in fields_of(job))
-        for name in given
-    }
-    belongs = "; ".join(f"{option} is for {names}" for option, names in jobs_by_option.items())
-    # Several jobs fit where only options that they share are given: the column of one of them decides.
-    advice = (
-        "; give their column, too, such as --answer-column answer" if fitting_jobs else ", and a run does one of these"
-    )
-    raise InputError(f"{belongs}{advice}")
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        role, equals, name = pair.partition("=")
+        setting = f"{role}_column"
+        if not equals or (setting in settings and role != "messages"):
+            raise InputError(f"--column {pair}: expected ROLE=NAME, such as text=review, and one column for each role")
+        settings[setting] = name if role != "messages" else [*settings.get(setting, ()), name]
+    return settings
 
 
-@contextmanager
-def _stoppable(output: str) -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C, and print in one line how to resume."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise _Stopped(number)
-
-    main = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)} if main else {}
-    try:
-        yield
-    except _Stopped as error:
-        sys.stderr.write(f"stopped; the same command resumes {output}\n")
-        raise typer.Exit(128 + error.args[0]) from None
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-class _Stopped(BaseException):
-    """Raised, with its number, when a signal asks the process to stop."""
+def _option_of(setting: str) -> str:
+    """Return the option of the command line for a setting of a job."""
+    role = setting.removesuffix("_column")
+    return f"--{setting.replace('_', '-')}" if role == setting else f"--column {role}=..."

@@ -13,10 +13,9 @@ from typing import Any
 
 from ..errors import DataError, reason_of
 from ..inputs.table_files import arrow_module
-from ..results.storage.columns import METADATA, UNREADABLE, metadata_of
+from ..results.storage.columns import METADATA, UNREADABLE, metadata_of, open_parquet
 from ..results.storage.files import json_text, write_bytes
 from ..results.storage.identity import Identity
-from ..results.storage.parquet import open_parquet
 from ..results.storage.schema import Index, check, plain, same
 from .rows.shards import WrittenShard
 

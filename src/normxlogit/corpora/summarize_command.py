@@ -26,7 +26,7 @@ def summarize(
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
 ) -> None:
-    """Show which words get high scores over a whole corpus; of answers, what they rest on.
+    """Show which words get high scores over a whole corpus; of answers, the verdicts on them.
 
     Example: normxlogit summarize out/ --output summary.html
     """

@@ -16,7 +16,6 @@ from ..results.units.words import merge_words
 from ..tasks.targets import index_of
 from .jobs.base import ShardRows
 from .jobs.predictions import Predictions
-from .rows.shards import KEPT
 
 if TYPE_CHECKING:
     from .worker import Settings
@@ -38,12 +37,11 @@ def shard_table(model: TaskModel, settings: "Settings", rows: ShardRows, metadat
     places = sorted(rows.results)
     results = [rows.results[place] for place in places]
     cells = [result_row(result) | ({} if merge is None else _words(result.scored, merge)) for result in results]
-    input_rows = rows.shard.table.take(arrow.array(places, arrow.int64()))
-    columns = {
-        name: input_rows[name] if name in job.copied else arrow.array([row.get(name) for row in cells], type_)
-        for name, type_ in types.items()
-    }
-    columns |= {name: input_rows[KEPT + name] for name in settings.columns.keep}
+    kept = rows.shard.kept.take(arrow.array(places, arrow.int64())) if settings.columns.keep else None
+    named = [rows.shard.rows[place] for place in places]
+    cells = [{**cell, "row": row.number, "id": row.id} for cell, row in zip(cells, named, strict=True)]
+    columns = {name: arrow.array([row.get(name) for row in cells], type_) for name, type_ in types.items()}
+    columns |= {name: kept[name] for name in settings.columns.keep}
     common = {
         "format_version": FORMAT_VERSION,
         "kind": kind,
@@ -88,6 +86,7 @@ def _words(a: Attribution, merge: Merge) -> dict[str, Any]:
 
 def error_table(rows: ShardRows) -> Any:
     """Return the rows that have no result, with the reasons."""
-    arrow, places = arrow_module(), sorted(rows.problems)
-    table = rows.shard.table.select(["row", "id"]).take(arrow.array(places, arrow.int64()))
-    return table.append_column("reason", arrow.array([rows.problems[place] for place in places], arrow.string()))
+    arrow = arrow_module()
+    failed = [(*rows.shard.rows[place][:2], rows.problems[place]) for place in sorted(rows.problems)]
+    schema = arrow.schema([("row", arrow.int64()), ("id", arrow.string()), ("reason", arrow.string())])
+    return arrow.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in failed], schema)

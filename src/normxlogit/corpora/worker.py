@@ -10,7 +10,7 @@ from ..model.task_model import TaskModel
 from ..pipeline.options import Options
 from .folder import Folder
 from .jobs.base import Job, ShardRows, Together
-from .rows.shards import MEDIUM, InputColumns, Shard, WrittenShard
+from .rows.shards import InputColumns, Shard, WrittenShard
 from .tables import error_table, shard_table
 
 
@@ -73,17 +73,9 @@ class Worker:
 
     def read(self, shard: Shard) -> ShardRows:
         """Read and tokenise the rows of a shard."""
-        columns = self.settings.columns
-        names = [*columns.texts, *([] if columns.target is None else ["target"]), "problem"]
-        cells = shard.table.select(names).to_pylist()
-        for prefix in columns.media:
-            from .rows.media import media_of  # needs the wing `media`
-
-            media = media_of(shard.table, prefix)
-            cells = [cell | {prefix + MEDIUM: medium} for cell, medium in zip(cells, media, strict=True)]
-        problems = {row: cell["problem"] for row, cell in enumerate(cells) if cell["problem"] is not None}
+        problems = {place: row.problem for place, row in enumerate(shard.rows) if row.problem is not None}
         rows = ShardRows(shard, problems=problems)
-        readable = {row: cell for row, cell in enumerate(cells) if row not in problems}
+        readable = {place: row.cells for place, row in enumerate(shard.rows) if place not in problems}
         self.settings.job.read(self.model, readable, rows, self._reading)
         return rows
 
@@ -107,9 +99,8 @@ class Worker:
             DataError: If they cannot be written.
         """
         shard = rows.shard
-        written = WrittenShard(
-            shard.index, shard.first, len(shard.table), len(rows.problems), rows.tokens, shard.digest
-        )
+        count, first = len(shard.rows), shard.rows[0].number
+        written = WrittenShard(shard.index, first, count, len(rows.problems), rows.tokens, shard.digest)
         results = shard_table(self.model, self.settings, rows, {"shard": vars(written) | {"run": run}})
         folder.write_shard(written, results, error_table(rows))
         return written

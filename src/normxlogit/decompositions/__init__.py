@@ -7,7 +7,6 @@ from ..extending import lazy_names
 if TYPE_CHECKING:
     from .decompx import DecompX
     from .gradient import GradientNorm, GradientXInput, IntegratedGradients
-    from .guided_lime import GuidedLime
     from .matrix import Alti, AttentionRollout, GlobEnc
     from .surrogates import ContextCite, KernelShap, Lime
     from .value_zeroing import ValueZeroing
@@ -20,7 +19,6 @@ __all__ = [
     "GlobEnc",
     "GradientNorm",
     "GradientXInput",
-    "GuidedLime",
     "IntegratedGradients",
     "KernelShap",
     "Lime",
@@ -32,7 +30,6 @@ __getattr__ = lazy_names(
     {
         "decompx": ("DecompX",),
         "gradient": ("GradientNorm", "GradientXInput", "IntegratedGradients"),
-        "guided_lime": ("GuidedLime",),
         "matrix": ("Alti", "AttentionRollout", "GlobEnc"),
         "surrogates": ("ContextCite", "KernelShap", "Lime"),
         "value_zeroing": ("ValueZeroing",),

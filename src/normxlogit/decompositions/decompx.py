@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..copies.non_finite import mean_logit
 from ..errors import HeadMismatchError, UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..methods.base import Method, Request, Scores
 from ..methods.registry import register
 from ..model.forward_pass import ForwardPass

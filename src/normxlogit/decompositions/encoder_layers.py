@@ -12,7 +12,7 @@ from transformers.activations import ACT2FN
 
 from ..copies.run import Site, run
 from ..errors import UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..model.task_model import TaskModel
 from ..parts.proofs import proof
 from .layer_calls import LayerCall, clone_for_layers, record_layers

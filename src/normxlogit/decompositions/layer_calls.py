@@ -13,7 +13,7 @@ from ..copies.clone import clone
 from ..copies.memory import reraise_out_of_memory
 from ..copies.run import Site, hidden_of, run, several_states
 from ..errors import UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..methods.base import import_package
-from ..methods.perturbation import Booleans, Fit, Floats, Perturbation, random_subsets
+from ..methods.perturbation import Booleans, Floats, Perturbation, random_subsets
 from ..methods.registry import LOGITS, register
 
 WEIGHT_OF_ENDS = 1e6
@@ -77,11 +77,11 @@ class Lime(_Surrogate):
         generator = torch.Generator().manual_seed(self.seed)
         return torch.randint(0, 2, (self.samples, players), generator=generator).numpy().astype(bool)
 
-    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+    def fit(self, present: Booleans, answers: Floats) -> Floats:
         """Fit the weights."""
         distance = 1 - np.sqrt(present.mean(1))  # (N,), the cosine of a subset with the whole is sqrt(size / M)
         importance = np.exp(-(distance**2) / 2)
-        return Fit(_lasso_weights(present.astype(float), answers, self.alpha, importance))
+        return _lasso_weights(present.astype(float), answers, self.alpha, importance)
 
 
 @register(
@@ -118,11 +118,11 @@ class ContextCite(_Surrogate):
         """Return random subsets, (samples, M)."""
         return random_subsets(players, self.samples, self.seed)
 
-    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+    def fit(self, present: Booleans, answers: Floats) -> Floats:
         """Fit the weights."""
         scale = present.std(0)  # (M,)
         scale[scale == 0] = 1.0
-        return Fit(_lasso_weights((present - present.mean(0)) / scale, answers, self.alpha) / scale)
+        return _lasso_weights((present - present.mean(0)) / scale, answers, self.alpha) / scale
 
 
 @register("kernel-shap", needs=LOGITS, paper="Lundberg and Lee, 2017", signed=True, passes="200 forward", extra="eval")
@@ -154,7 +154,7 @@ class KernelShap(_Surrogate):
         """Return whether there are no more subsets of the players than samples."""
         return bool(2**players <= self.samples)
 
-    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+    def fit(self, present: Booleans, answers: Floats) -> Floats:
         """Fit the values."""
         count = present.shape[1]
         sizes, takes_all = present.sum(1).tolist(), self._takes_all_subsets(count)
@@ -166,7 +166,7 @@ class KernelShap(_Surrogate):
         model = _regressor().fit(
             present.astype(float), answers, sample_weight=[weight_of_size.get(size, WEIGHT_OF_ENDS) for size in sizes]
         )
-        return Fit(np.atleast_2d(model.coef_))  # also where the axis of a single target is dropped
+        return np.atleast_2d(model.coef_)  # (K, M), also where the axis of a single target is dropped
 
 
 def shapley_subsets(players: int, seed: int) -> Iterator[Booleans]:

@@ -5,17 +5,17 @@ See NormXLogit, EMNLP 2025, section 4.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..errors import DataError, InputError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import TextAnswers
-from ..leave_out.outcomes import Outcomes, in_batches
-from ..leave_out.removal import TextRemoval, tokens_removed
+from ..leave_out.removal import TextRemoval, masks
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
@@ -28,9 +28,8 @@ from .statistics import mean_interval
 
 __all__ = [
     "LEVELS",
-    "PredictionsWithout",
+    "Answers",
     "Faithfulness",
-    "Measurement",
     "Protocol",
     "check_head",
     "checked_labels",
@@ -40,7 +39,6 @@ __all__ = [
     "measure",
     "measure_attributions",
     "paired_p_value",
-    "summarise",
 ]
 
 LEVELS = tuple(k / 10 for k in range(1, 10))
@@ -54,55 +52,6 @@ CHUNK = 64
 """Texts that are explained between two steps of the progress bar."""
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Effect of the perturbations on N texts at each of `LEVELS`.
-
-    Attributes:
-        drop: p(predicted label | text) - p(predicted label | text without its top tokens), (N, 9); for regression
-            the change of the output's size.
-        kept_drop: The same with only the top tokens kept, (N, 9).
-        outputs: Predicted class (regression: the output) on the perturbed texts, (N, 9).
-        gold: Gold labels, (N,); of models with several true labels a 1 for each, (N, C).
-        regression: Whether the labels are values.
-        whole: Predicted class or output on the whole texts, (N,).
-        flips: How many words are deleted until the prediction changes, (N,), see `Deletions`; None for regression.
-        falls: How much lower the probability or value is after a few deleted words, (N, 4), see `Deletions`.
-        flippable: Whether deleting some single word changes the prediction, (N,); None for regression.
-    """
-
-    drop: Floats
-    kept_drop: Floats
-    outputs: Floats
-    gold: Floats
-    regression: bool
-    whole: Floats
-    falls: Floats
-    flips: Floats | None = None
-    flippable: npt.NDArray[np.bool_] | None = None
-
-    def quality(self) -> Floats:
-        """Return the accuracy on the perturbed texts, or Pearson's correlation with gold, at each level, (9,).
-
-        Lower is better.
-        """
-        return np.array([self._right(column) for column in self.outputs.T])
-
-    def whole_quality(self) -> float:
-        """Return the same for the full texts."""
-        return self._right(self.whole)
-
-    def _right(self, outputs: Floats) -> float:
-        if self.gold.ndim == 2:
-            return float(self.gold[np.arange(len(outputs)), outputs.astype(int)].mean())
-        if not self.regression:
-            return float((outputs == self.gold).mean())
-        from scipy.stats import pearsonr
-
-        varied = np.ptp(outputs) and np.ptp(self.gold)  # where every text is masked to the same, no correlation is left
-        return float(pearsonr(outputs, self.gold).statistic) if varied else 0.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @dataclass(frozen=True)
@@ -153,7 +102,7 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
-    answers: "PredictionsWithout | None" = None,
+    answers: "Answers | None" = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
@@ -177,7 +126,7 @@ def evaluate(
     examples = list(examples)
     labels = checked_labels(explainer.task_model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = answers or PredictionsWithout(explainer, encodings)
+    answers = answers or Answers.of(explainer, encodings)
     results = []
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         attributions: list[Attribution] = []
@@ -186,7 +135,7 @@ def evaluate(
             attributions += explained
             if on_progress is not None:
                 on_progress(method.spec, len(attributions), len(encodings))
-        results.append(summarise(method.spec, measure(answers, attributions, labels, protocol=protocol), seed=seed))
+        results.append(measure(method.spec, answers, attributions, labels, protocol=protocol, seed=seed))
     return results
 
 
@@ -209,7 +158,8 @@ def measure_attributions(
     labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
-) -> Measurement:
+    method: str = "",
+) -> Faithfulness:
     """Measure given scores, this library's or another's.
 
     Args:
@@ -217,6 +167,7 @@ def measure_attributions(
         attributions: Results with one score for each token, and with their texts.
         labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
+        method: The name of the result.
 
     Raises:
         DataError: If an attribution has no text, several scores for a token, or tokens that are not this model's.
@@ -230,92 +181,129 @@ def measure_attributions(
     for index, a in enumerate(attributions):
         if list(a.token_ids) != encodings[index].ids:
             raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
-    return measure(PredictionsWithout(explainer, encodings), attributions, labels, protocol=protocol)
+    return measure(method, Answers.of(explainer, encodings), attributions, labels, protocol=protocol)
 
 
-class PredictionsWithout(Outcomes[TextRemoval, Floats]):
-    """A model's answers to texts without some of their tokens, each distinct text run once.
+class Answers(NamedTuple):
+    """A model's answers to texts without some of their tokens, which all methods share: each distinct text is run once.
 
-    Called with a text's number and the positions that are removed, several of them; returns softmax probabilities, or
-    the output of a regression model, (C,) each.
-
-    Args:
-        explainer: The model.
-        encodings: The texts.
+    Attributes:
+        masked: Without masked tokens, or deleted ones where masks are not used.
+        deleted: Without deleted ones.
     """
 
-    def __init__(self, explainer: Explainer, encodings: Sequence[Encoding]) -> None:
-        model = explainer.task_model
+    masked: TextAnswers
+    deleted: TextAnswers
 
-        def read(perturbed: list[Encoding], _: object) -> Floats:
-            logits = model.answer(model.batch(perturbed, list(range(len(perturbed)))).inputs)  # (B, C)
-            probabilities = model.task.outputs.probabilities(logits)  # (B, C)
-            rows: Floats = (logits if probabilities is None else probabilities).double().cpu().numpy()  # (B, C)
-            return rows
-
-        super().__init__(in_batches(model, tokens_removed(model, encodings), read))
-        self.model, self.encodings = model, encodings
-        self._without_words: TextAnswers | None = None
-
-    def without_words(self, attributions: Sequence[Attribution]) -> TextAnswers:
-        """Return the answers to the same texts without deleted words; all methods explain the same predictions.
-
-        Args:
-            attributions: Explanations of the texts.
-        """
-        if self._without_words is None:
-            self._without_words = TextAnswers(self.model, self.encodings, attributions)
-        return self._without_words
+    @classmethod
+    def of(cls, explainer: Explainer, encodings: Sequence[Encoding]) -> "Answers":
+        """Return the answers to texts; what is predicted of the whole ones is measured."""
+        model, predicted = explainer.task_model, explainer(list(encodings), method="random", token_predictions=False)
+        deleted = TextAnswers(model, encodings, predicted)
+        return cls(TextAnswers(model, encodings, predicted, masked=True) if masks(model) else deleted, deleted)
 
 
 def measure(
-    answers: PredictionsWithout,
+    method: str,
+    answers: Answers,
     attributions: Sequence[Attribution],
     labels: Sequence[float] | Sequence[Sequence[float]],
     *,
     protocol: Protocol = "default",
-) -> Measurement:
+    seed: int = 0,
+) -> Faithfulness:
     """Perturb texts by scores and measure how the model's answers change.
 
+    The drop of a text is p(predicted label | text) - p(predicted label | text without its top tokens), for regression
+    the change of the output's size.
+
     Args:
+        method: The name of the result.
         answers: The model's answers to the N texts without some of their tokens.
         attributions: Results with one score for each token of each text, higher for more important.
         labels: Gold labels; of models with several true labels a 1 or a 0 for each.
         protocol: As in `evaluate`.
+        seed: Seed of the bootstrap.
     """
-    regression = answers.model.task.outputs.kind == "value"
-    full_answers = np.stack(answers([(text, ()) for text in range(len(attributions))]))  # (N, C)
-    labels_before = full_answers.argmax(1)  # (N,)
-    rows = np.arange(len(attributions))
-    original_values = full_answers[rows, labels_before]  # (N,)
-    columns: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}  # (N,) for each level
+    task_outputs = answers.masked.model.task.outputs
+    regression = task_outputs.kind == "value"
+
+    def values_without(removals: list[TextRemoval]) -> Floats:
+        """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
+        logits = torch.stack([answer.logits for answer in answers.masked(removals) if answer.logits is not None])
+        probabilities = task_outputs.probabilities(logits)  # (N, C)
+        values: Floats = (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
+        return values
+
+    def outputs_of(values: Floats) -> Floats:
+        """Return the predicted class, or the output of a regression model, (N,)."""
+        return values.ravel() if regression else values.argmax(1).astype(np.float64)
+
+    full_answers = values_without([(text, ()) for text in range(len(attributions))])  # (N, C)
+    rows, predicted = np.arange(len(attributions)), full_answers.argmax(1)  # (N,) each
+
+    def drop_to(values: Floats) -> Floats:
+        """Return how much the predicted label's probability drops, or how much a value changes, (N,)."""
+        drop = full_answers[rows, predicted] - values[rows, predicted]  # (N,)
+        return np.abs(drop) if regression else drop
+
+    drops, kept_drops, outputs = [], [], []  # (N,) for each level
     for level in LEVELS:
-        top_removed, rest_removed = [], []
-        for text, (encoding, attribution) in enumerate(zip(answers.encodings, attributions, strict=True)):
-            top, rest = split(encoding, attribution.scores, level, protocol)
-            top_removed.append((text, tuple(sorted(top))))
-            rest_removed.append((text, tuple(sorted(rest))))
-        answers_without_top = np.stack(answers(top_removed))  # (N, C)
-        drop = original_values - answers_without_top[rows, labels_before]  # (N,)
-        drop_without_rest = original_values - np.stack(answers(rest_removed))[rows, labels_before]  # (N,)
-        columns["drop"].append(np.abs(drop) if regression else drop)
-        columns["kept"].append(np.abs(drop_without_rest) if regression else drop_without_rest)
-        outputs_without_top = answers_without_top.ravel() if regression else answers_without_top.argmax(1)
-        columns["outputs"].append(outputs_without_top.astype(np.float64))
-    stacked = {name: np.stack(values, 1) for name, values in columns.items()}  # (N, 9)
-    without_words = answers.without_words(attributions)
-    deletions = delete_words(without_words, attributions)
-    return Measurement(
-        drop=stacked["drop"],
-        kept_drop=stacked["kept"],
-        outputs=stacked["outputs"],
-        gold=np.asarray(labels, dtype=np.float64),
-        regression=regression,
-        whole=full_answers.ravel() if regression else labels_before.astype(np.float64),  # (N,)
-        falls=deletions.falls,
-        flips=None if regression else deletions.flips,
-        flippable=None if regression else flips_by_some_word(without_words, attributions),
+        splits = [
+            split(encoding, attribution.scores, level, protocol)
+            for encoding, attribution in zip(answers.masked.encodings, attributions, strict=True)
+        ]
+        top_removed, rest_removed = (
+            [(text, tuple(sorted(halves[half]))) for text, halves in enumerate(splits)] for half in (0, 1)
+        )
+        values = values_without(top_removed)  # (N, C)
+        drops.append(drop_to(values))
+        outputs.append(outputs_of(values))
+        kept_drops.append(drop_to(values_without(rest_removed)))
+    drop, kept_drop = np.stack(drops, 1), np.stack(kept_drops, 1)  # (N, 9) each
+    per_text = drop.mean(1)  # (N,)
+    gold = np.asarray(labels, dtype=np.float64)  # (N,); of models with several true labels (N, C)
+    qualities = [quality(column, gold, regression=regression) for column in outputs]
+    deletions = delete_words(answers.deleted, attributions)
+    flippable = None if regression else float(flips_by_some_word(answers.deleted, attributions).mean())
+    return Faithfulness(
+        method=method,
+        aopc=float(per_text.mean()),
+        aopc_interval=mean_interval(per_text, seed)[1:],
+        sufficiency=float(kept_drop.mean()),
+        sufficiency_interval=mean_interval(kept_drop.mean(1), seed)[1:],
+        quality=float(np.mean(qualities)),
+        quality_name="pearson" if regression else "accuracy",
+        curves={
+            "aopc": tuple(drop.mean(0).tolist()),
+            "sufficiency": tuple(kept_drop.mean(0).tolist()),
+            "quality": tuple(qualities),
+        },
+        texts=len(per_text),
+        per_text=tuple(per_text.tolist()),
+        whole_quality=quality(outputs_of(full_answers), gold, regression=regression),
+        flips=() if regression else tuple(deletions.flips.tolist()),
+        falls=tuple(map(tuple, deletions.falls.tolist())),
+        flippable=flippable,
     )
+
+
+def quality(outputs: Floats, gold: Floats, *, regression: bool) -> float:
+    """Return the accuracy of outputs, or Pearson's correlation with gold values; lower is better on perturbed texts.
+
+    Args:
+        outputs: Predicted classes or values, (N,).
+        gold: Gold labels or values, (N,); of models with several true labels a 1 for each, (N, C).
+        regression: Whether they are values.
+    """
+    if gold.ndim == 2:
+        return float(gold[np.arange(len(outputs)), outputs.astype(int)].mean())
+    if not regression:
+        return float((outputs == gold).mean())
+    from scipy.stats import pearsonr
+
+    varied = np.ptp(outputs) and np.ptp(gold)  # where every text is masked to the same, no correlation is left
+    return float(pearsonr(outputs, gold).statistic) if varied else 0.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def split(
@@ -332,32 +320,6 @@ def split(
         count = round(level * len(candidates))
     ranked = candidates[np.argsort(-np.asarray(scores)[candidates], kind="stable")]
     return ranked[:count].tolist(), ranked[count:].tolist()
-
-
-def summarise(method: str, measured: Measurement, *, seed: int = 0) -> Faithfulness:
-    """Compute the means, curves and bootstrap intervals of one method."""
-    per_text = measured.drop.mean(1)  # (N,)
-    quality = measured.quality()
-    return Faithfulness(
-        method=method,
-        aopc=float(per_text.mean()),
-        aopc_interval=mean_interval(per_text, seed)[1:],
-        sufficiency=float(measured.kept_drop.mean()),
-        sufficiency_interval=mean_interval(measured.kept_drop.mean(1), seed)[1:],
-        quality=float(quality.mean()),
-        quality_name="pearson" if measured.regression else "accuracy",
-        curves={
-            "aopc": tuple(measured.drop.mean(0).tolist()),
-            "sufficiency": tuple(measured.kept_drop.mean(0).tolist()),
-            "quality": tuple(quality.tolist()),
-        },
-        texts=len(per_text),
-        per_text=tuple(per_text.tolist()),
-        whole_quality=measured.whole_quality(),
-        flips=() if measured.flips is None else tuple(measured.flips.tolist()),
-        falls=tuple(map(tuple, measured.falls.tolist())),
-        flippable=None if measured.flippable is None else float(measured.flippable.mean()),
-    )
 
 
 def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:

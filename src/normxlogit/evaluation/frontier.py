@@ -11,8 +11,7 @@ import torch
 
 from ..errors import MethodError, UnsupportedModelError
 from ..explainer import Explainer
-from ..inputs.batching import batches
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Encoding, batches
 from ..methods import Method, list_methods, method_named
 from .datasets import Example
 from .faithfulness import Faithfulness, encode
@@ -69,21 +68,16 @@ def frontier_methods(explainer: Explainer) -> list[Method]:
     """Return the methods and settings that are compared by default.
 
     Args:
-        explainer: The model: how many layers it has, and whether its tokenizer has a mask, decide what is tried.
+        explainer: The model: whether its tokenizer has a mask decides what is tried.
     """
     filler = "pad" if explainer.task_model.tokenizer.mask_token_id is None else "mask"
-    explainer.task_model.prepare(explainer.task_model.batch(explainer.encode("a text"), [0]))
-    try:
-        half_depth = (explainer.task_model.layer_count() + 1) // 2
-    except UnsupportedModelError:  # the error appears in its rows
-        half_depth = 1
     names = [
         "random",
         "input-norm",
         "logat",
         "normxlogit",
         "frozen-gradient:read_at=-1",
-        f"frozen-gradient:read_at=-{half_depth}",
+        "frozen-gradient:read_at=middle",
         "frozen-gradient:read_at=all",
         "frozen-gradient",
         f"frozen-gradient:baseline={filler}",
@@ -97,9 +91,6 @@ def frontier_methods(explainer: Explainer) -> list[Method]:
         "integrated-gradients",
         f"integrated-gradients:baseline={filler}",
         "occlusion",
-        *(f"guided-lime:samples={n}" for n in (8, 16, 32, 64)),
-        "guided-lime:prior=frozen-gradient",
-        "guided-lime:prior=normxlogit",
         "lime:samples=32",
         "lime",
         "kernel-shap",

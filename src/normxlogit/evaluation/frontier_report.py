@@ -15,7 +15,7 @@ from .report import flips_table, markdown_table, report
 from .timing import environment
 
 if TYPE_CHECKING:
-    from ..render.figures.figure import PlotFigure
+    from ..render.figure import PlotFigure
 
 LABELLED = 8
 """Most methods that a figure names: those on the frontier, then the most faithful."""
@@ -55,7 +55,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     Raises:
         DataError: If matplotlib is missing.
     """
-    from ..render.figures.figure import panel_figure
+    from ..render.figure import panel_figure
 
     looks = _looks([p.method for points in panels.values() for p in points])
     with panel_figure(len(panels), 1) as (figure, grid):
@@ -133,7 +133,7 @@ def write_frontier(
     listed = [{"title": title, "metadata": metadata[title], "points": points} for title, points in panels.items()]
     text = frontier_text(panels, metadata)
     if folder is not None:
-        from ..render.figures.figure import save_figure
+        from ..render.figure import save_figure
 
         report({}, text, folder, "frontier", environment=environment(device), panels=listed)
         save_figure(frontier_figure(panels), folder / "frontier")
@@ -157,7 +157,7 @@ def _interval(interval: tuple[float, float]) -> str:
 
 def _looks(methods: Sequence[str]) -> dict[str, tuple[Any, str]]:
     """Return the colour and the marker of each method: settings of one method share its colour, not the marker."""
-    from ..render.figures.figure import MARKERS, SERIES
+    from ..render.figure import MARKERS, SERIES
 
     families = dict.fromkeys(method.partition(":")[0] for method in methods)
     colors = {family: SERIES[i % len(SERIES)] for i, family in enumerate(families)}

@@ -14,7 +14,7 @@ from .runs import Refused
 from .statistics import mean_interval
 
 if TYPE_CHECKING:
-    from ..render.figures.figure import PlotFigure
+    from ..render.figure import PlotFigure
 
 __all__ = [
     "curves_figure",
@@ -127,7 +127,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     Raises:
         DataError: If matplotlib is missing.
     """
-    from ..render.figures.figure import LINES, SERIES, panel_figure
+    from ..render.figure import LINES, SERIES, panel_figure
 
     names = list(dict.fromkeys(r.method for results in panels.values() for r in results))
     colors = len(SERIES)
@@ -151,7 +151,7 @@ def write_faithfulness(
     folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Mapping[str, Any]
 ) -> str:
     """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
-    from ..render.figures.figure import save_figure
+    from ..render.figure import save_figure
 
     measured = [r if isinstance(r, Faithfulness) else None for r in results]
     names = [r.method for r in results]

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +17,7 @@ from ..model.task_model import TaskModel
 from ..results.storage.files import read_json, write_text
 from ..results.storage.schema import check, plain
 from .datasets import Example
-from .faithfulness import Faithfulness, PredictionsWithout, Protocol, checked_labels, encode, evaluate
+from .faithfulness import Answers, Faithfulness, Protocol, checked_labels, encode, evaluate
 
 Item = TypeVar("Item")
 
@@ -128,11 +128,16 @@ def run_methods(
     checked_labels(explainer.task_model, examples)
     results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
-    answers = PredictionsWithout(explainer, encode(explainer, [example.text for example in examples], protocol))
+    answers = lru_cache(lambda: Answers.of(explainer, encode(explainer, [e.text for e in examples], protocol)))
     on_unfinished = unfinished(on_progress)
 
     def measure_method(method: Method) -> Faithfulness | Refused:
-        options: dict[str, Any] = {"protocol": protocol, "seed": seed, "answers": answers, "on_progress": on_unfinished}
+        options: dict[str, Any] = {
+            "protocol": protocol,
+            "seed": seed,
+            "answers": answers(),
+            "on_progress": on_unfinished,
+        }
         try:
             (result,) = evaluate(explainer, examples, [method], **options)
         except refusals as error:

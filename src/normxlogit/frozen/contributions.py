@@ -19,7 +19,7 @@ from ..copies.run import without_autocast
 from ..errors import UnsupportedModelError
 from ..model.forward_pass import ForwardPass
 from ..parts.proofs import proof, rounding_of
-from ..tasks.positions import logits_at
+from ..tasks.answers import logits_at
 from ..tasks.targets import BatchTargets
 from .backward import NotRecordedError, frozen_backward, operations_without_gradient
 from .forward import Recording

@@ -14,7 +14,7 @@ from ..copies.clone import clone
 from ..copies.pool import Pool, constant_clone
 from ..copies.run import run, without_autocast
 from ..errors import UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..model.forward_pass import no_states
 from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel

@@ -21,7 +21,7 @@ from ..copies.pool import private_clone
 from ..copies.run import Replace, merge_replacements, tensor_of, with_tensor
 from ..copies.trace import Axes, path_of, trace
 from ..errors import MethodError, UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..model.task_model import TaskModel
 from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
 from ..parts.layer_outputs import LayerOutput, layer_outputs

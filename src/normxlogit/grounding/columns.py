@@ -72,7 +72,7 @@ def citation_row(result: "Citations") -> dict[str, Any]:
     row: dict[str, Any] = {
         "shares": result.evidence.whole().shares,
         "question": result.question,
-        "weighted_scores": None if result.weighted_scores is None else _spread_to_units(result, result.weighted_scores),
+        "weighted_scores": None if result.weighted_scores is None else result.weighted_scores.ravel().tolist(),
         "sentence_shares": [sentence.share for sentence in support],
         "sentence_sources": [[names[source] for source in sources] for sources in result.cited],
         "sentence_verdicts": [sentence.judgement for sentence in support],
@@ -130,14 +130,14 @@ def _null_for_nan(losses: FloatArray) -> list[float | None]:
 
 def citation_state(row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
     """Return the state of citations from a row of a file and the state of their attribution."""
-    kinds = attribution["units"]["kind"]
+    kinds, weighted = attribution["units"]["kind"], row.get("weighted_scores")
     messages = zip(*(row.get(column) or () for column in (*MESSAGE, "message_spans")), strict=True)
     return {
         "kind": "citations",
         "format_version": attribution["format_version"],
         "question": row["question"],
         "attribution": {**attribution, "verified": attribution["verified"] or _tested_state(row, kinds)},
-        "weighted_scores": _source_columns(row, "weighted_scores", kinds),
+        "weighted_scores": None if weighted is None else np.reshape(np.array(weighted, np.float32), row["shape"]),
         "readings": row.get("readings") or (),
         "checks": row.get("checks") or (),
         "messages": [{"name": n, "role": r, "tool": t, "start": i, "end": j} for n, r, t, (i, j) in messages],
@@ -153,7 +153,9 @@ def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any
 
     def removal(units: Sequence[int], values: Any) -> dict[str, Any]:
         names = tuple(row["unit_names"][unit] for unit in units)
-        return Removal(names, tuple(units), None, float(values.sum()), False, tuple(values.tolist()))._asdict()
+        total, original = float(values.sum()), float(nats.sum())
+        each = tuple(values.tolist())
+        return Removal(names, tuple(units), None, total, False, "log-probability", original, each)._asdict()
 
     lost = zip(sources, losses.T, strict=True)
     return {

@@ -1,9 +1,9 @@
 """The blocks of an answer with citations: its text or conversation, the verdicts and the sources."""
 
 from ..render.blocks import Block, Column, Fold, Header, Paragraph, Piece, Table, cell
-from ..render.builders.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
 from ..render.charts import Legend
 from ..render.layout import answer_pieces
+from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
 from .chat_drawing import chat_of
 from .result import Citations
 
@@ -33,7 +33,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
     return [
         Header("", [("question", cited.question), *facts_of(s)], s.notes),
         chat_of(cited, answer) if cited.messages else as_sentences(answer),
-        links_of(evidence, [sentence.verdict for sentence in support]),
+        links_of(evidence, [sentence.verdict for sentence in support], cited.attribution),
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
         source_table([(*row[:3], None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
         Legend(

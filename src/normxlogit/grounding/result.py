@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from ..results.base import Record, require
 from ..results.storage.schema import FloatArray, plain
 from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan
+from ..results.units.through import passed_through
 from ..results.units.units import APART
 from ..results.verification import LEAST_LOSS, Verification, likelihood_text
 from .columns import DERIVED, STORED, citation_row, citation_state
@@ -168,7 +169,7 @@ class Citations(Record):
             prompt and the answer's earlier words, its targets the answer's sentences.
         messages: The messages of the conversation before the answer, in its order; empty if the sources are of
             documents.
-        weighted_scores: float32, (K, S): what each source contributes to the tokens of each sentence, each weighted by
+        weighted_scores: float32, (K, U): what each unit contributes to the tokens of each sentence, each weighted by
             what its log-probability gains from all sources. None if the method has no such scores.
         readings: What the reader makes of each sentence; empty if that was not measured.
         checks: What the checker makes of each sentence; empty without one.
@@ -265,17 +266,28 @@ class Citations(Record):
             return self.attribution
         scores = self.attribution.scores.copy()  # (K, U)
         for row, weighted in zip(scores, self.weighted_scores, strict=True):
-            if weighted.any():
-                row[self.sources] = weighted
+            if weighted[self.sources].any():
+                row[self.sources] = weighted[self.sources]
         return replace(self.attribution, scores=scores, bias=None, sink=None)
+
+    def through(self) -> Attribution:
+        """Return what each sentence of the answer rests on through its earlier sentences, as `Attribution.through`.
+
+        What a sentence takes from an earlier one rests on the sources of that one's `evidence`, and on what it took
+        from still earlier ones in the same way.
+        """
+        weighted, units = self.evidence.scores.copy(), self.attribution.units  # (K, U)
+        for unit, (kind, sequence) in enumerate(zip(units.kind, units.sequence, strict=True)):
+            if kind in APART and sequence is None:  # neither a source nor a sentence of the answer
+                weighted[:, unit] = 0
+            elif kind == "answer" and self.weighted_scores is not None:
+                weighted[:, unit] = self.weighted_scores[:, unit]
+        return passed_through(self.attribution, weighted=weighted)
 
     @property
     def quotations(self) -> dict[int, int]:
         """The sentences that stand in the sources word for word: the source of each."""
-        texts = {_quotable(self.text[start:end]): i for i, (start, end) in reversed(list(enumerate(self.spans)))}
-        texts.pop("", None)
-        quoted = {k: texts.get(_quotable(sentence)) for k, sentence in enumerate(self.sentences)}
-        return {k: source for k, source in quoted.items() if source is not None}
+        return quotations(self.sentences, [self.text[start:end] for start, end in self.spans])
 
     @property
     def words(self) -> list[AnswerWord]:
@@ -473,8 +485,8 @@ class Citations(Record):
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
         require(all(target.span is not None for target in a.targets), "attribution: a sentence without a span")
         require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
-        fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(sources))
-        require(fits, "weighted_scores: not one for each sentence and source")
+        fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(a.units))
+        require(fits, "weighted_scores: not one for each sentence and unit")
         require(len(self.readings) in (0, len(a.targets)), "readings: not one for each sentence")
         require(len(self.checks) in (0, len(self.readings)), "checks: not one for each reading")
         require(all(check.source < len(sources) for check in self.checks), "checks: a source that is not there")
@@ -541,7 +553,7 @@ class Citations(Record):
     def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
         return citation_state(row, attribution)
 
-    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from .drawing import citation_blocks
 
         return citation_blocks(self)
@@ -572,6 +584,14 @@ def _support_state(support: Support) -> dict[str, Any]:
     apart = ("text", "citations", "sources", "origin")
     state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
     return {**state, "rests": support.rests, "verdict": support.verdict}
+
+
+def quotations(sentences: Sequence[str], sources: Sequence[str]) -> dict[int, int]:
+    """Return the sentences that stand in the sources word for word: the first such source of each, by their indices."""
+    texts = {_quotable(source): i for i, source in reversed(list(enumerate(sources)))}
+    texts.pop("", None)
+    quoted = {k: texts.get(_quotable(sentence)) for k, sentence in enumerate(sentences)}
+    return {k: source for k, source in quoted.items() if source is not None}
 
 
 def _quotable(text: str) -> str:

@@ -7,8 +7,16 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..errors import InputError
-from .message_parts import ReadPart, hint_for, part_readers, text_of_part, texts_of, typed_messages
-from .messages import is_message, message_of
+from .message_parts import (
+    ReadPart,
+    hint_for,
+    is_message,
+    message_of,
+    part_readers,
+    text_of_part,
+    texts_of,
+    typed_messages,
+)
 from .texts import collected, is_table, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -117,43 +125,35 @@ def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """Return one or several prompts as a list, and whether it was a single one."""
-    prompts = _as_chat(prompts)
-    if isinstance(prompts, Mapping) and not set(chat_keys()) & prompts.keys():  # a row of a data set
-        return [_text_of_row(prompts)], True
-    if isinstance(prompts, str | Mapping):
-        return [prompts], True
-    prompts = _prompt_column(prompts)
-    if not isinstance(prompts, Iterable):
-        return [prompts], True  # refused where it is read
+    prompts = _prompt_column(_as_chat(prompts))
+    if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
+        return [_prompt(prompts)], True
     items = [message_of(plain_cell(item)) for item in prompts]
-    if items and all(isinstance(item, Mapping) and "messages" in item for item in items):  # several chats
-        return items, False
-    if items and all(isinstance(item, Mapping) and not is_message(item) for item in items):
-        return [_text_of_row(item) for item in items], False  # several rows of a data set
-    if not items or any(isinstance(item, Mapping) for item in items):  # the messages of one chat
+    if not items or any(map(is_message, items)):  # the messages of one chat
         return [items], True
-    for index, item in enumerate(items):
-        if not isinstance(item, str | Sequence):
-            raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}{hint_for()}")
-    return items, False
+    return list(map(_prompt, items)), False
 
 
-def _text_of_row(row: Mapping[str, Any]) -> Any:
-    """Return the only text of a row as a prompt.
+def _prompt(item: Any) -> Any:
+    """Return a prompt; of a row of a data set its only text. What is none is refused where it is read.
 
     Raises:
-        InputError: If it has no text or several, or what stands in messages.
+        InputError: If a row has no text or several, or what stands in messages.
     """
-    if hint := hint_for(row):
-        raise InputError(f"a row with {', '.join(map(str, row))} was given as a prompt{hint}")
-    return text_column(row)
+    if not isinstance(item, Mapping) or set(chat_keys()) & item.keys():
+        return item
+    if hint := hint_for(item):
+        raise InputError(f"a row with {', '.join(map(str, item))} was given as a prompt{hint}")
+    return text_column(item)
 
 
 def _prompt_column(prompts: Any) -> Any:
     """Return the prompts in a frame, a table or a data set, its chats or its texts; anything else unchanged."""
     prompts = collected(prompts)
+    if not is_table(prompts):
+        return prompts
     chats = _chats_of_table(prompts)
-    return (prompts if named_columns(prompts) is None else text_column(prompts)) if chats is None else chats
+    return text_column(prompts) if chats is None else chats
 
 
 def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:

@@ -56,17 +56,14 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     Args:
         inputs: A string, a pair (tuple of two strings), or any iterable of these with an order: a list, generator,
             array, column of a data frame, an Arrow table or a data set; also a row, a frame, a table or a data set
-            with one column of texts, one that is called "text", or a pair of `PAIRS`. Bytes are read as UTF-8. Lists
-            of words are texts in a column that is called "tokens", and where `split_texts` has read them.
+            with one column of texts, one that is called "text", or a pair of `PAIRS`. Lists of words are texts in a
+            column that is called "tokens", and where `split_texts` has read them.
 
     Raises:
         InputError: If something else was given, or one of the texts is empty or no text; the message names its place.
     """
-    inputs = text_column(_text_of_document(inputs))
-    if getattr(inputs, "ndim", None) == 0:  # an array that holds a single text
-        inputs = inputs.item()
-    inputs = arrow_value(inputs)
-    if isinstance(inputs, str | tuple | bytes | bytearray | memoryview):
+    inputs = arrow_value(text_column(inputs))
+    if isinstance(inputs, str | tuple | bytes):
         return [_checked_text(inputs, 0)], True
     _check_container(inputs)
     return [_checked_text(item, index) for index, item in enumerate(inputs)], False
@@ -178,8 +175,7 @@ def text_column(inputs: Any) -> Any:
     inputs = collected(inputs)
     columns = named_columns(inputs)
     if columns is None:
-        shape: Any = getattr(inputs, "shape", ())
-        return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
+        return inputs
     split = _split(columns[WORDS]) if WORDS in columns and "text" not in columns else None
     if isinstance(split, list) or (split is not None and isinstance(inputs, Mapping)):  # a frame's cells may be texts
         return split
@@ -215,25 +211,16 @@ def repeatable(inputs: Any) -> Any:
 
 
 def collected(inputs: Any) -> Any:
-    """Return a lazy frame with its rows computed, the only split of a data set, a row as a mapping; others unchanged.
-
-    A row is one of a pandas frame (`iloc`, `itertuples`), which has names and holds something else than texts, too.
-    """
+    """Return a lazy frame with its rows computed, and the only split of a data set; anything else unchanged."""
     if is_lazy(inputs):
         return inputs.collect()
-    if isinstance(inputs, Mapping):
-        split = next(iter(inputs.values()), None)
-        return split if len(inputs) == 1 and hasattr(split, "info") and hasattr(split, "column_names") else inputs
-    if hasattr(inputs, "_asdict") and not all(map(_is_text, inputs)):
-        return inputs._asdict()
-    names = getattr(inputs, "index", None) if getattr(inputs, "ndim", 0) == 1 and hasattr(inputs, "to_dict") else None
-    is_row = names is not None and len(names) > 0 and all(isinstance(name, str) for name in names)
-    return inputs.to_dict() if is_row and not all(_is_text(value) or is_missing(value) for value in inputs) else inputs
+    split = next(iter(inputs.values()), None) if isinstance(inputs, Mapping) and len(inputs) == 1 else None
+    return split if hasattr(split, "info") and hasattr(split, "column_names") else inputs
 
 
 def is_column(value: Any) -> bool:
     """Return whether a value is a list, an array or another collection of cells, and not one cell."""
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def is_lazy(frame: Any) -> bool:
@@ -255,35 +242,13 @@ def is_missing(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Return whether a value is a text or bytes."""
-    return isinstance(arrow_value(value), str | bytes | bytearray | memoryview)
+    """Return whether a value is a text."""
+    return isinstance(arrow_value(value), str)
 
 
 def arrow_value(value: Any) -> Any:
     """Return the value of an Arrow scalar; anything else unchanged."""
     return value.as_py() if hasattr(value, "as_py") else value
-
-
-def _decode_bytes(part: Any, index: int) -> Any:
-    """Return bytes as text; anything else unchanged; `index` is the input's, for errors."""
-    part = arrow_value(part)
-    if not isinstance(part, bytes | bytearray | memoryview):
-        return part
-    try:
-        return bytes(part).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"input {index} is bytes that are not UTF-8 (at {error.start}); decode them first, as in "
-            "data.decode('latin-1')"
-        ) from None
-
-
-def _text_of_document(value: Any) -> Any:
-    """Return the text of a document with metadata, as retrievers return it; anything else unchanged."""
-    if isinstance(value, Mapping) or not (hasattr(value, "metadata") or hasattr(value, "meta")):
-        return value
-    texts = (getattr(value, name, None) for name in ("page_content", "text", "content"))
-    return next((text for text in texts if isinstance(text, str)), value)
 
 
 def _check_container(inputs: Any) -> None:
@@ -301,13 +266,15 @@ def _check_container(inputs: Any) -> None:
 
 def _checked_text(item: Any, index: int) -> Text:
     """Return an item as a text or a pair of texts."""
-    item = text_column(item) if isinstance(item, Mapping) else arrow_value(_text_of_document(item))
-    parts = tuple(_decode_bytes(part, index) for part in (item if isinstance(item, tuple) else (item,)))
+    item = text_column(item) if isinstance(item, Mapping) else arrow_value(item)
+    parts = tuple(map(arrow_value, item)) if isinstance(item, tuple) else (item,)
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
         number = item[0] if isinstance(item, list) and item else item
         advice = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
         if is_missing(item):
             advice = " (a missing value): leave such rows out, as in texts.dropna()"
+        if isinstance(item, bytes):
+            advice = ": decode it, as in data.decode('utf-8')"
         raise InputError(
             f"input {index} must be a string or a pair (tuple of two strings), not {_type_in_words(item)}{advice}"
         )

@@ -1,35 +1,56 @@
 """Inputs that the user has tokenised: padded token ids to encodings."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import compress, pairwise
+from itertools import compress
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
-from .alignment import with_decoded_words
 from .encoding import Encoding, check_ids, readable_tokens
-from .texts import Text, named_columns, plain_cell, read_texts
-
-IGNORED_FIELDS = (
-    "special_tokens_mask",
-    "offset_mapping",
-    "overflow_to_sample_mapping",
-    "num_truncated_tokens",
-    "length",
-    "label",
-    "labels",
-)
-"""Fields of a tokenizer or a data set that do not affect the model's output."""
+from .texts import is_column, named_columns, plain_cell
 
 NO_MASK = "{} padding tokens were left out, as the token ids came without an attention_mask; a mask of ones keeps them"
 
+ANSWERS = frozenset(("label", "labels", "start_positions", "end_positions"))
+"""What a model takes beside its inputs in training."""
+
 Row = dict[str, list[Any]]
 """The inputs of one text by name, with a number for each token, or several."""
+
+
+def batches_of_ids(inputs: Any) -> list[Mapping[str, Any]] | None:
+    """Return token ids as tokenizers return them, in one mapping or several; None for anything else.
+
+    They are a mapping, a list or a loader of mappings, a frame, a table or a data set with a column "input_ids", or
+    bare ids of one text or several. A list of numbers and a row of them in an array could be labels: they are not taken
+    for token ids.
+    """
+    if isinstance(inputs, Mapping):
+        return [inputs] if "input_ids" in inputs else None
+    columns = named_columns(inputs)
+    if columns is not None:
+        return [columns] if "input_ids" in columns else None
+    if isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind in "iuf"):
+        has_rows = inputs.ndim == 2 and len(inputs) > 0
+        is_vector = inputs.ndim == 1 and isinstance(inputs, Tensor)
+        return [{"input_ids": inputs}] if has_rows or is_vector else None
+    items = list(inputs) if isinstance(inputs, Sequence | DataLoader) and not isinstance(inputs, str) else []
+    if items and all(isinstance(item, Mapping) and "input_ids" in item for item in items):
+        return items
+    return [{"input_ids": items}] if items and all(map(_is_row_of_ids, items)) else None
+
+
+def _is_row_of_ids(row: Any) -> bool:
+    """Return whether a value is a vector, or a list of whole numbers."""
+    if isinstance(row, list):
+        return len(row) > 0 and all(isinstance(number, Integral) and not isinstance(number, bool) for number in row)
+    return isinstance(row, Tensor) and row.ndim == 1
 
 
 def read_token_ids(
@@ -44,7 +65,10 @@ def read_token_ids(
         encoded: A tokenizer's output: `input_ids` (B, T), (T,) or a list of rows, and, if padded, `attention_mask`.
         tokenizer: Knows the special tokens and how tokens read.
         vocabulary: How many token ids the model knows, None if that is not known.
-        model_inputs: The inputs that the model reads, None if that is not known.
+        model_inputs: The inputs that the model reads, None if that is not known. Other fields are left out.
+
+    Raises:
+        InputError: If there are no token ids, a row is all padding or has a hole, or an id is unknown.
     """
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
@@ -63,7 +87,6 @@ def read_token_ids(
         if not ids:
             raise InputError(f"row {number} of the encoded input has no real token")
         check_ids(ids, vocabulary, f"row {number} of the encoded input")
-        offsets, words = None, tuple[int | None, ...]()
         special = tuple(token_id in specials for token_id in ids)
         types = inputs.get("token_type_ids", [0] * len(ids))
         is_pair = {kind for kind, is_special in zip(types, special, strict=True) if not is_special} == {0, 1}
@@ -72,46 +95,24 @@ def read_token_ids(
         )
         # The user may have cut or joined the tokenizer's output.
         if backend is not None and len(backend.ids) == len(is_real) and list(compress(backend.ids, is_real)) == ids:
-            offsets, words, sequences = (
-                tuple(compress(values, is_real)) for values in (backend.offsets, backend.word_ids, backend.sequence_ids)
-            )
+            sequences = tuple(compress(backend.sequence_ids, is_real))
             special = tuple(sequence is None for sequence in sequences)
         notes = (NO_MASK.format(len(is_real) - len(ids)),) if mask is None and len(ids) < len(is_real) else ()
-        encoding = Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special, notes=notes)
-        result.append(with_decoded_words(tokenizer, encoding, words) if _was_split(encoding, words) else encoding)
+        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), None, None, sequences, special, notes=notes))
     return result
 
 
-def _was_split(encoding: Encoding, words: Sequence[int | None]) -> bool:
-    """Return whether words were split before they were tokenised: offsets begin anew in each word."""
-    tokens = zip(encoding.sequence_ids, words, encoding.offsets or (), strict=False)
-    return any(
-        sequence == last_sequence is not None and word != last_word and start < last_end
-        for (last_sequence, last_word, (_, last_end)), (sequence, word, (start, _)) in pairwise(tokens)
-    )
-
-
 def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> list[Row]:
-    """Return the inputs of each text, without what a data set has beside them, such as a text or the number of a row.
-
-    Raises:
-        InputError: If a field is not of the tokens, or one that the model does not read.
-    """
+    """Return what the model reads of each text, without what a data set has beside it, such as a label."""
     ids = _plain(encoded["input_ids"], "input_ids")
     is_single = not (isinstance(ids, list) and any(isinstance(row, list) for row in ids))
     ids = [ids] if is_single else ids
     rows: list[Row] = [{} for _ in ids]
-    for name, values in encoded.items():
-        if values is None or name in IGNORED_FIELDS:
-            continue
-        is_read = name in ("input_ids", "attention_mask", *(model_inputs or ()))
-        cells = _plain(values, name) if is_read or getattr(values, "ndim", 1) < 3 else None
+    names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
+    for name in (name for name, values in encoded.items() if name in names and values is not None):
+        cells = _plain(encoded[name], name)
         if is_single and not (isinstance(cells, list) and len(cells) == 1 and isinstance(cells[0], list)):
             cells = [cells]
-        if not is_read and not _run_along(cells, ids):
-            continue
-        if not is_read and model_inputs is not None:
-            raise InputError(f"the encoded input holds {name!r}, which the model does not read; leave it out")
         if not isinstance(cells, list) or len(cells) != len(rows):
             raise InputError(f"'{name}' must hold a row for each of the {len(rows)} rows of 'input_ids'")
         for number, (row, own) in enumerate(zip(rows, cells, strict=True)):
@@ -129,17 +130,7 @@ def _plain(values: Any, name: str) -> Any:
             "generate([{'role': 'user', 'content': [{'type': 'image', 'image': picture}, ...]}])"
         )
     cells = plain_cell(values)
-    return [_plain(cell, name) for cell in cells] if isinstance(cells, list | tuple) else cells
-
-
-def _run_along(rows: Any, ids: Sequence[Any]) -> bool:
-    """Return whether values are numbers in rows like those of token ids: an input that the model may need."""
-    return isinstance(rows, list) and list(map(_shape_of_row, rows)) == list(map(_shape_of_row, ids))
-
-
-def _shape_of_row(row: Any) -> int | None:
-    """Return how many numbers a row has; None for anything else."""
-    return len(row) if isinstance(row, list) and all(isinstance(value, int | float) for value in row) else None
+    return [_plain(cell, name) for cell in cells] if is_column(cells) else cells
 
 
 def _checked_row(row: Any, name: str, count: int, number: int) -> list[Any]:
@@ -184,40 +175,3 @@ def _without_padding(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase, num
             )
         return [True] * len(ids)
     return [before <= index < len(ids) - after for index in range(len(ids))]
-
-
-def texts_of_fields(encoded: Mapping[str, Any]) -> list[Text]:
-    """Return the texts that a data set has beside token ids; none where it is not known which they are."""
-    beside = {n: v for n, v in encoded.items() if n not in IGNORED_FIELDS and n != "attention_mask"}
-    try:
-        return read_texts(beside)[0]
-    except InputError:
-        return []
-
-
-def table_of_ids(inputs: Any) -> Mapping[str, Any] | None:
-    """Return a frame, a table or a data set of token ids as a tokenizer's output; None for others."""
-    columns = None if isinstance(inputs, Mapping) else named_columns(inputs)
-    if columns is None or "input_ids" not in columns:
-        return None
-    return {name: [plain_cell(value) for value in column] for name, column in columns.items()}
-
-
-def rows_of_ids(inputs: Any) -> list[Any] | None:
-    """Return bare token ids of one text or several as rows, which may differ in length; None for anything else.
-
-    A list of numbers and a row of them in an array could be labels: they are not taken for token ids.
-    """
-    if isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind in "iuf"):
-        if inputs.ndim == 1 and isinstance(inputs, Tensor):
-            return [inputs]
-        return list(inputs) if inputs.ndim == 2 and len(inputs) else None
-    is_filled = isinstance(inputs, Sequence) and not isinstance(inputs, str) and len(inputs) > 0
-    return list(inputs) if is_filled and all(map(_is_row_of_ids, inputs)) else None
-
-
-def _is_row_of_ids(row: Any) -> bool:
-    """Return whether a value is a vector, or a list of whole numbers."""
-    if isinstance(row, list):
-        return len(row) > 0 and all(isinstance(number, Integral) and not isinstance(number, bool) for number in row)
-    return isinstance(row, Tensor) and row.ndim == 1

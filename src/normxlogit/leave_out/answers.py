@@ -29,7 +29,7 @@ class Answer(NamedTuple):
         prediction: The prediction; None if there is none, as of a cosine.
         value: The measured quantity.
         outcome: What is compared to decide whether the prediction changed; None if predictions are values.
-        logits: The logits, (C,), of a window of a text; None where the answer is not a mean over windows.
+        logits: The logits, (C,), of a text that is classified as a whole, or of a window of a text; None of others.
     """
 
     prediction: Prediction | None
@@ -64,7 +64,7 @@ class TextAnswers:
         masked: bool = False,
         progress: Progress = no_progress,
     ) -> None:
-        self.model, self._masked, self._encodings = model, masked, encodings
+        self.model, self._masked, self.encodings = model, masked, encodings
         self._results = [ranked_scores(a) for a in results]
         self._windows: list[tuple[int, Indices]] = []  # the text of each, and its tokens
         self._windows_of_text: list[range] = []
@@ -90,7 +90,7 @@ class TextAnswers:
 
     def _keys(self, text: int, removed: set[int]) -> list[TextRemoval]:
         """Return the windows of a text, each with its removed tokens, without those that lose all their text."""
-        places, encoding = self._windows_of_text[text], self._encodings[text]
+        places, encoding = self._windows_of_text[text], self.encodings[text]
         keys = [(w, tuple(i for i, token in enumerate(self._windows[w][1]) if token in removed)) for w in places]
         if len(places) == 1:
             return keys
@@ -107,14 +107,22 @@ class TextAnswers:
     def _read(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Answer]:
         """Run the model on texts or windows without some of their tokens."""
         task, texts = self.model.task, [self._windows[window][0] for window, _ in removals]
-        run = self.model.run(self.model.batch(encodings, list(range(len(encodings)))))
-        if (spans := task.position.spans(run)) is not None:
-            return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]
-        answers = self._answers(run.logits, texts)
-        self.model.check_finite(np.array([answer.value for answer in answers]), run.batch)
+        batch = self.model.batch(encodings, list(range(len(encodings))))
+        if task.position.at == "text":  # the head's answer at each token is not needed
+            self.model.prepare(batch)
+            logits = self.model.answer(batch.inputs)  # (B, C)
+        else:
+            run = self.model.run(batch)
+            if (spans := task.position.spans(run)) is not None:
+                return [self._span(run, row, spans[row], *key) for row, key in enumerate(removals)]
+            logits = run.logits  # (B, C)
+        answers = self._answers(logits, texts)
+        self.model.check_finite(np.array([answer.value for answer in answers]), batch)
+        is_kept = [task.position.at == "text" or len(self._windows_of_text[text]) > 1 for text in texts]
+        rows = logits.cpu() if any(is_kept) else logits  # (B, C)
         return [
-            answer._replace(logits=run.logits[row].cpu()) if len(self._windows_of_text[text]) > 1 else answer
-            for row, (answer, text) in enumerate(zip(answers, texts, strict=True))
+            answer._replace(logits=row) if kept else answer
+            for answer, row, kept in zip(answers, rows, is_kept, strict=True)
         ]
 
     def _span(self, run: ForwardPass, row: int, prediction: Prediction, window: int, removed: Tokens) -> Answer:

@@ -7,7 +7,7 @@ parts in the order of their measured effects, and made irreducible by putting pa
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -23,10 +23,13 @@ from .removal import TextRemoval, Tokens
 from .units import Removable, Verify, removable_for_task
 
 PAIRED = 20
-"""Units of the highest scores among which a pair is searched for."""
+"""Units of the highest scores among which a pair is searched for, in at most 20 + 29 + 20 passes, see `_pair`."""
 
-PAIRS = 16
-"""Most pairs that are removed: of 15 sentences of SST-2 in which a pair exists, the first three held one in all."""
+PAIRS = 20
+"""Most pairs that are removed, all those of two groups."""
+
+SIDE = 5
+"""Most units in a group that is removed together; a prime, whose square is at least `PAIRED`."""
 
 Search = Generator[list[Tokens], list[Answer], Verification]
 """A coroutine that yields sets of tokens, receives the answers without each, and returns the verification."""
@@ -69,8 +72,8 @@ def run_searches(
         removables: What can be removed of the input of each.
         answers: Returns the answers to inputs, by their places, without some of their tokens.
     """
-    searches = {place: search(removable) for place, removable in enumerate(removables) if removable.parts}
-    note = "not verified: there is nothing that could be removed"
+    searches = {place: search(removable) for place, removable in enumerate(removables) if removable.most > 0}
+    note = "not verified: there is nothing that could be removed, or nothing would be left"
     verified = [replace(result, notes=(*result.notes, note)) for result in results]
     pending = {place: next(running) for place, running in searches.items()}
     while pending:
@@ -106,11 +109,11 @@ def search(units: Removable) -> Search:
         quantity=units.quantity,
         unit=units.unit,
         removed_by=units.removed_by,
-        original=_removal(parts, [], original, original),
-        single=tuple(_removal(parts, [i], answer, original) for i, answer in single.items()),
-        together=_removal(parts, together, without_all, original),
-        smallest=None if smallest is None else _removal(parts, *smallest, original),
-        control=None if control is None else _removal(parts, *control, original),
+        original=_removal(units, [], original, original),
+        single=tuple(_removal(units, [i], answer, original) for i, answer in single.items()),
+        together=_removal(units, together, without_all, original),
+        smallest=None if smallest is None else _removal(units, *smallest, original),
+        control=None if control is None else _removal(units, *control, original),
         named=units.named,
     )
 
@@ -153,8 +156,9 @@ def _control(parts: Sequence[UnitScore], first: Sequence[int], smallest: Sequenc
 def _pair(parts: Sequence[UnitScore], original: Answer, single: dict[int, Answer]) -> SetSearch:
     """Find two of the first parts, or one, whose removal changes the prediction.
 
-    What a pair does to the log-odds of the answer is predicted as the sum of what its parts do alone. The pairs that
-    are predicted to lower it most are removed: their interaction decides.
+    What two parts do together need not be what they do alone, so it is measured: groups of parts are removed, such that
+    every two are together in one of the groups (at most 29 of up to five). Then the pairs are removed whose group
+    leaves least of the answer, at most `PAIRS`; of one group, first those that do most alone.
 
     Args:
         parts: The removable parts, the first ones first.
@@ -163,17 +167,29 @@ def _pair(parts: Sequence[UnitScore], original: Answer, single: dict[int, Answer
     """
     first = range(min(PAIRED, len(parts)))
     unknown = [i for i in first if i not in single]
-    single |= dict(zip(unknown, (yield [_tokens(parts, [i]) for i in unknown]), strict=True))
-    pairs = sorted(combinations(first, 2), key=lambda pair: sum(_log_odds(single[i]) for i in pair))[:PAIRS]
+    groups = _groups_with_each_pair(len(first))
+    answers = yield [_tokens(parts, members) for members in [*([i] for i in unknown), *groups]]
+    single |= dict(zip(unknown, answers, strict=False))
+    left = [answer.value for answer in answers[len(unknown) :]]
+    pairs = [
+        pair
+        for _, group in sorted(zip(left, groups, strict=True))
+        for pair in sorted(combinations(group, 2), key=lambda pair: single[pair[0]].value + single[pair[1]].value)
+    ][:PAIRS]
     answers = yield [_tokens(parts, pair) for pair in pairs]
     found = [([i], single[i]) for i in unknown] + [(list(p), a) for p, a in zip(pairs, answers, strict=True)]
     return next(((members, a) for members, a in found if a.outcome != original.outcome), None)
 
 
-def _log_odds(answer: Answer) -> float:
-    """Return the log-odds of the probability of what is explained."""
-    probability = min(max(answer.value, 1e-9), 1 - 1e-9)
-    return float(np.log(probability) - np.log1p(-probability))
+def _groups_with_each_pair(count: int) -> list[list[int]]:
+    """Return groups of at most `SIDE` of some parts, such that every two are together in exactly one.
+
+    They are the lines of the affine plane over the integers modulo `SIDE`, whose points are the parts.
+    """
+    lines = [[i for i in range(count) if i % SIDE == column] for column in range(SIDE)]
+    for slope, shift in product(range(SIDE), repeat=2):
+        lines.append([i for i in range(count) if i // SIDE == (slope * (i % SIDE) + shift) % SIDE])
+    return [line for line in lines if len(line) > 1]
 
 
 def _smallest(
@@ -224,7 +240,10 @@ def _tokens(parts: Sequence[UnitScore], members: Sequence[int]) -> Tokens:
     return tuple(sorted({token for i in members for token in parts[i].tokens}))
 
 
-def _removal(parts: Sequence[UnitScore], members: Sequence[int], answer: Answer, original: Answer) -> Removal:
+def _removal(units: Removable, members: Sequence[int], answer: Answer, original: Answer) -> Removal:
+    parts = units.parts
     names = tuple(parts[i].text for i in sorted(members, key=lambda i: parts[i].tokens))
     changed = answer.outcome != original.outcome
-    return Removal(names, _tokens(parts, members), answer.prediction, answer.value, changed)
+    return Removal(
+        names, _tokens(parts, members), answer.prediction, answer.value, changed, units.quantity, original.value
+    )

@@ -40,7 +40,6 @@ class Removable(NamedTuple):
         target: The name of what is explained.
         quantity: The measured quantity.
         singles: How many of the parts are removed one at a time, the first ones.
-        most: Most parts that are removed together, the first ones; None for all.
         named: Whether a caller named these.
         one_by_one: Whether they are removed one at a time too, and a smallest set and a control looked for.
         among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
@@ -52,10 +51,14 @@ class Removable(NamedTuple):
     target: str = "the completion"
     quantity: Quantity = "log-probability"
     singles: int = 0
-    most: int | None = None
     among_all: bool = False
     named: bool = False
     one_by_one: bool = True
+
+    @property
+    def most(self) -> int:
+        """Most parts that are removed together: all, but of a prompt one stays, as a completion of nothing is none."""
+        return len(self.parts) - (self.quantity == "log-probability" and self.one_by_one)
 
 
 def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:

@@ -95,8 +95,6 @@ def load(
             model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
         if not allow_missing_weights:
             _check_weights(base, model, info, () if adapter is None else adapter.shapes)
-        if "config" not in options and not any(hasattr(config, key) for key in options):
-            _check_layers(base, model, info)
     if adapter is not None:
         with _one_line_error(source, "the adapter"):
             model = adapter.add_to(model, options)
@@ -239,23 +237,15 @@ def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
 
     Without the package, transformers takes the file for one of tiktoken's, and asks for that package.
     """
-    missing = [name for name in ("sentencepiece", "google.protobuf") if not _installed(name)]
+    is_missing = find_spec("sentencepiece") is None
     mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
     folder = Path(source)
-    if not missing or not mentioned or (folder.is_dir() and not any(folder.glob("*.model"))):
+    if not is_missing or not mentioned or (folder.is_dir() and not any(folder.glob("*.model"))):
         return None
     return (
         "it has no tokenizer.json, and its SentencePiece file (such as spm.model) is read with a package that is not "
         "installed; run: pip install 'normxlogit[sentencepiece]'"
     )
-
-
-def _installed(name: str) -> bool:
-    """Return whether a package can be imported."""
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package whose parent is missing
-        return False
 
 
 def _broken_file(source: str) -> str | None:
@@ -302,34 +292,6 @@ def _check_weights(
             "numbers. Load a checkpoint that was fine-tuned for this, pass the task= it was made for, or "
             "allow_missing_weights=True for random weights"
         )
-
-
-def _check_layers(source: str, model: PreTrainedModel, info: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint with more layers than its configuration has, as its outputs would differ without them.
-
-    Other unused weights, such as pretraining heads, have no effect.
-    """
-    last_numbers: dict[str, list[int]] = {}
-    for key in model.state_dict():
-        name, numbers = _numbered(key)
-        last_numbers[name] = [max(pair) for pair in zip(last_numbers.get(name, numbers), numbers, strict=True)]
-    extra_keys = []
-    for key in sorted(info.get("unexpected_keys") or ()):
-        name, numbers = _numbered(key)
-        if name in last_numbers and any(
-            number > last_number for number, last_number in zip(numbers, last_numbers[name], strict=True)
-        ):
-            extra_keys.append(key)
-    if extra_keys:
-        raise InputError(
-            f"{source} holds more layers than its configuration counts ({_list_some(extra_keys)}), and without them it "
-            "gives other answers: correct config.json, or ask for fewer by name, as in num_hidden_layers=6"
-        )
-
-
-def _numbered(key: str) -> tuple[str, list[int]]:
-    """Return a weight's name with its numbers blanked, and the numbers."""
-    return re.sub(r"\d+", "*", key), [int(number) for number in re.findall(r"\d+", key)]
 
 
 def _list_some(keys: list[str]) -> str:

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..results.storage.row_kinds import RowKind
 from ..results.storage.schema import Index, Number
-from ..results.units.media import Medium
+from ..results.units.media import Medium, RowKind
 from .units import grid_medium, sound_of_times
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from ..render.blocks import Block, MediumBlock
-    from ..render.figures.figure import PlotFigure
+    from ..render.figure import PlotFigure
     from ..results.attribution import Attribution
 
 PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..copies.run import without_autocast
 from ..errors import MethodError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass, to_host
 from ..model.task_model import TaskModel
 from ..results.targets import Quantity
@@ -182,11 +182,8 @@ class Method(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings by name, as plain values; of a method that is a setting its text."""
-        return {
-            name: value.spec if isinstance(value := getattr(self, name), Method) else value
-            for name in settings_of(type(self))
-        }
+        """All settings by name."""
+        return {name: getattr(self, name) for name in settings_of(type(self))}
 
     @property
     def spec(self) -> str:
@@ -209,7 +206,7 @@ class Method(ABC):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings alone, from which the constructor makes everything else again."""
-        return functools.partial(type(self), **{name: getattr(self, name) for name in settings_of(type(self))}), ()
+        return functools.partial(type(self), **self.settings), ()
 
 
 def run_method(method: Method, request: Request) -> Scores:

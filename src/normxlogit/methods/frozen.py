@@ -12,7 +12,7 @@ from ..errors import MethodError
 from ..frozen.contributions import Contributions, FrozenPass, contributions, quantities
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, ReadAt, Side
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass
 from ..model.task_model import TaskModel

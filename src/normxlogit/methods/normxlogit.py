@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..copies.run import tensor_of
 from ..errors import UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..parts.embeddings import table_of
 from ..tasks import Task
 from .base import Method, Request, Scores, WordMerge

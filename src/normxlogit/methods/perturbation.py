@@ -7,22 +7,18 @@ input) and a regressor (`fit`) on `leave_out`. The simplest of them, occlusion, 
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, check_words, masks, moved_position, tokens_removed
-from ..model.forward_pass import ForwardPass
-from ..model.task_model import TaskModel
 from ..results.targets import Quantity
 from ..tasks import Task
-from ..tasks.targets import Layers
-from .base import Method, Request, Scores, remainder, run_method
+from .base import Method, Request, Scores, remainder
 from .registry import LOGITS, register
 
 Booleans = npt.NDArray[np.bool_]
@@ -107,33 +103,14 @@ class TokenSubsets:
         return log_odds(answers) if self._log_odds else answers
 
 
-class Fit(NamedTuple):
-    """Scores of M players for K targets.
-
-    Attributes:
-        weights: (K, M).
-        r2: Share of the variance of the answers that they explain on inputs left out of the fit, (K,); None if it
-            is not measured.
-    """
-
-    weights: Floats
-    r2: Floats | None = None
-
-
 class Perturbation(Method):
-    """The base of perturbation methods: subsets of the players, and scores fitted to the answers on them.
-
-    Attributes:
-        prior: The method whose scores the fit starts from; None for none.
-    """
+    """The base of perturbation methods: subsets of the players, and scores fitted to the answers on them."""
 
     adds_up: ClassVar[bool] = False
     """Whether the scores sum to the difference between the answers to the full and the empty input."""
 
     log_odds: ClassVar[bool] = False
     """Whether the answers are the log-odds of the target's probability, instead of the explained quantity."""
-
-    prior: Method | None = None
 
     def quantity_on(self, task: Task, *, contrasted: bool = False) -> Quantity:
         """Return what the method explains: log odds, or what other methods do."""
@@ -144,43 +121,27 @@ class Perturbation(Method):
         """Return which of M players are present in each of N perturbed inputs, (N, M)."""
 
     @abstractmethod
-    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
-        """Fit scores to the answers on perturbed inputs.
+    def fit(self, present: Booleans, answers: Floats) -> Floats:
+        """Return scores fitted to the answers on perturbed inputs, (K, M).
 
         Args:
             present: The result of `subsets`, (N, M).
             answers: (N, K).
-            prior: The scores of `prior`, (K, M); None without one.
         """
-
-    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
-        """Run the model, by the forward pass of the prior if there is one."""
-        if self.prior is not None:
-            return self.prior.forward(model, batch, layers, predict=predict)
-        return super().forward(model, batch, layers, predict=predict)
 
     def score(self, request: Request) -> Scores:
         """Score the tokens of texts by leaving some of them out."""
         tokens = TokenSubsets(request, log_odds=self.log_odds)
-        prior = None
-        if self.prior is not None:
-            values = run_method(self.prior, request).values[:, :, 0]  # (B, K, T)
-            prior = values.detach().double().cpu().numpy()
         subsets = [self.subsets(len(players)) if players else np.zeros((0, 0), bool) for players in tokens.players]
         answers = tokens(subsets)
         mask = request.forward.batch.mask.cpu()
         scores = torch.zeros(*request.target.ids.shape, 1, mask.shape[1], dtype=torch.float32)  # (B, K, 1, T)
-        r2 = torch.zeros(request.target.ids.shape, dtype=torch.float32)  # (B, K)
         for row, players in enumerate(tokens.players):
             if not players:
                 continue
             tokens_at = mask[row].nonzero()[players, 0].numpy()  # (M,)
-            fit = self.fit(subsets[row], answers[row], None if prior is None else prior[row][:, tokens_at])
-            scores[row, :, 0, tokens_at] = torch.from_numpy(fit.weights).float()
-            if fit.r2 is not None:
-                r2[row] = torch.from_numpy(fit.r2)
-        bias = remainder(request, scores) if self.adds_up else None
-        return Scores(scores, {} if self.prior is None else {"r2": r2}, bias)
+            scores[row, :, 0, tokens_at] = torch.from_numpy(self.fit(subsets[row], answers[row])).float()  # (K, M)
+        return Scores(scores, bias=remainder(request, scores) if self.adds_up else None)
 
 
 @register("occlusion", needs=LOGITS, paper="Zeiler and Fergus, 2014", signed=True, passes="T forward")
@@ -205,10 +166,11 @@ class Occlusion(Perturbation):
         outside = (np.arange(players) < starts) | (np.arange(players) >= starts + window)  # (N - 1, M)
         return np.concatenate([np.ones((1, players), bool), outside])
 
-    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+    def fit(self, present: Booleans, answers: Floats) -> Floats:
         """Return the mean loss over the windows of each player."""
         absent = ~present[1:]  # (N - 1, M)
-        return Fit((answers[:1] - answers[1:]).T @ absent / absent.sum(0))
+        weights: Floats = (answers[:1] - answers[1:]).T @ absent / absent.sum(0)
+        return weights
 
 
 def random_subsets(players: int, samples: int, seed: int) -> Booleans:

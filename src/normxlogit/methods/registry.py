@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import MethodError, nearest
 from ..extending import registered
 from ..results.storage.schema import plain
-from .settings import Setting, parse, settings_of, split_settings
+from .settings import Setting, parse, settings_of
 
 if TYPE_CHECKING:
     from .base import Method
@@ -193,9 +193,6 @@ def describe(name: str) -> MethodInfo:
 def method_named(method: "str | Method") -> "Method":
     """Return the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
 
-    A setting that is itself a method with settings stands in brackets:
-    "guided-lime:prior=(frozen-gradient:read_at=0,points=0.3)".
-
     Args:
         method: A name, with settings that differ from their defaults; or a method, which is returned as it is.
 
@@ -218,7 +215,7 @@ def method_named(method: "str | Method") -> "Method":
         return info.cls()
     settings: dict[str, Any] = {}
     try:
-        for part in split_settings(settings_text):
+        for part in filter(None, settings_text.split(",")):
             key, equals, value = (word.strip() for word in part.partition("="))
             if not equals:
                 raise ValueError("write settings as name:setting=value,setting=value")

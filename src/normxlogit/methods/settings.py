@@ -66,30 +66,12 @@ def check(setting: Setting, value: Any) -> Any:
     raise _refusal(setting, value)
 
 
-def split_settings(text: str) -> list[str]:
-    """Return the settings after a method's name, split at their commas; commas in brackets belong to a value."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            break
-        if character == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
-    if depth:
-        raise ValueError("a bracket has no partner")
-    return [part for part in parts if part]
-
-
 def parse(setting: Setting, text: str) -> Any:
     """Return a setting's value, read from text.
 
     Raises:
         ValueError: If the setting does not take it.
     """
-    if text.startswith("(") and text.endswith(")"):
-        text = text[1:-1]
     for kind in sorted(schema.union_members(setting.kind), key=lambda kind: kind is str):  # a string could be anything
         with suppress(ValueError):
             return _parse_as(text, kind)
@@ -109,8 +91,7 @@ def format_value(value: Any) -> str:
         return LIST_MARK.join(format_value(item) for item in value)
     if isinstance(value, bool) or value is None:
         return str(value).lower()
-    text = str(value)
-    return f"({text})" if set(text) & set(",()") else text  # a method with settings of its own
+    return str(value)
 
 
 def _refusal(setting: Setting, value: Any) -> ValueError:

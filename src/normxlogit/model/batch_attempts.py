@@ -9,8 +9,7 @@ from torch import Tensor
 from ..copies.arithmetic import full_float32
 from ..copies.memory import empty_cache, out_of_memory, result_or_none
 from ..errors import InputError
-from ..inputs.batching import Batch, batches, sizes_of
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Batch, Encoding, batches, sizes_of
 from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
 from .model_copy import failed_inside, lengths_to_try

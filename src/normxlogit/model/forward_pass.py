@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 
 
 @dataclass(frozen=True)

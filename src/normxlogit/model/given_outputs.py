@@ -8,11 +8,11 @@ from torch import Tensor
 
 from ..copies.run import embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..parts.headpiece import answer_of
 from ..parts.parts import Parts
 from ..parts.proofs import outputs_are_of_one_pass, states_are_of_these_inputs
-from ..tasks.positions import logits_at
+from ..tasks.answers import logits_at
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
 

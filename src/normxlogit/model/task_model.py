@@ -16,20 +16,21 @@ from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
 from ..copies.run import Replace, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
+from ..inputs.encoding import Batch, collate
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
+from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
+from ..parts.layer_to_head import bring_to_head
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
-from ..tasks.abilities import Generates, embedding_task
-from ..tasks.base import check_answer
+from ..tasks.answers import logits_at
+from ..tasks.base import Generates, check_answer, embedding_task
 from ..tasks.interfaces import Pooling
-from ..tasks.positions import logits_at
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
@@ -184,12 +185,14 @@ class TaskModel:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes for all results: on what the model returns, and on proofs that could not be run."""
-        return (*self.copy.form.note, *self.parts.unverified)
+        return self.copy.notes
 
     @property
     def parts(self) -> Parts:
         """The parts of the model; they are found on the first batch."""
-        return self.copy.known_parts
+        if self.copy.parts is None:
+            raise UnsupportedModelError("the model has not read anything yet")
+        return self.copy.parts
 
     @property
     def head(self) -> Head:
@@ -198,7 +201,7 @@ class TaskModel:
         Raises:
             HeadMismatchError: If no head was found that reproduces the model's logits.
         """
-        return self.copy.head
+        return Head(self.copy.pool, self.parts.head)
 
     def refresh(self) -> bool:
         """Copy the model anew if its modules, hooks, adapters or settings have changed.
@@ -256,7 +259,7 @@ class TaskModel:
                 if len(logits) == 1:
                     copy.known_answer = sample, logits[:, -1:].clone() if self.task.outputs.vocabulary else logits
                 copy.parts = self.task.finalise_parts(parts, copy.pool, self)
-                copy.note_unverified(unverified)
+                copy.notes += copy.parts.unverified if unverified is None else (*copy.parts.unverified, unverified)
         return copy
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
@@ -439,9 +442,16 @@ class TaskModel:
 
     def layer_as_final(self, run: ForwardPass, layer: int) -> Tensor:
         """Return the output of a layer, 1 to L, as a hidden state for the head, (B, T, H)."""
-        if layer == self.parts.layers:
+        parts, pool, inputs, trunk = self.parts, self.copy.pool, run.batch.inputs, str(self.parts.trunk)
+        if layer == parts.layers:
             return run.hidden
-        return self.copy.layer_for_head(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
+        if parts.early_exit is not None:
+            hidden = parts.head.swap_if_time_first(exit_after(pool, trunk, parts.early_exit, inputs, layer))
+        else:
+            hidden = (run.states or ())[layer]
+            if parts.tail is not None:
+                hidden = bring_to_head(pool, trunk, parts.tail, hidden, inputs)
+        return hidden[:, : run.batch.mask.shape[1]]  # BigBird's trunk returns more states
 
     def generating(self) -> "TaskModel":
         """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""

@@ -103,7 +103,7 @@ def _adapt_copy(
     if is_plain or settings.given or settings.extra_inputs or adds_logits:
         for model in {id(model): model for model in (module, copy.unmodified, unwrapped(copy.wrapped))}.values():
             adapt_forward(model, form, arguments)
-    copy.form = form
+    copy.form, copy.notes = form, form.note
     if is_plain:
         copy.outputs = logits.shape[-1]
     task.outputs = task.outputs.of_answer(form, logits if is_plain else None, name)

@@ -11,8 +11,7 @@ from ..leave_out.units import Verify
 from ..methods import Method
 from ..results.units.kinds import Merge, SourceKind
 from ..results.units.spans import PartSpec
-from ..tasks.positions import Position
-from ..tasks.targets import Choice, Layers, TargetSpec
+from ..tasks.targets import Choice, Layers, Position, TargetSpec
 
 Contrast = Annotated[Choice | None, "A label or token whose logit is subtracted."]
 OfLayers = Annotated[

@@ -14,8 +14,7 @@ from ..methods import Method
 from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
 from ..results.units.spans import PartSpec
-from ..tasks.positions import Position
-from ..tasks.targets import Choice, Layers, TargetSpec, is_choice
+from ..tasks.targets import Choice, Layers, Position, TargetSpec, is_choice
 
 VerifyCount = int | Literal["auto"] | None
 """How many sources of a cited answer are left out; None for none."""

@@ -12,8 +12,7 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, InputError
-from ..inputs.batching import Batch
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import repeatable
 from ..inputs.windows import Indices, windows
 from ..leave_out.search import with_verifications

@@ -1,37 +1,51 @@
-"""Descriptions of a result as text: the prediction, the target and the method."""
+"""Descriptions of a result as text: the prediction, the target, the method, and the answers without units."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
 from ..errors import MethodError
-from ..methods.registry import describe
+from ..methods.registry import MethodInfo, describe
 from ..results.attribution import Attribution
 from ..results.storage.schema import check, setting_text
+from ..results.storage.tables import named_scores
 from ..results.targets import Prediction, prediction_of
 from ..results.units.characters import one_line, visible
-from .blocks import Header
+from ..results.verification import Removal, Verification, likelihood_text
+from .blocks import Column, Header, Table, cell
 
 LENGTH = 160
 """Characters of a text in a table or heading."""
 
+SUMMARY, TITLE = 2, 32
+"""Units in the line of a result, and most characters of a text in it."""
+
 UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
 """Tokens for words that are not in the vocabulary."""
 
+NAMED, LONGEST = 6, 60
+"""Most units that a sentence names, and most characters of each."""
 
-def header(results: Sequence[Attribution], costs: Sequence[str] = (), tested: str = "") -> Header:
-    """Return the header: the prediction, the explained target and the methods.
+LARGER = ("sentence", "paragraph", "message", "part")
+"""Units that may hold several words."""
+
+WITHOUT = "without it"
+"""The heading of the column of answers without a word."""
+
+
+def header(results: Sequence[Attribution], tested: str = "") -> Header:
+    """Return the header: the prediction, the explained target and the methods, of several with what each costs.
 
     Args:
         results: A result, or those of several methods for one text and target.
-        costs: The cost of each method; empty for none.
         tested: Sentences on the model's answers without parts of the input.
     """
-    first, methods, known_costs = results[0], [method_of(a) for a in results], [cost for cost in costs if cost]
-    if len(results) > 1 and known_costs:
-        methods = [f"{name}: {cost}" if cost else name for name, cost in zip(methods, costs, strict=True)]
+    first, methods = results[0], [method_of(a) for a in results]
+    if len(results) > 1:
+        passes = ("" if (info := _info(a)) is None else info.passes for a in results)
+        methods = [f"{name}: {cost}" if cost else name for name, cost in zip(methods, passes, strict=True)]
     facts = [("explained", meanings(first)[0]), *(("method", name) for name in methods)]
-    facts += [("model", model_text(first.model)), *(("cost", cost) for cost in known_costs if len(results) == 1)]
+    facts.append(("model", model_text(first.model)))
     prediction = prediction_of(first)
     notes = [note for a in results for note in a.notes]
     return Header("" if prediction is None else prediction_text(prediction), facts, list(dict.fromkeys(notes)), tested)
@@ -61,6 +75,22 @@ def meanings(a: Attribution) -> tuple[str, str, str | None]:
     return target, positive if a.signed else "importance", against if a.signed else None
 
 
+def summary_of(a: Attribution) -> str:
+    """Return a result in one line, for `repr`: its text, the answer, and the units with the largest magnitude."""
+    answer, scores = a.completion, f"scores {'x'.join(map(str, a.scores.shape))}"
+    if (answer is not None or not a.has_target_axis) and a.layers is None:
+        scored = [
+            (text.strip(), score) for text, score in named_scores(a._summed("repr")) if text.strip()
+        ]  # its own text
+        scored.sort(key=lambda pair: -abs(pair[1]))
+        scores = ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SUMMARY])
+    if answer is not None:
+        answer = repr(shortened(answer, TITLE))
+    elif (prediction := prediction_of(a)) is not None:
+        answer = f"{prediction.label} {answer_number(prediction)}"
+    return f"{shortened(a._heading(), TITLE)!r}" + (f" -> {answer}" if answer else "") + f": {scores}"
+
+
 def score_label(a: Attribution) -> str:
     """Return the label of an axis of scores."""
     _, positive, negative = meanings(a)
@@ -76,13 +106,19 @@ def model_text(name: str) -> str:
 
 def method_of(a: Attribution) -> str:
     """Return a result's method with the settings that differ from its defaults in brackets."""
-    try:  # the defaults in the form of stored settings; a method that is not installed has none
-        defaults = {key: check(Any)(default) for key, default in describe(a.method).defaults.items()}
-    except MethodError:
-        defaults = {}
+    info = _info(a)  # the defaults in the form of stored settings
+    defaults = {} if info is None else {key: check(Any)(default) for key, default in info.defaults.items()}
     changed = {key: value for key, value in a.settings.items() if key not in defaults or defaults[key] != value}
     settings = ", ".join(f"{key}={setting_text(value)}" for key, value in changed.items())
     return f"{a.method} ({settings})" if settings else a.method
+
+
+def _info(a: Attribution) -> MethodInfo | None:
+    """Return what is known of a result's method; None if it is not installed."""
+    try:
+        return describe(a.method)
+    except MethodError:
+        return None
 
 
 def distinct_methods(results: Sequence[Attribution]) -> list[str]:
@@ -106,3 +142,78 @@ def shortened(text: str, length: int = LENGTH) -> str:
     """Return the beginning of a text on one line."""
     text = one_line(text)
     return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def verdict(verified: Verification | None) -> str:
+    """Return sentences on the answers without the units of the highest scores; empty without a verification."""
+    if verified is None:
+        return ""
+    removal, control = verified.smallest or verified.together, verified.control
+    has_label = verified.original.prediction is not None and verified.quantity != "value"
+    unchanged = "still " if verified.smallest is None and has_label else ""
+    original = f" ({verified.original.value:.3g} with all)" if verified.quantity in ("value", "cosine") else ""
+    sentences = [f"Without {_names(verified, removal)}: {unchanged}{answer_text(verified, removal)}{original}."]
+    if control is not None:
+        units = f"{verified.unit}{'s' if len(control.units) > 1 else ''}"
+        sentences.append(f"Without {len(control.units)} other {units}: {answer_text(verified, control)}.")
+    return " ".join(sentences)
+
+
+def without_text(a: Attribution, tokens: Sequence[int]) -> str:
+    """Return the answer without the word of some tokens; empty if it was not measured."""
+    removal = a.verified.without(tokens[0]) if a.verified is not None and tokens else None
+    if a.verified is None or removal is None or (a.verified.unit in LARGER and not set(removal.tokens) <= set(tokens)):
+        return ""
+    return answer_text(a.verified, removal)
+
+
+def answer_text(verified: Verification, removal: Removal) -> str:
+    """Return an answer, with the probability of the target if that is not the prediction."""
+    original = verified.original
+    if verified.quantity == "log-probability":
+        return likelihood_text(removal.value - original.value)
+    if removal.prediction is None or verified.quantity == "cosine":
+        return f"{removal.value:.3f}"
+    explains_prediction = original.prediction is None or original.prediction.label == verified.target
+    of_target = f" ({verified.target}: {100 * removal.value:.1f}%)"
+    text = prediction_text(removal.prediction)
+    return text if verified.quantity != "probability" or explains_prediction else text + of_target
+
+
+def removals_table(verified: Verification | None) -> list[Table]:
+    """Return a table of the answers without each unit; None without a verification."""
+    if verified is None:
+        return []
+    rows = [[cell(_names(verified, removal)), cell(answer_text(verified, removal))] for removal in verified.single]
+    return [Table([Column(verified.unit), Column(WITHOUT)], rows)]
+
+
+def removal_text(removal: Removal) -> str:
+    """Return the units of a removal, and what the model predicts without them, or how the measured value changes."""
+    value, original = removal.value, removal.original
+    if removal.quantity == "log-probability":
+        answer = likelihood_text(value - original)
+    elif removal.quantity == "cosine":
+        answer = f"the similarity {'falls' if value < original else 'rises'} from {original:.2f} to {value:.2f}"
+    else:
+        answer = "" if removal.prediction is None else prediction_text(removal.prediction)
+        answer += f" ({original:.3g} with all)" if removal.quantity == "value" else ""
+    return f"Without {_listed(removal.units, 'part')}: {answer}."
+
+
+def _names(verified: Verification, removal: Removal) -> str:
+    """Return the units of a removal as a list in a sentence."""
+    if removal.values and removal is verified.together:
+        return "any of the sources"  # of a cited answer
+    if verified.smallest is None and len(removal.units) > 1 and not verified.named:
+        return f"the {len(removal.units)} {verified.unit}s of the highest scores"
+    return _listed(removal.units, verified.unit)
+
+
+def _listed(units: Sequence[str], unit: str) -> str:
+    """Return units, each a word, region or other `unit`, as a list in a sentence."""
+    if len(units) > NAMED:
+        return f"{len(units)} {unit}s"
+    unquoted = unit in ("region", "moment")
+    marked = [f"{unit} {t}" if unquoted else f'"{shortened(visible(t), LONGEST)}"' for t in units]
+    return " and ".join(filter(None, [", ".join(marked[:-1]), *marked[-1:]])) or "nothing"

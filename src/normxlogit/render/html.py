@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ..results.units.characters import direction, quoted, safe
-from .blocks import Bar, Block, Card, Cell, Column, Piece, Sentences, Table
+from .blocks import Bar, Block, Card, Cell, Column, Piece, Table
 from .charts import FAINT, GREY
 from .describe import shortened
 
@@ -72,7 +72,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction, _script_data, _slider)
+    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction, _script_data)
     environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
     environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": TALL, "uncoloured": Piece("")[1:]}
     return environment
@@ -88,7 +88,7 @@ def _markup(**attributes: str | None) -> Markup:
     return Markup("".join(formatted))  # noqa: S704  # every value is escaped
 
 
-def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
+def _attributes(piece: Piece, place: str = "") -> Markup:
     """Return the class, colour, tooltip and data of a piece, and its place on a picture."""
     sign, style = _colour(piece.strength)
     kind = "nxl-mark" if sign and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
@@ -98,7 +98,6 @@ def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
         **{"class": " ".join(filter(None, [kind, sign, place and "nxl-patch"]))},
         style=f"position:absolute;{place};{style}" if place else style,
         title=title,
-        data_i=str(piece.column) if live and piece.column is not None else None,
         data_part=None if piece.part is None else str(piece.part),
         data_name=shortened(piece.name or quoted(piece.text), NAME) if linked else None,
         data_source=None if piece.source is None else str(piece.source),
@@ -155,20 +154,3 @@ def _script_data(values: Mapping[str, Any]) -> Markup:
     """Return values as JSON for a script element: ASCII, without characters that could end the element."""
     text = json.dumps(values, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704  # nothing in it is markup
-
-
-def _slider(block: Sentences) -> Markup:
-    """Return the data of each step of the slider: captions, and the titles and strengths of coloured pieces."""
-    rows = [(row, [p for text in row.texts for p in text if p.column is not None]) for row in block.rows]
-    drawn = [
-        {
-            "caption": safe(row.caption),
-            "summary": safe(row.summary),
-            "numbers": [piece.number for piece in pieces],
-            "strengths": [round(piece.strength, 3) for piece in pieces],
-        }
-        for row, pieces in rows
-    ]
-    count, names = len(block.steps), [safe(piece.name) for piece in rows[0][1]]
-    rows_of_step = [drawn[step::count] for step in range(count)]  # the rows of a label are its steps in order
-    return _script_data({"steps": [*block.steps], "names": names, "rows": rows_of_step})

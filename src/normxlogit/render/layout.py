@@ -9,8 +9,7 @@ from ..results.attribution import Attribution
 from ..results.units.characters import quoted, visible
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
-from .describe import UNKNOWN, meanings, prediction_text, score_label
-from .verification import WITHOUT, without_text
+from .describe import UNKNOWN, WITHOUT, meanings, prediction_text, score_label, without_text
 
 PlacedPiece = tuple[int, int, Piece]
 """A piece with its start and end in the text; both are equal for a piece with a text of its own."""
@@ -75,9 +74,21 @@ def cut(
     return pieces
 
 
+def earlier_parts(a: Attribution) -> dict[tuple[int, int], int]:
+    """Return the parts of an answer that are units: the unit of each span."""
+    units = a.units
+    answers = [unit for unit, kind in enumerate(units.kind) if kind == "answer" and units.sequence[unit] is not None]
+    return {units.spans[unit]: unit for unit in answers if units.spans}
+
+
 def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:
-    """Return the parts of an answer, its targets, as linked pieces, with the text between and before them."""
-    parts = [(t.span or (0, 0), Piece("", kind="strong", part=k)) for k, t in enumerate(a.targets)]
+    """Return the parts of an answer, its targets, as linked pieces, with the text between and before them.
+
+    Parts that are units, too, are sources of later parts, counted behind those of the prompt.
+    """
+    sources = {span: len(a.units.sources) + place for place, span in enumerate(earlier_parts(a))}
+    spans = [t.span or (0, 0) for t in a.targets]
+    parts = [(span, Piece("", kind="strong", part=k, source=sources.get(span))) for k, span in enumerate(spans)]
     parts.sort(key=lambda part: part[0])
     start = parts[0][0][0] if from_first else len(a.prompt or "")
     return cut(a.text or "", ((first, last, piece) for (first, last), piece in parts), start)

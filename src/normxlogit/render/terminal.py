@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from typing import Any, Literal, TextIO
 
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..results.units.characters import safe
 from .blocks import Bar, Block, Cell, Chat, Fold, Header, MediumBlock, Paragraph, Piece, Sentences, Table
-from .charts import FAINT, GREY, Grid, Legend
+from .charts import FAINT, GREY, Legend
 
 STEPS = (FAINT, 1 / 3, 2 / 3)
 """Thresholds of strength for weak, clear and strong marks; pieces below the first are not marked."""
@@ -24,7 +24,7 @@ BAR, NAME_WIDTH, NARROW = 16, 32, 60
 """Characters of the axis of bars, most of the caption of a text, and of a line without bars, which numbers repeat."""
 
 NAMED, GRID = 3, 24
-"""Regions of a picture that are named, and most columns of a heat map in a terminal."""
+"""Regions of a picture that are named, and most columns of a picture in a terminal."""
 
 UNWRAPPED = 1_000_000
 """Width for files, in which lines are not wrapped."""
@@ -86,35 +86,26 @@ def wants_color(stream: TextIO) -> bool:
 
 def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
     """Return each block that a terminal draws, with a blank line between two."""
-    blocks = [*blocks]
-    strengths = (strength for block in blocks for strength in _strengths(block, color))
-    signs = {1 if strength > 0 else -1 for strength in strengths if abs(strength) >= FAINT}
     parts: list[RenderableType] = []
+    marks: list[float] = []
     for block in blocks:
+        marks += _marks(block)
         if isinstance(block, Fold):
             parts += [Text(), *_drawn(block.blocks, color)] if block.essential else []
         elif isinstance(block, Legend):
-            parts += [Text(), legend] if (legend := _legend(block, color, signs)) else []
+            parts += [Text(), legend] if (legend := _legend(block, color, marks)) else []
         elif block.kind in _DRAW:
             parts += [Text(), _DRAW[block.kind](block, color)]
     return parts[1:]
 
 
-def _strengths(block: Block, color: bool) -> Iterator[float]:
-    """Yield the strengths that are drawn as colours, or as marks behind texts and in columns of their own."""
-    if isinstance(block, Fold):
-        if block.essential:
-            yield from (strength for folded in block.blocks for strength in _strengths(folded, color))
-    elif isinstance(block, Sentences):
-        yield from (piece.strength for row in block.rows for pieces in row.texts for piece in pieces)
-    elif isinstance(block, Table):
-        cells = [field for row in _shown_rows(block) for field in row]
-        yield from (field.strength for field in cells)
-        yield from (piece.strength for field in cells for piece in field.pieces if color)
-    elif isinstance(block, Grid) and color and len(block.columns) <= GRID:
-        yield from block.strengths.ravel().tolist()
-    elif isinstance(block, MediumBlock) and color:
-        yield from (piece.strength for piece in block.parts)
+def _marks(block: Block) -> list[float]:
+    """Return the strengths that have marks where there are no colours: behind texts, and in columns of their own."""
+    if isinstance(block, Fold) and block.essential:
+        return [mark for folded in block.blocks for mark in _marks(folded)]
+    if isinstance(block, Sentences):
+        return [piece.strength for row in block.rows for pieces in row.texts for piece in pieces]
+    return [cell.strength for row in _shown_rows(block) for cell in row] if isinstance(block, Table) else []
 
 
 def _text(text: str, style: Style | None = None) -> Text:
@@ -213,29 +204,17 @@ def _table(block: Table, color: bool) -> RenderableType:
     return Group(*parts, table, *([Text(f"and {left_out} more", DIM)] if left_out else []))
 
 
-def _grid(block: Grid, color: bool) -> RenderableType:
-    """Draw a small grid of scores as a table; of a large one, only say how large it is."""
-    if len(block.columns) > GRID:
-        return _text(f"{block.caption}: {len(block.rows)} x {len(block.columns)} scores, which a page shows", DIM)
-    table = _columns("right", *("right" for _ in block.columns))
-    table.add_row("", *(_text(name, DIM) for name in block.columns))
-    for i, name in enumerate(block.rows):
-        fields = [_text(piece.text, _shade(piece.strength) if color else None) for piece in block.pieces(i)]
-        table.add_row(_text(name, DIM), *fields)
-    return Group(_text(block.caption, DIM), table)
-
-
 def _medium(block: MediumBlock, color: bool) -> RenderableType:
     """Draw a coloured medium, and name its strongest parts; without colours, only name them."""
     strongest = _text(f"{block.medium.name}, strongest: {', '.join(block.strongest(NAMED)) or 'nothing'}", DIM)
     return Group(*(block.lines() if color else []), strongest)
 
 
-def _legend(block: Legend, color: bool, signs: Container[int]) -> Text | None:
-    """Return the meanings of the colours or marks of the drawn signs, and what else there is to say on scores."""
+def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
+    """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores."""
     line, style = Text(), DIM if color else None
     keys = {1: " red ", -1: " blue "} if color else {1: "(+++)", -1: "(---)"}
-    meanings = [(sign, meaning) for sign, meaning in block.meanings() if sign in signs]
+    meanings = [pair for pair in block.meanings() if color or any(pair[0] * mark >= FAINT for mark in marks)]
     for sign, meaning in meanings:
         line.append(keys[sign], _shade(sign) if color else None).append_text(_text(f" {meaning}   ", style))
     notes: list[str] = []
@@ -253,10 +232,9 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Sentences.kind: _sentences,
     Chat.kind: lambda block, color: Group(*(_sentence(pieces, color) for _, pieces in block.answer.runs)),
     Table.kind: _table,
-    Grid.kind: _grid,
     MediumBlock.kind: _medium,
 }
-"""Functions that draw blocks; links and curves are for pages alone."""
+"""Functions that draw blocks; heat maps and links are for pages alone."""
 
 
 def _shade(strength: float) -> Style | None:

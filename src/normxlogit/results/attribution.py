@@ -8,14 +8,13 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
 from .base import Record, require
 from .storage.schema import FloatArray, Index, Measured
-from .storage.tables import named_scores
 from .targets import Prediction, Quantity, Target, prediction_of
 from .units.kinds import Merge
 from .units.media import Medium
@@ -29,13 +28,10 @@ if TYPE_CHECKING:
 
     from ..media.units import PictureScores, SoundScores
     from ..render.blocks import Block
-    from ..render.figures.plots import PlotKind
+    from ..render.plots import PlotKind
 
 TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
 """The note of a text that was cut to the model's length."""
-
-SHOWN = 2
-"""Words in the `repr` of a result."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -453,8 +449,28 @@ class Attribution(Record):
         """
         from .units.grouping import grouped, grouped_targets
 
+        if self.completion is not None and merge == "sum":  # the parts of the answer become units, too
+            return grouped(grouped_targets(self, parts), sources, merge)
         coarser = grouped(self, sources, merge)
         return coarser if self.completion is None else grouped_targets(coarser, parts, merge)
+
+    def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> "Attribution":
+        """Return what the parts of an answer rest on through its own earlier words.
+
+        A part's score of an earlier part is passed on to what that one rests on, in proportion to its positive scores,
+        until the prompt is reached. Sums, `bias` and `sink` stay.
+
+        Args:
+            spans: Which parts are passed through: those in spans (start, end) of characters of the completion, or in
+                the "reasoning" at its begin, up to "</think>"; by default all.
+
+        Raises:
+            DataError: If the parts of the answer are not both targets and units.
+            InputError: If no part lies there.
+        """
+        from .units.through import passed_through
+
+        return passed_through(self, spans)
 
     def top(self, k: int = 5, *, special: bool = False, lowest: bool = False) -> list[UnitScore]:
         """Return the `k` units with the highest scores, ties by position.
@@ -567,14 +583,14 @@ class Attribution(Record):
             DataError: If matplotlib is missing, scores that do not add up are asked for as a waterfall, or bars or a
                 waterfall are asked for and there are several targets or layers.
         """
-        from ..render.figures.plots import plot_attribution
+        from ..render.plots import plot_attribution
 
         return plot_attribution(self, kind, k=k, words=words)
 
-    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
-        from ..render.builders.collection import blocks_of_attribution
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
+        from ..render.cards import blocks_of_attribution
 
-        return blocks_of_attribution(self, words=words, cost=cost)
+        return blocks_of_attribution(self, words=words)
 
     def _heading(self) -> str:
         if self.targets[0].kind == "part" and self.completion is not None:
@@ -584,25 +600,9 @@ class Attribution(Record):
         return " / ".join(t for t in (self.prompt, self.text_pair) if t) or "".join(self.tokens)
 
     def _shown(self) -> str:
-        """Return the result in one line, for `repr`."""
-        from ..render.describe import shortened
+        from ..render.describe import summary_of
 
-        text = f"{shortened(self._heading(), 32)!r}"
-        if self.completion is not None:
-            return f"{text} -> {shortened(self.completion, 32)!r}: {self._summary_of_scores()}"
-        if (prediction := prediction_of(self)) is None:
-            return f"{text}: {self._summary_of_scores()}"
-        value, chance = prediction.value, prediction.probability
-        answer = f"{prediction.label} " + (f"{value:.3g}" if chance is None else f"{100 * chance:.1f}%")
-        return f"{text} -> {answer}: {self._summary_of_scores()}"
-
-    def _summary_of_scores(self) -> str:
-        """Return the units with the largest magnitude as text, or the number of scores if they have several axes."""
-        if (self.has_target_axis and self.completion is None) or self.layers is not None:
-            return f"scores {'x'.join(map(str, self.scores.shape))}"
-        scored = [(text.strip(), score) for text, score in named_scores(self._summed("repr")) if text.strip()]
-        scored.sort(key=lambda pair: -abs(pair[1]))
-        return ", ".join(f"{text} {score:+.2f}" for text, score in scored[:SHOWN])
+        return summary_of(self)
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:

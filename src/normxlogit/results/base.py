@@ -58,7 +58,7 @@ class Exports(ABC):
         if suffix == ".csv":
             write_text(self.to_csv(), path)
         elif suffix == ".parquet":
-            from .storage.parquet import write_parquet
+            from .storage.columns import write_parquet
 
             write_parquet(self._results(), path, single=isinstance(self, Record))
         elif suffix == ".json":
@@ -111,7 +111,7 @@ class Exports(ABC):
         Raises:
             DataError: If datasets or pyarrow is missing.
         """
-        from .storage.parquet import to_dataset
+        from .storage.columns import to_dataset
 
         return to_dataset(self._results())
 
@@ -131,13 +131,13 @@ class Exports(ABC):
         Raises:
             DataError: If the file cannot be written.
         """
-        from ..render.builders.collection import results_page
+        from ..render.cards import results_page
 
         return written(results_page(self._results(), title=title), path)
 
     def _blocks_of_first(self, count: int) -> "list[Sequence[Block]]":
         """Return the blocks of the first results; several methods on one text are drawn together."""
-        from ..render.builders.collection import cards
+        from ..render.cards import cards
 
         return [card.blocks for card in cards(self._results()[:count]) if card.result]
 
@@ -196,12 +196,11 @@ class Record(Exports):
         """Return the heading of the result among several."""
 
     @abstractmethod
-    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         """Return the blocks that it is drawn of.
 
         Args:
             words: Whether to merge tokens to words, where single units are listed; by default where it can tell.
-            cost: The cost of the method, as text.
 
         Raises:
             DataError: If words are asked for and it has none.

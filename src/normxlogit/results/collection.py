@@ -13,8 +13,8 @@ from ..errors import DataError, InputError
 from .attribution import Attribution
 from .base import Exports, Record, record_type
 from .gold import read_gold
+from .storage.columns import read_parquet
 from .storage.files import read_json
-from .storage.parquet import read_parquet
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
 from .storage.tables import Columns, Row, concat_tables, text_row
 from .targets import Prediction, prediction_of
@@ -195,8 +195,8 @@ class Attributions(Sequence[R], Exports):
         Raises:
             DataError: If matplotlib is missing, or as `top`.
         """
-        from ..render.builders.text import comparison_grid
-        from ..render.figures.plots import heat_map, plot_words
+        from ..render.plots import heat_map, plot_words
+        from ..render.text import comparison_grid
 
         if self.comparable:
             return heat_map(comparison_grid(self._compared()).best(k))

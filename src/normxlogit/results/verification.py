@@ -42,8 +42,10 @@ class Removal(NamedTuple):
         units: The text of each unit that was removed; none for the whole input.
         tokens: Indices of their tokens.
         prediction: What the model predicts without them; None if it predicts nothing, as of a cosine.
-        value: The measured quantity without them, see `Verification.quantity`.
+        value: The measured quantity without them.
         changed: Whether the prediction is another than for the whole input.
+        quantity: The kind of `value`.
+        original: The value for the whole input.
         values: Of a cited answer the log-probability of each of its sentences, whose sum is `value`.
     """
 
@@ -52,10 +54,12 @@ class Removal(NamedTuple):
     prediction: Prediction | None
     value: Number
     changed: bool
+    quantity: Quantity
+    original: Number
     values: tuple[Number, ...] = ()
 
     def __str__(self) -> str:
-        from ..render.verification import removal_text
+        from ..render.describe import removal_text
 
         return removal_text(self)
 
@@ -95,7 +99,7 @@ class Verification:
     named: bool = False
 
     def __str__(self) -> str:
-        from ..render.verification import verdict
+        from ..render.describe import verdict
 
         return verdict(self)
 

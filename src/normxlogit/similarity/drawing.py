@@ -6,24 +6,23 @@ from typing import Any
 import numpy as np
 
 from ..render.blocks import Block, Cell, Column, Fold, Header, MediumBlock, Piece, Table, cell
-from ..render.builders.text import attribution_blocks
 from ..render.charts import Grid, Legend
-from ..render.verification import removals_table
+from ..render.describe import removals_table
+from ..render.text import attribution_blocks
 from .result import Similarity
 
 STRONGEST, NAMED = 8, 3
 """Pairs of words that are listed, and words that a row of a ranking names."""
 
 
-def similarity_blocks(s: Similarity, *, words: bool | None = None, cost: str = "") -> list[Block]:
+def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block]:
     """Return the blocks of a similarity: both texts and, if they were computed, pairs of words.
 
     Args:
         s: The similarity.
         words: Whether to merge tokens to words, where single units are listed; by default where the result can tell.
-        cost: The cost of the method, as text.
     """
-    blocks = attribution_blocks(s, words=words, cost=cost)
+    blocks = attribution_blocks(s, words=words)
     if "token" not in s.units.kind:
         return blocks
     if not s.has_text:  # two pictures: no sentence, and no word with a bar

@@ -38,10 +38,10 @@ class Similarity(Attribution):
     def _without_units(self) -> dict[str, Any]:
         return {**super()._without_units(), "pairs": None}
 
-    def _blocks(self, *, words: bool | None = None, cost: str = "") -> "list[Block]":
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from .drawing import similarity_blocks
 
-        return similarity_blocks(self, words=words, cost=cost)
+        return similarity_blocks(self, words=words)
 
     def plot(self, kind: Any = None, **options: Any) -> "Figure":
         """Return the scores as a matplotlib figure, see `Attribution.plot`; a heat map is of pairs if there are any.
@@ -49,7 +49,7 @@ class Similarity(Attribution):
         Raises:
             DataError: If a waterfall is asked for: either input's scores add up by themselves.
         """
-        from ..render.figures.plots import heat_map
+        from ..render.plots import heat_map
         from .drawing import pairs_grid
 
         if kind == "waterfall":

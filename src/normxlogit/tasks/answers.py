@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ..copies.answers import AnswerForm
-from ..errors import InputError, TargetError, nearest
-from ..inputs.batching import Batch
-from ..inputs.encoding import Encoding
+from ..errors import InputError, TargetError, UnsupportedModelError, nearest
+from ..inputs.encoding import Batch, Encoding
+from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
 from .interfaces import ForwardInterface
@@ -24,33 +25,39 @@ class Outputs:
 
     Args:
         labels: The names of the outputs; empty for vocabularies and vectors.
-
-    Attributes:
         kind: The kind of target: a label, a token of the vocabulary, or a value.
         outcomes: Whether one of the outputs is true or each by itself; None if they have no probabilities.
     """
 
-    kind: Literal["label", "token", "value"] = "label"
-    outcomes: Literal["exclusive", "independent"] | None = "exclusive"
-
-    def __init__(self, labels: tuple[str, ...] = ()) -> None:
-        self.labels = labels
+    def __init__(
+        self,
+        labels: tuple[str, ...] = (),
+        kind: Literal["label", "token", "value"] = "label",
+        outcomes: Literal["exclusive", "independent"] | None = "exclusive",
+    ) -> None:
+        self.labels, self.kind, self.outcomes = labels, kind, outcomes
 
     @property
     def vocabulary(self) -> bool:
         """Whether the outputs are the vocabulary."""
         return self.kind == "token"
 
-    def check(self, logits: Tensor, name: str) -> None:
+    def check(self, logits: Tensor, name: str, task: str) -> None:
         """Refuse logits, (..., C), with another number of outputs.
 
         Args:
             logits: The head's outputs.
             name: The name of the model in errors.
+            task: The name of the task.
 
         Raises:
             UnsupportedModelError: If they are not these outputs.
         """
+        if self.labels and logits.shape[-1] != len(self.labels):
+            raise UnsupportedModelError(
+                f"the head of {name} answers with {logits.shape[-1]} numbers and its {task} names {len(self.labels)} "
+                f"labels ({self._listed()}); of a classifier, set config.id2label to the names of all of them"
+            )
 
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Outputs":
         """Return the outputs of a model that answers in a form.
@@ -71,10 +78,15 @@ class Outputs:
         Raises:
             TargetError: If there is one.
         """
+        if self.outcomes is None and contrast is not None:
+            raise TargetError(
+                "the outputs are values, or read at different tokens, and no alternatives: leave out contrast="
+            )
 
     def default_target(self, logits: Tensor) -> Tensor:
-        """Return the default target, (B, 1), for logits (B, C)."""
-        return logits.argmax(-1, keepdim=True)
+        """Return the default target, (B, 1), for logits (B, C): the likeliest output; the first without likelihoods."""
+        likeliest = logits.argmax(-1, keepdim=True)  # (B, 1)
+        return likeliest if self.outcomes else torch.zeros_like(likeliest)
 
     def predicted(self, explained: Tensor) -> Tensor | None:
         """Return which output a prediction shows, (B, 1), if the explained ones, (B, K), decide it: those of values."""
@@ -90,23 +102,26 @@ class Outputs:
         if not matches:
             matches = [index for index, label in enumerate(self.labels) if label.casefold() == name.casefold()]
         if len(matches) != 1:
-            unlisted = (
-                f" and {len(self.labels) - MAX_LISTED_LABELS} more" if len(self.labels) > MAX_LISTED_LABELS else ""
-            )
-            names = ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + unlisted
             similar = [] if matches else nearest(name, self.labels)
             hint = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
             problem = "more than one" if matches else "no"
-            raise TargetError(f"{problem} label {name!r}; the model knows {names}{hint}")
+            raise TargetError(f"{problem} label {name!r}; the model knows {self._listed()}{hint}")
         return matches[0]
+
+    def _listed(self) -> str:
+        """Return the first labels as text, with the number of further ones."""
+        further = len(self.labels) - MAX_LISTED_LABELS
+        return ", ".join(map(repr, self.labels[:MAX_LISTED_LABELS])) + (f" and {further} more" if further > 0 else "")
 
     def name_of(self, index: int) -> str:
         """Return the name of an output."""
         return self.labels[index]
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
-        """Return the probabilities of the outputs, (N, C), of logits (N, C); None if they are values."""
-        return logits.softmax(-1)
+        """Return the probabilities of the outputs, (N, C), of logits (N, C); None if they have none."""
+        if self.outcomes is None:
+            return None
+        return logits.sigmoid() if self.outcomes == "independent" else logits.softmax(-1)
 
     def top(self, logits: Tensor, ids: Tensor | None = None) -> Tensor:
         """Return each row's predicted logit, its index and probability (NaN for none), (N, 3), of logits (N, C).
@@ -190,3 +205,100 @@ class AnswerPosition:
     def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
         """Return the prediction of a window with its places counted in the whole text."""
         return prediction
+
+
+def locate(encodings: list[Encoding], position: Any) -> list[Encoding]:
+    """Return the encodings with a note of the token whose prediction is to be explained; see `targets.Position`."""
+    if position is None:
+        return encodings
+    given: Any = position
+    places = list(given) if _has_place_for_each(given) else [given] * len(encodings)
+    if len(places) != len(encodings):
+        raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
+    pairs = zip(encodings, places, strict=True)
+    return [
+        encoding if place is None else replace(encoding, position=_token_index(encoding, place))
+        for encoding, place in pairs
+    ]
+
+
+def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
+    """Return positions, (B,), with the default replaced wherever the caller chose one.
+
+    Args:
+        batch: The batch.
+        positions: The default positions, (B,).
+    """
+    for row, encoding in enumerate(batch.encodings):
+        if encoding.position is not None:
+            positions[row] = batch.mask[row].nonzero()[encoding.position, 0]
+    return positions
+
+
+def last_tokens(batch: Batch) -> Tensor:
+    """Return the position of each text's last token, (B,)."""
+    places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
+    return (batch.mask * places).argmax(-1)
+
+
+def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
+    """Return the logits at the explained positions.
+
+    Args:
+        logits: (B, T, C).
+        positions: (B,), or (B, C) with a position for each output.
+
+    Returns:
+        (B, C).
+    """
+    index = positions if positions.ndim == 2 else positions[:, None].expand(-1, logits.shape[-1])  # (B, C)
+    return logits.gather(1, index[:, None].to(logits.device)).squeeze(1)
+
+
+def _has_place_for_each(position: Any) -> bool:
+    """Return whether the argument is a list or an array with a place for each input; a tuple is one span."""
+    return isinstance(position, list) or getattr(position, "ndim", 0) > 0
+
+
+def _token_index(encoding: Encoding, position: Any) -> int:
+    """Return the index of the token at a place; for a span of the text, of its first token."""
+    count = len(encoding)
+    place = _as_place(position)
+    if isinstance(place, int):
+        if not -count <= place < count:
+            raise InputError(f"position {place} is outside the text's {count} tokens")
+        return place % count
+    if encoding.offsets is None or encoding.text is None:
+        raise InputError("a position in characters needs the text and the character offsets of its tokens")
+    start, end = place if isinstance(place, tuple) else _span_of(encoding.text, place)
+    if not 0 <= start < end <= len(encoding.text):
+        raise InputError(f"{start} to {end} is not a span of the text, which has {len(encoding.text)} characters")
+    for index, (token_start, token_end) in enumerate(encoding.offsets):
+        # Byte-level tokenizers count the space before a word as part of it, and a space alone is not a piece of a word.
+        if encoding.sequence_ids[index] == 0 and encoding.text[max(token_start, start) : min(token_end, end)].strip():
+            return index
+    raise InputError(f"no token at characters {start} to {end} of the text")
+
+
+def _as_place(position: Any) -> int | str | tuple[int, int]:
+    """Return the caller's place with plain integers, or raise an error if it is not a place."""
+    if isinstance(position, str):
+        return position
+    if isinstance(position, tuple) and len(position) == 2:
+        start, end = map(whole_number, position)
+        if start is not None and end is not None:
+            return start, end
+    elif (index := whole_number(position)) is not None:
+        return index
+    expected = "a token's index, a piece of the text, or its characters as (start, end)"
+    raise InputError(f"a position is {expected}, not {position!r}")
+
+
+def _span_of(text: str, piece: str) -> tuple[int, int]:
+    """Return the span of a string that stands once in the text."""
+    count = text.count(piece) if piece else 0
+    if count != 1:
+        amount = f"{count} times; give the characters as (start, end)" if count else "nowhere"
+        raise InputError(f"the text must hold {piece!r} once; it stands there {amount}")
+    start = text.index(piece)
+    return start, start + len(piece)

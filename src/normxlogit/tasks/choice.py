@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from ..copies.clone import override_forward
 from ..errors import InputError, TargetError
-from ..inputs.batching import Batch
+from ..inputs.encoding import Batch
 from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from .answers import Outputs

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Literal
 
-import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..copies.answers import AnswerForm
-from ..errors import InputError, TargetError, UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError
 from .answers import Outputs
 from .base import ModelClasses, Task, TaskName
 
@@ -27,12 +26,11 @@ class Labels(Outputs):
     """
 
     def __init__(self, labels: tuple[str, ...] = (), problem: Problem = "single-label") -> None:
-        super().__init__(labels)
         self.problem: Problem = problem
         if problem == "regression":
-            self.kind, self.outcomes = "value", None
-        elif problem == "multi-label":
-            self.outcomes = "independent"
+            super().__init__(labels, "value", None)
+        else:
+            super().__init__(labels, outcomes="independent" if problem == "multi-label" else "exclusive")
 
     @classmethod
     def of(cls, model: Any, labels: Sequence[str] | None, *, problem: Problem | None = None) -> "Labels":
@@ -53,14 +51,6 @@ class Labels(Outputs):
         names = _checked_label_names(labels, len(defaults), type(model).__name__) or defaults
         return cls(names, problem or _configured_problem(model.config, len(defaults)))
 
-    def check(self, logits: Tensor, name: str) -> None:
-        """Refuse logits that do not have one column for each label."""
-        if logits.shape[-1] != len(self.labels):
-            raise UnsupportedModelError(
-                f"the head of {name} answers with {logits.shape[-1]} numbers and its configuration names "
-                f"{len(self.labels)} labels; set config.id2label to the names of all of them"
-            )
-
     def of_answer(self, form: AnswerForm, logits: Tensor | None = None, name: str = "") -> "Labels":
         """Return the outputs of a model that returns values, or probabilities of labels that exclude each other or not.
 
@@ -76,22 +66,6 @@ class Labels(Outputs):
         if count is not None:
             labels = _checked_label_names(labels, count, name) or tuple(f"LABEL_{index}" for index in range(count))
         return type(self)(labels, problem)
-
-    def check_contrast(self, contrast: Any) -> None:
-        """Refuse a contrast of values."""
-        if self.kind == "value" and contrast is not None:
-            raise TargetError("the outputs of a regression model are values, not alternatives: there is no contrast")
-
-    def default_target(self, logits: Tensor) -> Tensor:
-        """Return the predicted label, or the first value, (B, 1)."""
-        predicted = super().default_target(logits)  # (B, 1)
-        return torch.zeros_like(predicted) if self.kind == "value" else predicted
-
-    def probabilities(self, logits: Tensor) -> Tensor | None:
-        """Return the probability of each label, (N, C); None for values."""
-        if self.kind == "value":
-            return None
-        return logits.sigmoid() if self.outcomes == "independent" else super().probabilities(logits)
 
 
 class Classification(Task):
@@ -113,24 +87,11 @@ class Classification(Task):
 
 def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
     """Return the label names that a caller gave in any ordered container."""
-    labels = getattr(labels, "names", labels) if hasattr(labels, "int2str") else labels  # of a data set's features
-    if isinstance(labels, Mapping):
-        labels = _names_by_index(labels) or ""  # which are no names
-    ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set)  # the names in a set have none
-    names = () if labels is None or not ordered else tuple(labels)
-    if not ordered or not all(isinstance(name, str) for name in names):
-        raise InputError("labels are a list of names, such as labels=['no', 'yes']")
+    is_ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
+    names = () if labels is None or not is_ordered else tuple(labels)
+    if not is_ordered or not all(isinstance(name, str) for name in names):
+        raise InputError("labels are a list of names in the order of the outputs, such as labels=['no', 'yes']")
     return tuple(map(str, names))
-
-
-def _names_by_index(labels: Mapping[Any, Any]) -> list[str] | None:
-    """Return the names in `id2label` or `label2id` in the order of their indices; None if these do not count from 0."""
-    is_id2label = all(isinstance(name, str) for name in labels.values())
-    try:
-        names = {int(key if is_id2label else value): value if is_id2label else key for key, value in labels.items()}
-    except (TypeError, ValueError):
-        return None
-    return [names[index] for index in sorted(names)] if sorted(names) == list(range(len(labels))) else None
 
 
 def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The interfaces of models and forward passes that tasks may use."""
+"""The interfaces of models and forward passes that tasks may use; `TaskModel` and `ForwardPass` describe them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
+from ..inputs.encoding import Batch
 
 if TYPE_CHECKING:
     from .base import Task
@@ -18,80 +18,40 @@ Pooling = Literal["mean", "first", "last"]
 
 
 class ModelInterface(Protocol):
-    """The interface of a model that tasks may use; `TaskModel` has more."""
+    """The interface of a model that tasks may use; `TaskModel` has more, and describes each."""
 
     name: str
 
     @property
-    def task(self) -> "Task":
-        """The model's task."""
-        ...
-
+    def task(self) -> "Task": ...
     @property
-    def tokenizer(self) -> Any:
-        """The tokenizer."""
-        ...
-
+    def tokenizer(self) -> Any: ...
     @property
-    def encoder(self) -> Encoder:
-        """The encoder of texts."""
-        ...
-
+    def encoder(self) -> Encoder: ...
     @property
-    def config(self) -> PretrainedConfig:
-        """The configuration of the caller's model."""
-        ...
-
+    def config(self) -> PretrainedConfig: ...
     @property
-    def pad_id(self) -> int:
-        """The token id for padding."""
-        ...
-
+    def pad_id(self) -> int: ...
     @property
-    def pad_left(self) -> bool:
-        """Whether padding stands before a text."""
-        ...
-
+    def pad_left(self) -> bool: ...
     @property
-    def extra_inputs(self) -> Mapping[str, Tensor]:
-        """The inputs beside the text, (1, ...) each, of texts that have none of their own."""
-        ...
-
+    def extra_inputs(self) -> Mapping[str, Tensor]: ...
     @property
-    def module(self) -> PreTrainedModel:
-        """The copy of the caller's model that is explained."""
-        ...
-
+    def module(self) -> PreTrainedModel: ...
     @property
-    def unmodified(self) -> PreTrainedModel:
-        """A copy with the caller's own forward, without the changes that the task made to `module`."""
-        ...
-
+    def unmodified(self) -> PreTrainedModel: ...
     @property
-    def device(self) -> torch.device:
-        """The device of the inputs."""
-        ...
+    def device(self) -> torch.device: ...
 
 
 class ForwardInterface(Protocol):
-    """The interface of a forward pass that tasks may use; see `ForwardPass`."""
+    """The interface of a forward pass that tasks may use; `ForwardPass` has more, and describes each."""
 
     @property
-    def batch(self) -> Batch:
-        """The batch of the pass."""
-        ...
-
+    def batch(self) -> Batch: ...
     @property
-    def logits(self) -> Tensor:
-        """The logits that are explained, (B, C)."""
-        ...
-
+    def logits(self) -> Tensor: ...
     @property
-    def positions(self) -> Tensor | None:
-        """The position whose prediction is explained, (B,), or (B, 2)."""
-        ...
-
+    def positions(self) -> Tensor | None: ...
     @property
-    def logits_by_position(self) -> Tensor | None:
-        """The logits at every token, (B, T, C)."""
-        ...
+    def logits_by_position(self) -> Tensor | None: ...

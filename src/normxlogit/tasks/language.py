@@ -6,15 +6,12 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
-from ..inputs.encoding import Encoding, readable_tokens
-from .abilities import Generates
-from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs
-from .base import ModelClasses, Task, TaskName, of_prompt
+from ..inputs.encoding import Batch, Encoding, readable_tokens
+from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, last_tokens, locate, with_chosen_positions
+from .base import Generates, ModelClasses, Task, TaskName, of_prompt
 from .interfaces import ModelInterface
-from .positions import last_tokens, locate, with_chosen_positions
 
 
 class Vocabulary(Outputs):
@@ -22,23 +19,20 @@ class Vocabulary(Outputs):
 
     Args:
         tokenizer: The tokenizer.
-        name: The name of the task in errors.
     """
 
-    kind = "token"
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__(kind="token")
+        self.tokenizer = tokenizer
 
-    def __init__(self, tokenizer: Any, name: str) -> None:
-        super().__init__()
-        self.tokenizer, self._task = tokenizer, name
-
-    def check(self, logits: Tensor, name: str) -> None:
+    def check(self, logits: Tensor, name: str, task: str) -> None:
         """Refuse logits with far fewer entries than the tokenizer has tokens."""
         count, tokens = logits.shape[-1], len(self.tokenizer)
         # Some vocabularies are larger than the head, by tokens that are only read.
         if count < tokens / 2:
             raise UnsupportedModelError(
                 f"the head of {name} answers with {count} numbers and the tokenizer knows {tokens} tokens: it is not "
-                f"the head of a {self._task} model"
+                f"the head of a {task} model"
             )
 
     def index_of(self, name: str) -> int:
@@ -114,7 +108,7 @@ class CausalLM(Generates, Task):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs = Vocabulary(self.tokenizer, self.name)
+        self.outputs = Vocabulary(self.tokenizer)
 
     def _encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
         """Encode chat messages whose next token is explained."""
@@ -158,7 +152,7 @@ class MaskedLM(Task):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs, self.position = Vocabulary(self.tokenizer, self.name), AtMask(self.tokenizer)
+        self.outputs, self.position = Vocabulary(self.tokenizer), AtMask(self.tokenizer)
 
     def example_input(self, model: ModelInterface) -> Any:
         """Return a text with a mask."""

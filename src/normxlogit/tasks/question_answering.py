@@ -1,13 +1,12 @@
 """Extractive question answering: the span of a context that answers a question."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.batching import Batch
+from ..errors import InputError
+from ..inputs.encoding import Batch
 from ..results.targets import Prediction
 from .answers import AnswerPosition, Outputs
 from .base import ModelClasses, Task
@@ -15,34 +14,6 @@ from .interfaces import ForwardInterface
 
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
-
-
-class Edges(Outputs):
-    """The logits of start and end of an answer."""
-
-    outcomes = None
-
-    def __init__(self) -> None:
-        super().__init__(("start", "end"))
-
-    def check(self, logits: Tensor, name: str) -> None:
-        """Refuse outputs other than two logits at each token."""
-        if logits.shape[-1] != 2:
-            raise UnsupportedModelError(
-                f"the head of {name} answers with {logits.shape[-1]} numbers at each token, and question-answering "
-                "needs two: the logits of start and end"
-            )
-
-    def check_contrast(self, contrast: Any) -> None:
-        """Refuse any contrast: start and end are read at different tokens."""
-        if contrast is not None:
-            raise TargetError(
-                "start and end of an answer are read at different tokens; there is no contrast of the two"
-            )
-
-    def default_target(self, logits: Tensor) -> Tensor:
-        """Return the start, (B, 1)."""
-        return torch.zeros_like(super().default_target(logits))
 
 
 class Span(AnswerPosition):
@@ -135,5 +106,5 @@ class QuestionAnswering(Task):
         peft_type="QUESTION_ANS",
         plain=True,
     )
-    outputs = Edges()
+    outputs = Outputs(("start", "end"), outcomes=None)
     position = Span()

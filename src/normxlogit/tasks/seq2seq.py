@@ -14,11 +14,9 @@ from ..copies.pool import private_clone
 from ..copies.run import without_autocast
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.alignment import append_tokens
-from ..inputs.batching import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoding import Encoding, check_ids, readable_tokens
-from .abilities import Generates
-from .base import ModelClasses, Task, TaskName, of_prompt
+from ..inputs.encoding import Batch, Encoding, check_ids, readable_tokens
+from .base import Generates, ModelClasses, Task, TaskName, of_prompt
 from .interfaces import ModelInterface
 from .language import AtLastToken, Vocabulary
 
@@ -54,7 +52,7 @@ class Seq2Seq(Generates, Task):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self.outputs = Vocabulary(self.tokenizer, self.name)
+        self.outputs = Vocabulary(self.tokenizer)
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Make a copy callable as its decoder alone."""

@@ -6,14 +6,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..inputs.batching import Batch
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Batch, Encoding
 from ..results.units.words import word_groups
-from .answers import AnswerPosition
+from .answers import AnswerPosition, locate, with_chosen_positions
 from .base import ModelClasses, Task
 from .classification import Classification, Labels
 from .interfaces import ForwardInterface
-from .positions import locate, with_chosen_positions
 
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""

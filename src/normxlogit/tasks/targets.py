@@ -40,6 +40,12 @@ TargetSpec = Choice | Sequence[Choice] | All | None
 Layers = All | SupportsIndex | Sequence[SupportsIndex] | None
 """Which layers: `ALL`, a number from 1, several, or None for the model's answer as it is."""
 
+Place = int | str | tuple[int, int]
+"""A token's index (negative from the end), a piece of the text, or a span of characters."""
+
+Position = Place | Sequence[Place | None] | All | None
+"""One place for all inputs, or a list with one for each; `ALL` for every place; None for the task's default."""
+
 
 @dataclass(frozen=True)
 class BatchTargets:

@@ -53,7 +53,7 @@ def check(out):
     assert not list(out.rglob(".writing-*"))
 
 
-MANY = [*[signal.SIGKILL] * 8, signal.SIGTERM]
+MANY = [*[signal.SIGKILL] * 7, signal.SIGTERM, signal.SIGINT]
 
 
 @pytest.mark.parametrize("stops", [[signal.SIGKILL, signal.SIGINT], pytest.param(MANY, marks=pytest.mark.slow)])

@@ -147,14 +147,34 @@ def test_tokens_count_in_the_evidence_by_what_they_gain_from_the_sources(explain
         return np.array([float(logits[place - 1, ids[place]]) for place in range(len(ids) - count, len(ids))])
 
     gains = np.maximum(nats(cited.text) - nats(without_sources(cited, len(cited.text))), 0)
-    expected = np.zeros_like(cited.weighted_scores)
+    expected = np.zeros_like(cited.weighted_scores[:, cited.sources])
     of_tokens = explainer.explain_completion(prompt, cited.answer, sources=spans, parts="token")
     for target, scores, gain in zip(of_tokens.targets, of_tokens.scores, gains, strict=True):
         for k, part in enumerate(cited.attribution.targets):
             if part.span[0] <= target.span[0] < part.span[1]:  # not of the white space between sentences
                 expected[k] += gain * scores[of_tokens.units.sources]
-    np.testing.assert_allclose(cited.weighted_scores, expected, rtol=1e-3, atol=1e-4)
-    np.testing.assert_array_equal(cited.evidence.scores[:, cited.sources], cited.weighted_scores)
+    np.testing.assert_allclose(cited.weighted_scores[:, cited.sources], expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(cited.evidence.scores[:, cited.sources], cited.weighted_scores[:, cited.sources])
+
+
+def test_sentences_rest_on_sources_through_earlier_sentences(explainer):
+    cited = explainer.cite("When?", DOCUMENTS, answer="In 5 days. The pool is old. So it was built.", verify=0)
+    direct, passed = cited.attribution, cited.through()
+    answer = [unit for unit, kind in enumerate(direct.units.kind) if kind == "answer"]
+    assert [direct.units.spans[unit] for unit in answer[:3]] == [target.span for target in direct.targets]
+    np.testing.assert_allclose(passed.scores.sum(-1), direct.scores.sum(-1), atol=1e-5)
+    rests, expected = [], direct.scores.astype(np.float64)
+    for k, weighted in enumerate(cited.weighted_scores.astype(np.float64)):
+        total = np.zeros(len(direct.units))
+        total[cited.sources] = cited.evidence.scores[k, cited.sources]
+        for unit, earlier in zip(answer, rests, strict=False):
+            total += weighted[unit] * earlier
+            expected[k] += direct.scores[k, unit] * earlier
+        positive = np.maximum(total, 0)
+        rests.append(positive / positive.sum())
+        expected[k] += direct.scores[k, answer[k]] * rests[k]
+        expected[k, answer[:3]] = 0
+    np.testing.assert_allclose(passed.scores, expected, atol=1e-4)
 
 
 def test_words_have_gains_that_sum_to_those_of_their_sentences(explainer) -> None:

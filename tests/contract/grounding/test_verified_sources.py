@@ -66,6 +66,13 @@ def test_sources_and_documents_that_are_named_are_left_out(writer):
         writer.cite(*asked, verify=["a:11"], answer="it is .")
 
 
+def test_each_sentence_of_the_documents_is_left_out(writer):
+    asked = ("is it good ?", FILES)
+    each = writer.cite(*asked, verify="sentence", answer="it is .")
+    assert each.losses == writer.cite(*asked, verify=99, answer="it is .").losses
+    assert set(each.losses) == set(each.names)
+
+
 def test_a_document_left_out_is_the_answer_to_a_prompt_without_its_sentences(writer):
     asked = ("is it good ?", FILES)
     removal = writer.without(asked[0], "b", documents=FILES, completion="the movie is good .")

@@ -25,6 +25,11 @@ def test_a_cosine_is_computed_again_without_the_words_of_either_text() -> None:
         assert removal.value == pytest.approx(float(vector(first) @ vector(second)), abs=1e-5)
     assert type(s).from_dict(s.to_dict()) == s
     assert "with all" in str(s)
+    removal = explainer.without("the movie is good", "good", second="a cat sat on the mat")
+    moved = "falls" if removal.value < removal.original else "rises"
+    shown = f"the similarity {moved} from {removal.original:.2f} to {removal.value:.2f}"
+    assert str(removal) == f'Without "good": {shown}.'
+    assert removal.original == pytest.approx(s.prediction.value, abs=1e-6)
 
 
 def test_a_similarity_says_what_is_in_its_bias():

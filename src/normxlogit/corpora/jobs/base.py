@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
+from ...inputs.chat import ChatTemplateError
 from ...model.task_model import TaskModel
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...tasks.targets import All, Choice
-from ..rows.shards import InputColumns, Shard, TextColumn
+from ..rows.shards import InputColumns, Shard
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -22,20 +23,18 @@ TextColumns = Callable[[], Sequence[str]]
 """Returns the columns of the input that hold texts."""
 
 
-class Reads(NamedTuple):
-    """What a job reads from the column that one of its settings names.
+class Column(NamedTuple):
+    """A column that a job reads.
 
     Attributes:
-        column: The column of a shard; of pictures and sounds the prefix of several.
-        parse: Returns a cell as a string; None for pictures and sounds.
         usual: Its usual names, of which the first is taken that the input has; none where it need not be there.
         content: A description of its content, for errors.
+        is_media: Whether it holds pictures or sounds.
     """
 
-    column: str
-    parse: Callable[[Any, str], str] | None = None
     usual: Sequence[str] = ()
     content: str = ""
+    is_media: bool = False
 
 
 @dataclass
@@ -95,6 +94,19 @@ class Together:
                     raise
                 problems[part[0]] = str(error)
 
+    def one_by_one(self, work: Callable[[int], Any], rows: Sequence[int], problems: dict[int, str]) -> None:
+        """Work on each row alone; what is wrong with a row itself does not count as a fault of the model."""
+
+        def work_on(some: list[int]) -> None:
+            try:
+                work(some[0])
+            except ChatTemplateError:
+                raise  # the model's fault and not the row's
+            except InputError as error:
+                problems[some[0]] = str(error)
+
+        self(work_on, rows, problems, at_once=1)
+
 
 class Job(ABC):
     """The base of jobs.
@@ -102,15 +114,13 @@ class Job(ABC):
     Attributes:
         shard_rows: Rows of a shard by default: what is written at once, and the most that a kill can cost.
         kind: The kind of the results, whose columns are `CORPUS[kind]`; empty for that of the model's predictions.
-        copied: Columns of a shard that are copied to the results.
     """
 
     shard_rows: ClassVar[int] = 64
     kind: ClassVar[str] = ""
-    copied: ClassVar[Sequence[str]] = ("row", "id")
 
     @abstractmethod
-    def reads(self, *, media: bool) -> dict[str, Reads]:
+    def reads(self, *, media: bool) -> dict[str, Column]:
         """Return what is read, by the setting that names the column; `media` says that it is pictures or sounds."""
 
     @abstractmethod
@@ -134,7 +144,7 @@ class Job(ABC):
 
         Args:
             model: The model.
-            cells: The columns of each row that can be read, with its pictures and sounds themselves.
+            cells: The cells of each row that can be read, by their roles, such as "prompt" of `prompt_column`.
             rows: Where they are entered.
             together: Works on rows where one that fails must not stop the others.
         """
@@ -172,22 +182,18 @@ class Job(ABC):
                 of_text = names if len(names) == 1 else columns_of_text()
                 column = of_text[0] if len(of_text) == 1 else None
             if column is None:
-                option = f"{setting} (--{setting.replace('_', '-')})"
+                option = f"{setting} (--column {role_of(setting)}=...)"
                 raise DataError(f"which column holds the {reads.content}? give {option}, one of {', '.join(names)}")
             found[setting] = column
         return replace(self, **found)  # type: ignore[type-var]
 
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns."""
-        texts: dict[str, TextColumn] = {}
-        of_media: dict[str, str] = {}
-        for setting, reads in self.reads(media=media).items():
-            names = getattr(self, setting)
-            if names is not None and reads.parse is None:
-                of_media[reads.column] = names
-            elif names is not None and reads.parse is not None:
-                texts[reads.column] = TextColumn((names,) if isinstance(names, str) else tuple(names), reads.parse)
-        return InputColumns(texts, of_media, target=getattr(self, "target_column", None))
+        given = {setting: getattr(self, setting) for setting in self.reads(media=media)}
+        names = {name: (value,) if isinstance(value, str) else tuple(value) for name, value in given.items() if value}
+        media_roles = [role_of(name) for name, column in self.reads(media=media).items() if column.is_media]
+        cells = {role_of(name): columns for name, columns in names.items()}
+        return InputColumns(cells, [role for role in media_roles if role in cells])
 
     def options(self) -> dict[str, Any]:
         """Return the settings that are fields of `Options`."""
@@ -196,6 +202,33 @@ class Job(ABC):
     def described(self) -> dict[str, Any]:
         """Return the job's settings as plain values, by their public names."""
         return {"job": type(self).__name__, **{name: _plain(getattr(self, name)) for name in fields_of(type(self))}}
+
+
+def role_of(setting: str) -> str:
+    """Return the role of the column that a setting names."""
+    return setting.removesuffix("_column")
+
+
+def text_of(value: Any, column: str | None) -> str:
+    """Return a text, or UTF-8 bytes as text.
+
+    Args:
+        value: The content of the cell.
+        column: The name of the column, for errors.
+
+    Raises:
+        InputError: If it is no text.
+    """
+    if value is None:
+        raise InputError(f"no text: column {column!r} is null")
+    if not isinstance(value, str | bytes):
+        raise InputError(f"not text: column {column!r} holds {str(value)[:80]!r}")
+    try:
+        return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not text: bytes that are not UTF-8, at {error.start}") from None
+    except UnicodeEncodeError:
+        raise InputError("not text: half a character (a lone surrogate)") from None
 
 
 def fields_of(kind: Any) -> list[str]:

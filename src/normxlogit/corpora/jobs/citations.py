@@ -13,8 +13,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options, VerifyCount, checked_count
 from ...results.base import Record
-from ..rows.cells import json_cell, text_cell
-from .base import Reads
+from .base import Column, text_of
 from .completions import CompletionJob
 
 
@@ -69,12 +68,12 @@ class Answers(CitationJob):
     _: KW_ONLY
     verify: VerifyCount = None
 
-    def reads(self, *, media: bool) -> dict[str, Reads]:
+    def reads(self, *, media: bool) -> dict[str, Column]:
         """Return the questions, the answers and their documents."""
         return {
-            "question_column": Reads("text", text_cell, ("question",), "questions"),
-            "answer_column": Reads("completion", text_cell, ("answer",), "answers"),
-            "documents_column": Reads("documents", _documents_cell, ("documents",), "documents"),
+            "question_column": Column(("question",), "questions"),
+            "answer_column": Column(("answer",), "answers"),
+            "documents_column": Column(("documents",), "documents"),
         }
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
@@ -87,8 +86,11 @@ class Answers(CitationJob):
         """Return the answer with its question and documents."""
         from ...grounding.citations.cite import Answered, ask
 
-        question, documents = cells["text"], json.loads(cells["documents"])
-        return Answered(ask(model, question, documents, answer=cells["completion"], longer=True), question)
+        question, answer = (
+            text_of(cells["question"], self.question_column),
+            text_of(cells["answer"], self.answer_column),
+        )
+        return Answered(ask(model, question, cells["documents"], answer=answer, longer=True), question)
 
 
 @checked_methods
@@ -122,61 +124,35 @@ class Conversations(CitationJob):
         if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
             raise InputError(f"turn is a number, not {self.turn!r}")
 
-    def reads(self, *, media: bool) -> dict[str, Reads]:
+    def reads(self, *, media: bool) -> dict[str, Column]:
         """Return the conversations."""
-        return {"messages_column": Reads("text", _conversation_cell, ("messages",), "conversations")}
+        return {"messages_column": Column(("messages",), "conversations")}
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with the conversation before it."""
         from ...grounding.citations.cite import ask_in
         from ...grounding.documents.conversations import read_conversation
 
-        conversation = read_conversation(json.loads(cells["text"]))
+        conversation = read_conversation(_messages(cells["messages"], self.messages_column))
         if conversation.until(self.turn)[1] is None:
             raise InputError("the assistant says nothing in this conversation")
         return ask_in(model, conversation, self.turn)
 
 
-def _documents_cell(value: Any, column: str) -> str:
-    """Return documents as JSON of texts by name.
-
-    Raises:
-        ValueError: If they cannot be read.
-    """
-    from ...grounding.documents.documents import documents_by_name
-
-    try:
-        return json.dumps(documents_by_name(value))
-    except InputError as error:
-        raise ValueError(f"{column}: {error}") from None
-
-
-def _conversation_cell(value: Any, column: str) -> str:
-    """Return the messages of a conversation as JSON, from data or from JSON; also several columns of them by name.
-
-    Raises:
-        ValueError: If they cannot be read.
-    """
-    from ...grounding.documents.conversations import read_conversation
-
+def _messages(value: Any, column: Any) -> Any:
+    """Return the messages of a conversation, from data or from JSON; also several columns of them by name."""
     if value is None:
-        raise ValueError(f"no conversation: {column} is null")
-    several = isinstance(value, Mapping)
-    value = {name: _from_json(part, column) for name, part in value.items()} if several else _from_json(value, column)
-    try:
-        read_conversation(value)
-        return json_cell(value)
-    except RecursionError:
-        raise ValueError(f"{column} is nested too deeply") from None
-    except InputError as error:
-        raise ValueError(str(error)) from None
+        raise InputError(f"no conversation: column {column!r} is null")
+    if isinstance(value, Mapping):
+        return {name: _from_json(part, name) for name, part in value.items()}
+    return _from_json(value, column)
 
 
 def _from_json(value: Any, column: str) -> Any:
     """Return what a text of JSON holds; anything else unchanged."""
     if not isinstance(value, str | bytes):
         return value
-    text = text_cell(value, column)
+    text = text_of(value, column)
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

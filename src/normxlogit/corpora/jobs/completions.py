@@ -1,13 +1,12 @@
 """Completions of prompts: which sources of its prompt each rests on."""
 
-import json
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, get_args
 
 from ...errors import InputError
-from ...inputs.chat import ChatTemplateError, Prompt
+from ...inputs.chat import Prompt
 from ...inputs.texts import positive_integer
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
@@ -16,19 +15,14 @@ from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
-from ...tasks.abilities import generating_task
-from ..rows.cells import prompt_cell, text_cell
-from ..rows.shards import MEDIUM
-from .base import Job, Reads, ShardRows, Together, check_choice
+from ...tasks.base import generating_task
+from .base import Column, Job, ShardRows, Together, check_choice, text_of
 
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
 
 TEXTS_OF_SOURCES = ("text", "units", "target", "question")
 """Columns of results that hold text of the input."""
-
-BESIDE = {"image": "image ", "audio": "audio "}
-"""Prefixes of the columns of a shard that hold the pictures and sounds of its prompts, by the type of a part."""
 
 
 class CompletionJob(Job):
@@ -74,7 +68,7 @@ class CompletionJob(Job):
         def read(row: int) -> None:
             rows.inputs[row] = self.row(model, cells[row])
 
-        _one_by_one(read, [*cells], rows.problems, together)
+        together.one_by_one(read, [*cells], rows.problems)
 
     def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
         """Generate the completions that the input lacks, and explain the sources of each."""
@@ -91,21 +85,7 @@ class CompletionJob(Job):
 
         if self.max_new_tokens is not None:
             together(generate, [*completed], rows.problems, at_once=GENERATED_AT_ONCE)
-        _one_by_one(explain, [row for row in completed if row not in rows.problems], rows.problems, together)
-
-
-def _one_by_one(work: Callable[[int], None], rows: Sequence[int], problems: dict[int, str], together: Together) -> None:
-    """Work on each row alone; what is wrong with a row itself does not count as a fault of the model."""
-
-    def work_on(some: list[int]) -> None:
-        try:
-            work(some[0])
-        except ChatTemplateError:
-            raise  # the model's fault and not the row's
-        except InputError as error:
-            problems[some[0]] = str(error)
-
-    together(work_on, rows, problems, at_once=1)
+        together.one_by_one(explain, [row for row in completed if row not in rows.problems], rows.problems)
 
 
 @checked_methods
@@ -148,21 +128,21 @@ class Completions(CompletionJob):
             if self.completion_column is not None:
                 raise InputError("completions come from a column or from the model: give one of the two, not both")
 
-    def reads(self, *, media: bool) -> dict[str, Reads]:
+    def reads(self, *, media: bool) -> dict[str, Column]:
         """Return the prompts, their pictures and sounds, and the completions."""
-        content = "completions (max_new_tokens lets the model generate them)"
-        written = {"completion_column": Reads("completion", text_cell, ("completion",), content)}
+        completions = Column(("completion",), "completions (max_new_tokens lets the model generate them)")
         return {
-            "prompt_column": Reads("text", prompt_cell, ("prompt",), "prompts"),
-            **(written if self.max_new_tokens is None else {}),
-            "image_column": Reads(BESIDE["image"]),
-            "audio_column": Reads(BESIDE["audio"]),
+            "prompt_column": Column(("prompt",), "prompts"),
+            **({"completion_column": completions} if self.max_new_tokens is None else {}),
+            "image_column": Column(is_media=True),
+            "audio_column": Column(is_media=True),
         }
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the prompt with its completion, or alone if the model generates it."""
-        prompt: Prompt = json.loads(cells["text"])
-        media = [{"type": kind, kind: cells[name + MEDIUM]} for kind, name in BESIDE.items() if name + MEDIUM in cells]
+        cell = cells["prompt"]
+        prompt: Prompt = cell if isinstance(cell, list) else text_of(cell, self.prompt_column)
+        media = [{"type": kind, kind: cells[kind]} for kind in ("image", "audio") if kind in cells]
         if media and not isinstance(prompt, str):
             raise InputError(
                 "the prompt is chat messages, which hold their pictures and sounds themselves, and not in a column"
@@ -170,7 +150,7 @@ class Completions(CompletionJob):
         if media:
             prompt = [{"role": "user", "content": [*media, {"type": "text", "text": prompt}]}]
         if self.max_new_tokens is None:
-            return read_completion(model, prompt, cells["completion"])
+            return read_completion(model, prompt, text_of(cells["completion"], self.completion_column))
         encode_prompt(model, prompt)  # raises InputError for a prompt that cannot be continued
         return prompt
 

@@ -1,6 +1,6 @@
 """Predictions of each row: of texts, pairs, pictures and sounds."""
 
-import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,9 +14,8 @@ from ...pipeline.options import Options
 from ...pipeline.texts import explain_encodings
 from ...results.units.kinds import MERGES, Merge
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
-from ..rows.cells import split_cell, words_cell
-from ..rows.shards import MEDIUM, InputColumns, TextColumn
-from .base import Job, Reads, ShardRows, TextColumns, Together, check_choice
+from ..rows.shards import cell_text
+from .base import Column, Job, ShardRows, TextColumns, Together, check_choice, text_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,7 +52,6 @@ class Predictions(Job):
     """
 
     shard_rows: ClassVar[int] = 4096
-    copied: ClassVar[Sequence[str]] = ("row", "id", "text", "text_pair")
 
     text_column: str | None = None
     _: KW_ONLY
@@ -74,18 +72,12 @@ class Predictions(Job):
         if self.target_column is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
 
-    def reads(self, *, media: bool) -> dict[str, Reads]:
-        """Return the texts, pictures or sounds, and second texts."""
+    def reads(self, *, media: bool) -> dict[str, Column]:
+        """Return the texts, pictures or sounds, second texts, and targets."""
         if media:
-            return {"text_column": Reads("", None, MEDIA_COLUMNS, "pictures or sounds, or their paths")}
-        texts = Reads("text", split_cell, ("text", WORDS), "texts")
-        return {"text_column": texts, "pair_column": Reads("text_pair", split_cell)}
-
-    def columns(self, *, media: bool) -> InputColumns:
-        """Return the columns, and the words of texts that are lists of words."""
-        columns = super().columns(media=media)
-        words = {f"{name} words": TextColumn(column.names, words_cell) for name, column in columns.texts.items()}
-        return replace(columns, texts={**columns.texts, **words})
+            texts = Column(MEDIA_COLUMNS, "pictures or sounds, or their paths", is_media=True)
+            return {"text_column": texts, "target_column": Column()}
+        return {"text_column": Column(("text", WORDS), "texts"), "pair_column": Column(), "target_column": Column()}
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for its column."""
@@ -122,22 +114,46 @@ class Predictions(Job):
         self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
     ) -> None:
         """Encode texts, pictures or sounds, and look up their targets."""
-        if self.target_column is not None:
-            targets = {name: self._target(model, name) for name in {row["target"] for row in cells.values()}}
-            for row, cell in cells.items():
-                target = targets[cell["target"]]
-                if isinstance(target, str):
-                    rows.problems[row] = target
-                else:
-                    rows.targets[row] = target
-        readable = [row for row in cells if row not in rows.problems]
-        inputs = [cells[row][MEDIUM] if MEDIUM in cells[row] else _text(cells[row], "text") for row in readable]
-        if self.pair_column is not None:
-            pairs = zip(inputs, (_text(cells[row], "text_pair") for row in readable), strict=True)
-            inputs = list(pairs)
-        encodings, unread = model.task.encode_rows(model, inputs, long_text=self.long_text)
-        rows.problems |= {readable[place]: reason for place, reason in unread.items()}
-        rows.inputs = dict(zip((row for row in readable if row not in rows.problems), encodings, strict=True))
+        column = self.target_column
+        names = {row: cell_text(cell["target"], column) for row, cell in cells.items()} if column is not None else {}
+        targets = {name: self._target(model, name) for name in set(names.values())}
+        inputs: dict[int, Any] = {}
+        for row, cell in cells.items():
+            target = targets[names[row]] if names else None
+            try:
+                inputs[row] = cell["text"] if model.task.reads == "signal" else self._text(cell)
+            except InputError as error:
+                rows.problems[row] = str(error)
+                continue
+            if isinstance(target, str):
+                rows.problems[row] = target
+                del inputs[row]
+            elif target is not None:
+                rows.targets[row] = target
+        long_text = None if model.task.reads == "signal" else self.long_text
+
+        def encode(some: list[int]) -> None:
+            try:
+                encodings, _ = model.task.encode(model, [inputs[row] for row in some], long_text=long_text)
+                if any(encoding.text is not None and encoding.offsets is None for encoding in encodings):
+                    raise InputError("the text's tokens cannot be found in it: it is not known where")
+            except InputError as error:  # a fault of the row, not of the model
+                if len(some) > 1:
+                    raise
+                rows.problems[some[0]] = re.sub("^input 0[:,] ", "", str(error)).replace("input 0 ", "the text ")
+            else:
+                rows.inputs.update(zip(some, encodings, strict=True))
+
+        together(encode, [*inputs], rows.problems)
+
+    def _text(self, cells: Mapping[str, Any]) -> Any:
+        """Return the text of a row, or the pair.
+
+        Raises:
+            InputError: If it is none.
+        """
+        text = _split_or_whole(cells["text"], self.text_column)
+        return text if self.pair_column is None else (text, _split_or_whole(cells["pair"], self.pair_column))
 
     def _target(self, model: TaskModel, name: str | None) -> int | str:
         """Return the index of a target, or what is wrong with its name."""
@@ -164,7 +180,8 @@ class Predictions(Job):
         together(explain, by_length, rows.problems, at_once=EXPLAINED_AT_ONCE)
 
 
-def _text(row: Mapping[str, Any], name: str) -> str:
-    """Return the text of a row, with its words if the input has split them."""
-    words, text = row[f"{name} words"], str(row[name])
-    return text if words is None else SplitText(json.loads(words))
+def _split_or_whole(value: Any, column: str | None) -> str:
+    """Return a text; of words that the input has split with the words."""
+    is_split = isinstance(value, list) and value and all(isinstance(word, str) for word in value)
+    text = text_of(SplitText(value) if is_split else value, column)
+    return SplitText(value) if is_split else text

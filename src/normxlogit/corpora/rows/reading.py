@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,20 +11,21 @@ from typing import Any, cast, get_args
 from urllib.parse import unquote
 
 from ...errors import DataError, reason_of
-from ...inputs.row_sources import RowSource, source_in_memory, source_of_rows, source_of_table
 from ...inputs.table_files import (
     BLOCK,
     SUFFIXES,
     Format,
-    Reader,
     RowBlock,
+    RowSource,
     arrow_module,
     check_columns,
-    open_table,
     rows_of_lines,
+    source_in_memory,
+    source_of_file,
+    source_of_rows,
+    source_of_table,
 )
 from ...inputs.texts import collected
-from ...results.storage.tables import optional_module
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -41,9 +42,9 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     """Return the source that a corpus is read from.
 
     Args:
-        inputs: A path, URL or pattern, "-" for standard input, "hf:NAME:SPLIT" for a data set of the hub, a folder
-            that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; a table of pandas, Polars or Arrow, or a
-            column of the former two; or an iterable of mappings such as {"text": "..."}, which is read once.
+        inputs: A path, URL or pattern of files, a folder of them (also as `save_to_disk` writes it), or a list of
+            these; "-" for standard input; a `datasets.Dataset`; a table of pandas, Polars or Arrow, or a column of the
+            former two; or an iterable of mappings such as {"text": "..."}, which is read once.
         kind: The format, where a name does not tell it.
         files: Whether pictures and sounds, and folders of them, are rows: each is its path.
     """
@@ -54,7 +55,7 @@ def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) ->
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
         return _named([str(name) for name in inputs], kind, files)
     if hasattr(inputs := collected(inputs), "with_format"):
-        return _of_datasets([("a data set", inputs)])
+        return _of_dataset(inputs)
     return source_in_memory(inputs)
 
 
@@ -74,7 +75,7 @@ def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | No
 
 
 def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
-    """Return the source of files, data sets or standard input; the arguments are as for `open_source`."""
+    """Return the source of files or standard input; the arguments are as for `open_source`."""
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
     if list(names) == ["-"]:
@@ -84,12 +85,7 @@ def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
 
         if paths := media_files(names):
             return replace(source_of_table(arrow_module().table({"path": paths})), parts=names)
-    datasets = [(name, dataset) for name in names if (dataset := _dataset(name)) is not None]
-    if not datasets:
-        return _of_files([file for name in names for file in _files(name, kind)])
-    if len(datasets) < len(names):
-        raise DataError("data sets and files cannot be mixed in one corpus")
-    return _of_datasets(datasets)
+    return _of_files([file for name in names for file in _files(name, kind)])
 
 
 def _standard_input(kind: str) -> RowSource:
@@ -107,43 +103,21 @@ def _standard_input(kind: str) -> RowSource:
         raise DataError(f"{name}: not {kind}: {error}") from None
 
 
-# --- data sets --------------------------------------------------------------------------------------------------------
-
-
-def _dataset(name: str) -> Any:
-    """Return the data set with a name, None if the name is that of files."""
-    missing = "data sets need datasets: pip install 'normxlogit[eval]'"
-    if name.startswith("hf:"):
-        datasets = optional_module("datasets", missing)
-        name_or_path, _, split = name[3:].partition(":")
-        try:
-            return datasets.load_dataset(name_or_path, split=split or "train", streaming=True)
-        except (OSError, ValueError) as error:
-            raise DataError(f"{name}: {error}") from None
-    if (Path(name) / "state.json").is_file():
-        return optional_module("datasets", missing).load_from_disk(name)
-    return None
-
-
-def _of_datasets(datasets: list[tuple[str, Any]]) -> RowSource:
-    """Return the source of data sets with their names, one after the other."""
-    name, first = datasets[0]
-    names = getattr(first, "column_names", first)  # a dictionary of data sets may have no such attribute
+def _of_dataset(dataset: Any) -> RowSource:
+    """Return the source of a data set of `datasets`."""
+    names = getattr(dataset, "column_names", dataset)  # a dictionary of data sets may have no such attribute
     if isinstance(names, Mapping):
-        raise DataError(f"{name} has splits ({', '.join(names)}); name one")
-    blocks = partial(_dataset_blocks, [part for _, part in datasets])
-    return RowSource(partial(list, names or []), blocks, [name for name, _ in datasets])
+        raise DataError(f"a data set has splits ({', '.join(names)}); name one")
+    return RowSource(partial(list, names or []), partial(_dataset_blocks, dataset), ["a data set"])
 
 
-def _dataset_blocks(parts: Sequence[Any], columns: Sequence[str]) -> Iterator[RowBlock]:
-    arrow = arrow_module()
-    for number, part in enumerate(parts):
-        total = len(part) if hasattr(part, "__len__") else 0
-        rows_read = 0
-        for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
-            table = table if isinstance(table, arrow.Table) else arrow.table(table)
-            rows_read += len(table)
-            yield RowBlock.of(table, (number + (rows_read / total if total else 0)) / len(parts))
+def _dataset_blocks(dataset: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
+    arrow, rows_read = arrow_module(), 0
+    total = len(dataset) if hasattr(dataset, "__len__") else 0
+    for table in dataset.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
+        table = table if isinstance(table, arrow.Table) else arrow.table(table)
+        rows_read += len(table)
+        yield RowBlock.of(table, rows_read / total if total else 0.0)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -166,8 +140,8 @@ class File:
     size: int
     folders: Mapping[str, str | None]
 
-    def reader(self) -> AbstractContextManager[Reader]:
-        """Open the file."""
+    def source(self) -> RowSource:
+        """Return the source of its rows."""
         from fsspec.core import OpenFile
         from fsspec.utils import infer_compression
 
@@ -175,7 +149,7 @@ class File:
         if compression is None and Path(self.path).suffix in PACKED:
             raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
         packed = OpenFile(self.system, self.path, "rb", compression=compression)
-        return open_table(packed.open, self.name, self.kind, 0 if compression else self.size)
+        return source_of_file(packed.open, self.name, self.kind, 0 if compression else self.size)
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -235,21 +209,21 @@ def _of_files(files: Sequence[File]) -> RowSource:
 
 def _file_names(files: Sequence[File]) -> list[str]:
     """Return the columns of the first file, and those of its folders' names."""
-    with files[0].reader() as reader:
-        return list(dict.fromkeys([*reader.names, *files[0].folders]))
+    return list(dict.fromkeys([*files[0].source().names(), *files[0].folders]))
 
 
 def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowBlock]:
     """Read all files; the share is that of their bytes."""
     total, bytes_read = max(sum(file.size for file in files), 1), 0
     for file in files:
-        with file.reader() as reader:
-            in_files = [name for name in columns if name in reader.names or name not in file.folders]
-            if file.kind != "jsonl":  # rows of JSON may lack a column
-                check_columns(reader.names, in_files)
-            for block in reader.blocks(in_files):
-                of_folders = (name for name in columns if name not in in_files)
-                shared = {name: [file.folders[name]] * len(block.problems) for name in of_folders}
-                share = (bytes_read + block.fraction * file.size) / total
-                yield RowBlock({**block.columns, **shared}, block.problems, share)
+        source = file.source()
+        names = source.names()
+        in_files = [name for name in columns if name in names or name not in file.folders]
+        if file.kind != "jsonl":  # rows of JSON may lack a column
+            check_columns(names, in_files)
+        for block in source.blocks(in_files):
+            of_folders = (name for name in columns if name not in in_files)
+            shared = {name: [file.folders[name]] * len(block.problems) for name in of_folders}
+            share = (bytes_read + block.fraction * file.size) / total
+            yield RowBlock({**block.columns, **shared}, block.problems, share)
         bytes_read += file.size

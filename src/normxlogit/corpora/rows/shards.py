@@ -1,37 +1,17 @@
-"""Shards of the input: tables of equal size with the same columns for every format."""
+"""Shards of the input: an equal number of consecutive rows, whatever they are read from."""
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import DataError
-from ...inputs.row_sources import RowSource
-from ...inputs.table_files import RowBlock, arrow_module, check_columns
+from ...inputs.table_files import RowBlock, RowSource, arrow_module, check_columns
 from ...results.storage.schema import Index
-
-KEPT = "kept "
-"""Prefix of kept columns in a shard, which has columns of its own with the same names."""
-
-
-MEDIUM = "medium"
-"""The key of a picture or a sound in a row, behind its prefix."""
-
-
-class TextColumn(NamedTuple):
-    """The columns of the input that a column of a shard is read from.
-
-    Attributes:
-        names: A column of the input, or several that make a mapping together, such as a request and its response.
-        parse: Returns a cell as a string, of the cell and of what errors call the column.
-    """
-
-    names: tuple[str, ...]
-    parse: Callable[[Any, str], str | None]
 
 
 @dataclass(frozen=True)
@@ -39,24 +19,22 @@ class InputColumns:
     """The columns of the input by their roles.
 
     Attributes:
-        texts: The columns that are read as strings, by the column of a shard.
-        media: Columns of pictures and sounds, by the prefix of the columns of a shard.
+        cells: The columns that a job reads, by the role that they have for it; several make a mapping together, such as
+            a request and its response.
+        media: The roles of those that hold pictures or sounds.
         id: Names of the rows; None for their numbers, and for the paths of pictures and sounds that are explained.
-        target: The target of each row.
         keep: Columns that are copied to the results.
     """
 
-    texts: Mapping[str, TextColumn]
-    media: Mapping[str, str] = field(default_factory=dict)
+    cells: Mapping[str, tuple[str, ...]]
+    media: Sequence[str] = ()
     id: str | None = None
-    target: str | None = None
     keep: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """Return the names of the columns that are read, without duplicates."""
-        texts = [name for column in self.texts.values() for name in column.names]
-        named = [*texts, *self.media.values(), self.id, self.target, *self.keep]
+        named = [*(name for names in self.cells.values() for name in names), self.id, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def check(self, names: Sequence[str], result_columns: Collection[str]) -> None:
@@ -100,22 +78,39 @@ class WrittenShard:
     digest: str
 
 
+class Row(NamedTuple):
+    """A row of the input.
+
+    Attributes:
+        number: Its number.
+        id: Its name.
+        cells: What a job reads of it, by the roles of the columns.
+        stamps: Size and time of the files that it names, by which a run that goes on sees that one was replaced.
+        problem: Why it cannot be read; None if it can.
+    """
+
+    number: int
+    id: str
+    cells: Mapping[str, Any]
+    stamps: Sequence[str]
+    problem: str | None
+
+
 @dataclass(frozen=True)
 class Shard:
-    """Contiguous rows of the input.
+    """Consecutive rows of the input.
 
     Attributes:
         index: Its number.
-        first: The number of its first row.
-        table: `row`, `id`, `target`, the strings of `InputColumns.texts`, the fields of `MediumCell` behind each prefix
-            of `InputColumns.media`, and kept columns behind `KEPT`; `problem` says why a row cannot be read.
+        rows: The rows.
+        kept: The columns that are copied to the results, as an Arrow table.
         digest: The digest of everything that results depend on.
         fraction: Share of the input read with it.
     """
 
     index: int
-    first: int
-    table: Any
+    rows: Sequence[Row]
+    kept: Any
     digest: str
     fraction: float
 
@@ -123,24 +118,26 @@ class Shard:
 def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator[Shard]:
     """Read a source shard by shard."""
     arrow = arrow_module()
-    tables: list[Any] = []
-    waiting_rows = index = row = 0
+    rows: list[Row] = []
+    kept: Any = None
+    index = first_row = 0
     fraction = 0.0
     kept_types: dict[str, Any] = {}  # types, as the first block has them
     for block in source.blocks(columns.names):
-        table = _normalised(arrow, block, columns, row, kept_types)
-        row, fraction_before, fraction = row + len(table), fraction, block.fraction
-        tables.append(table)
-        waiting_rows += len(table)
-        while waiting_rows >= size:
-            table = arrow.concat_tables(tables)
-            tables, waiting_rows, index = [table.slice(size)], waiting_rows - size, index + 1
-            unread_share_of_block = min(waiting_rows / max(len(block.problems), 1), 1.0)
-            yield _shard(
-                table.slice(0, size), index - 1, fraction - unread_share_of_block * (fraction - fraction_before)
-            )
-    if waiting_rows:
-        yield _shard(arrow.concat_tables(tables), index, fraction)
+        problems = list(block.problems)
+        kept_of_block = arrow.table(
+            {name: _kept(arrow, block.columns[name], name, kept_types, problems) for name in columns.keep}
+        )
+        kept = kept_of_block if kept is None else arrow.concat_tables([kept, kept_of_block])
+        rows += _rows_of(block, columns, first_row, problems)
+        first_row, fraction_before, fraction = first_row + len(problems), fraction, block.fraction
+        while len(rows) >= size:
+            unread_share_of_block = min((len(rows) - size) / max(len(problems), 1), 1.0)
+            read = fraction - unread_share_of_block * (fraction - fraction_before)
+            yield _shard(index, rows[:size], kept.slice(0, size), read)
+            rows, kept, index = rows[size:], kept.slice(size), index + 1
+    if rows:
+        yield _shard(index, rows, kept, fraction)
 
 
 def left_shards(
@@ -161,11 +158,11 @@ def left_shards(
     """
     expected_indices, rows = set(written), 0
     for shard in read_shards(source, columns, size):
-        written_shard, rows = written.get(shard.index), rows + len(shard.table)
+        written_shard, rows = written.get(shard.index), rows + len(shard.rows)
         expected_indices.discard(shard.index)
         if written_shard is None:
             yield shard
-        elif (written_shard.digest, written_shard.rows) != (shard.digest, len(shard.table)):
+        elif (written_shard.digest, written_shard.rows) != (shard.digest, len(shard.rows)):
             last_row = written_shard.first + written_shard.rows - 1
             raise DataError(
                 f"rows {written_shard.first} to {last_row} of the input have changed since they were explained; give "
@@ -181,69 +178,64 @@ def left_shards(
         )
 
 
-def _shard(table: Any, index: int, fraction: float) -> Shard:
-    table = table.combine_chunks()
-    return Shard(index, table["row"][0].as_py(), table, _digest(table), fraction)
+def _shard(index: int, rows: Sequence[Row], kept: Any, fraction: float) -> Shard:
+    content = json.dumps([rows, kept.to_pydict()], default=_digestible, skipkeys=True)
+    return Shard(index, rows, kept, hashlib.blake2b(content.encode(), digest_size=12).hexdigest(), fraction)
 
 
-def _digest(table: Any) -> str:
-    """Return a digest of values that does not depend on the format from which they were read."""
-    arrow = arrow_module()
-    columns = {
-        name: column.cast(column.type.value_type) if arrow.types.is_dictionary(column.type) else column
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    }
-    # A copy: a slice keeps bytes behind nulls, and those of the next rows as padding.
-    copy = arrow.table(columns).take(arrow.array(np.arange(len(table))))
-    sink = arrow.BufferOutputStream()
-    with arrow.ipc.new_stream(sink, copy.schema) as writer:
-        writer.write_table(copy)
-    return hashlib.blake2b(sink.getvalue(), digest_size=12).hexdigest()
+def _digestible(value: Any) -> Any:
+    """Return what JSON has no type for as a text that is another where the value is another."""
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        array = np.asarray(value)
+        return [str(array.dtype), array.shape, hashlib.blake2b(array.tobytes(), digest_size=12).hexdigest()]
+    is_bytes = isinstance(value, bytes | bytearray | memoryview)
+    return hashlib.blake2b(value, digest_size=12).hexdigest() if is_bytes else str(value)
 
 
-def _normalised(arrow: Any, block: RowBlock, columns: InputColumns, first_row: int, kept_types: dict[str, Any]) -> Any:
-    """Return a block of rows as a table with the columns of a shard."""
-    problems = list(block.problems)
-    rows = arrow.array(np.arange(first_row, first_row + len(problems)), arrow.int64())
-    table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
-    for prefix, name in columns.media.items():
-        from .media import media_columns  # needs the wing `media`
+def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[str | None]) -> Iterator[Row]:
+    """Yield the rows of a block; `problems` says why some cannot be read, and `first` is the number of the first."""
+    cells = {role: _cells(block, names) for role, names in columns.cells.items()}
+    ids = [None] * len(problems) if columns.id is None else block.cells(columns.id)
+    for place, problem in enumerate(problems):
+        row = {role: of_role[place] for role, of_role in cells.items()}
+        name = None if columns.id is None else cell_text(ids[place], columns.id)
+        stamps = []
+        for role in columns.media:
+            from .media import path_of, stamp_of  # needs the wing `media`
 
-        table |= media_columns(arrow, block.cells(name), name, problems, prefix)
-    if "text" in table:  # the paths of pictures or sounds
-        table["id"] = arrow.compute.coalesce(table["text"], table["id"])
-    if columns.id is not None:
-        # Not its number alone: another row may have the id "7".
-        row_names = arrow.array([f"row {row}" for row in rows.to_pylist()], arrow.string())
-        table["id"] = arrow.compute.coalesce(_as_strings(arrow, block.columns[columns.id], columns.id), row_names)
-    table |= {name: _parsed_texts(arrow, block, column, problems) for name, column in columns.texts.items()}
-    if columns.target is not None:
-        table["target"] = _as_strings(arrow, block.columns[columns.target], columns.target)
-    for name in columns.keep:
-        table[KEPT + name] = _kept(arrow, block.columns[name], name, kept_types, problems)
-    return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
-
-
-def _parsed_texts(arrow: Any, block: RowBlock, column: TextColumn, problems: list[str | None]) -> Any:
-    """Return the cells of a column as strings; a cell that cannot be read becomes its row's problem."""
-    described = f"column {' and '.join(map(repr, column.names))}"
-    strings: list[str | None] = []
-    for row, cell in enumerate(_cells(block, column.names)):
-        try:
-            strings.append(column.parse(cell, described))
-        except ValueError as error:  # noqa: PERF203  # of this row alone
-            strings.append(None)
-            problems[row] = problems[row] or str(error)
-    return arrow.array(strings, arrow.string())
+            try:
+                stamps.append(stamp_of(row[role], columns.cells[role][0]))
+            except ValueError as error:
+                problem = problem or str(error)
+            if columns.id is None and role == "text":
+                name = path_of(row[role])
+        # Not its number alone where there are ids: another row may have the id "7".
+        number = str(first + place) if columns.id is None else f"row {first + place}"
+        yield Row(first + place, number if name is None else name, row, stamps, problem)
 
 
-def _cells(block: RowBlock, names: Sequence[str]) -> Iterable[Any]:
+def cell_text(value: Any, column: str) -> str | None:
+    """Return an id or a target as a text, numbers in digits; None for a missing one.
+
+    Raises:
+        DataError: If it is a list or a mapping.
+    """
+    if isinstance(value, list | dict):
+        raise DataError(f"column {column!r} holds {str(value)[:60]}; ids and targets are strings or numbers")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return None if value is None else str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _cells(block: RowBlock, names: Sequence[str]) -> list[Any]:
     """Return the cells of a column; of several columns, a mapping for each row, None if all cells are null."""
-    columns: list[list[Any]] = [_without_nulls(block.cells(name)) for name in names]
+    columns = [list(map(_without_nulls, block.cells(name))) for name in names]
     if len(columns) == 1:
         return columns[0]
     rows = zip(*columns, strict=True)
-    return (None if all(cell is None for cell in row) else dict(zip(names, row, strict=True)) for row in rows)
+    return [None if all(cell is None for cell in row) else dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _without_nulls(value: Any) -> Any:
@@ -263,15 +255,6 @@ def _array(arrow: Any, column: Any) -> Any:
     texts = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in column)
     strings = (text if text is None or isinstance(text, str) else json.dumps(text, default=str) for text in texts)
     return arrow.array([text and text.encode("utf-8", "replace").decode("utf-8") for text in strings], arrow.string())
-
-
-def _as_strings(arrow: Any, column: Any, name: str) -> Any:
-    """Return ids or targets as strings, numbers in digits."""
-    values = _array(arrow, column)
-    try:
-        return values.cast(arrow.string())
-    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
-        raise DataError(f"column {name!r} holds {values.type}; ids and targets are strings or numbers") from None
 
 
 def _kept(arrow: Any, column: Any, name: str, kept_types: dict[str, Any], problems: list[str | None]) -> Any:

@@ -1,53 +1,10 @@
-"""The summary of cited answers: which documents or messages they use, and the verdicts on their sentences."""
+"""The summary of cited answers: the verdicts on their sentences."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ...results.storage.schema import plain
-from ...results.units.units import APART
-from ...results.verification import LEAST_LOSS
 from .run_tables import RunTables
-
-QUESTION = "question"
-"""The name of the user's last message among the kinds of messages."""
-
-
-class Losses(NamedTuple):
-    """The losses of answers without a document or a kind of message.
-
-    Attributes:
-        left_out: Answers for which one of its sources or more were left out.
-        used: Of these, answers with a sentence that loses more than `LEAST_LOSS` nats without one of them.
-        contradicted: Answers with a sentence that contradicts it.
-        loss: The most that a sentence loses without one of its sources, in nats, the mean over these answers; None
-            where none was left out.
-    """
-
-    left_out: int
-    used: int
-    contradicted: int
-    loss: float | None
-
-
-class SourceUse(NamedTuple):
-    """How often answers use a document, or a kind of message.
-
-    Attributes:
-        name: The name of the document; of messages "question", the last message of the user, "user", an earlier one,
-            "assistant", an earlier answer, "system", "reasoning", "tool call" or "tool result".
-        tool: The name of the tool; empty if there is none.
-        answers: Answers that it was there for.
-        cited: Of these, answers that cite a source in it.
-        share: The mean of its share of what speaks for the answer.
-        measured: The losses without its sources; None if not measured.
-    """
-
-    name: str
-    tool: str
-    answers: int
-    cited: int
-    share: float
-    measured: Losses | None
 
 
 class UnsupportedAnswer(NamedTuple):
@@ -104,8 +61,6 @@ class CitationSummary:
         undecided: Sentences of which that cannot be told, or that were not tested.
         worst: Answers with the most unsupported sentences.
         contradictions: Sentences that contradict their sources, the clearest first; empty if that was not measured.
-        uses: Documents, the least cited first; or kinds of messages, the most cited first.
-        unused: Documents, or tools' results, that no answer cites, or loses more than `LEAST_LOSS` nats without.
     """
 
     folder: str
@@ -123,8 +78,6 @@ class CitationSummary:
     undecided: int
     worst: list[UnsupportedAnswer]
     contradictions: list[Contradiction]
-    uses: list[SourceUse]
-    unused: list[SourceUse]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -145,8 +98,6 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
         """,
         top,
     )
-    uses = _uses(run, of_conversations=of_conversations, tested=tested)
-    could_be_used = [(use, used) for use, used in uses if not of_conversations or use.name == "tool result"]
     return CitationSummary(
         **run.described(),
         rows=run.ask("SELECT count(*) FROM shards")[0][0],
@@ -159,8 +110,6 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
         undecided=counts.get("cannot tell", 0) + counts.get("not tested", 0),
         worst=[UnsupportedAnswer(*row) for row in worst],
         contradictions=_contradictions(run, top) if tested else [],
-        uses=[use for use, _ in uses[:top]],
-        unused=[use for use, used in could_be_used if not used],
     )
 
 
@@ -178,53 +127,3 @@ def _contradictions(run: RunTables, top: int) -> list[Contradiction]:
         top,
     )
     return [Contradiction(*row) for row in rows]
-
-
-def _uses(run: RunTables, *, of_conversations: bool, tested: bool) -> list[tuple[SourceUse, bool]]:
-    """Return the documents or kinds of messages, and whether an answer uses each."""
-    contradicted = (
-        "list_transform(sentence_contradictions, lambda found: found.document)" if tested else "[]::VARCHAR[]"
-    )
-    if of_conversations:
-        loss = "unnest(message_losses)" if tested else "NULL::FLOAT"
-        sources = f"""
-            SELECT row, CASE WHEN kind = 'user' AND place = max(place) FILTER (kind = 'user') OVER (PARTITION BY row)
-                        THEN '{QUESTION}' ELSE kind END AS name, tool, share, loss, source, cited, contradicted
-            FROM (
-                SELECT row, unnest(range(len(message_kinds))) AS place, unnest(message_kinds) AS kind,
-                       unnest(message_tools) AS tool, unnest(message_shares) AS share, {loss} AS loss,
-                       unnest(message_names) AS source, flatten(sentence_messages) AS cited,
-                       {contradicted} AS contradicted
-                FROM shards
-            )
-        """  # noqa: S608  # constants
-    else:
-        document = "regexp_replace({}, ':[0-9]+$', '')"  # a source is called by its document and its place in it
-        # The losses of a sentence without each unit are consecutive.
-        loss = "list_max(source_losses[place : len(source_losses) : len(unit_names)])" if tested else "NULL::FLOAT"
-        sources = f"""
-            SELECT row, {document.format("unit_names[place]")} AS name, '' AS tool, shares[place] AS share,
-                   {loss} AS loss, name AS source,
-                   list_transform(flatten(sentence_sources), lambda source: {document.format("source")}) AS cited,
-                   {contradicted} AS contradicted
-            FROM (SELECT *, unnest(range(1, len(unit_names) + 1)) AS place FROM shards)
-            WHERE unit_kinds[place] NOT IN {APART}
-        """  # noqa: S608  # constants
-    rows = run.ask(
-        f"""
-        WITH sources AS ({sources}), each AS (
-            SELECT name, tool, sum(share) AS share, max(loss) AS loss, bool_or(list_contains(cited, source)) AS cited,
-                   bool_or(coalesce(list_contains(contradicted, source), false)) AS contradicted
-            FROM sources GROUP BY row, name, tool
-        )
-        SELECT name, tool, count(*), count(*) FILTER (cited) AS citing, avg(share) AS mean,
-               count(*) FILTER (loss IS NOT NULL), count(*) FILTER (loss > {LEAST_LOSS}),
-               count(*) FILTER (contradicted), avg(loss), bool_or(cited OR coalesce(loss > {LEAST_LOSS}, false))
-        FROM each GROUP BY name, tool
-        ORDER BY {"citing DESC, mean DESC" if of_conversations else "citing, count(*) DESC"}, name, tool
-        """  # noqa: S608  # constants
-    )
-    return [
-        (SourceUse(name, tool, count, citing, share, Losses(*losses) if tested else None), used)
-        for name, tool, count, citing, share, *losses, used in rows
-    ]

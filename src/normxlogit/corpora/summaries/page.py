@@ -21,8 +21,8 @@ from ...render.blocks import (
 from ...render.charts import Legend, number
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
-from ...results.verification import LEAST_LOSS, likelihood_text
-from .citations import QUESTION, CitationSummary, SourceUse
+from ...results.verification import likelihood_text
+from .citations import CitationSummary
 from .summary import Summary
 from .units import NAMES, Unit, WrongAnswer
 
@@ -197,9 +197,9 @@ def _limits(summary: Summary) -> Card:
 
 
 def _citation_cards(summary: CitationSummary) -> list[Card]:
-    """Return the cards of cited answers: verdicts, used sources, contradictions, and unsupported sentences."""
+    """Return the cards of cited answers: verdicts, contradictions, and unsupported sentences."""
     tested, sentences = summary.verify is not None, max(summary.sentences, 1)
-    sources, one = ("conversation", "message") if summary.of_conversations else ("documents", "document")
+    sources = "conversation" if summary.of_conversations else "documents"
     verdicts = {
         f"rest on the {sources}": summary.resting,
         "contradict a source": summary.contradicting,
@@ -212,23 +212,12 @@ def _citation_cards(summary: CitationSummary) -> list[Card]:
         for verdict, count in verdicts.items()
         if count is not None
     ]
-    unused = f"{'tools whose results' if summary.of_conversations else 'documents that'} no answer uses"
-    facts += [(unused, f"{len(summary.unused):,}"), ("method", summary.method), ("model", model_text(summary.model))]
+    facts += [("method", summary.method), ("model", model_text(summary.model))]
     notes = [] if tested else ["nothing was left out to test it: attribute with --verify auto"]
     notes += [f"rows without a result: {summary.errors:,}"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
     heading = "Conversations" if summary.of_conversations else "Answers"
     cards = [Card([Header("", facts, notes)], heading, result=False)]
-    names = KINDS if summary.of_conversations else {}
-    columns = [one, "answers with it", "answers citing it", *(MEASURED if tested else []), "mean share"]
-    for title, uses, bars in (
-        ("What the answers rest on", summary.uses, ""),
-        (unused.capitalize(), summary.unused, None),
-    ):
-        if uses:
-            table = _table(columns, [_line_of_use(use, names) for use in uses], bars=bars)
-            note = [Paragraph(USED)] if tested and bars is not None else []
-            cards.append(Card([*note, table], title, result=False))
     if summary.contradictions:
         lines = [
             Line([c.id, c.rather, likelihood_text(c.gain), c.source, c.text.strip()]) for c in summary.contradictions
@@ -240,32 +229,6 @@ def _citation_cards(summary: CitationSummary) -> list[Card]:
         table = _table(["id", "sentences", "answer"], lines, words=3)
         cards.append(Card([table], f"Answers with sentences that are not in the {sources}", result=False))
     return cards
-
-
-MEASURED = ["left out", "used", "contradicted", "without it"]
-"""Columns of the losses without a document or a kind of message: counts of answers, and the mean loss."""
-
-USED = (
-    f'"left out": answers for which a source of it was left out; "used": those with a sentence that is more than '
-    f'{likelihood_text(-LEAST_LOSS)} without one; "without it": the sentence that needs one most, on the average.'
-)
-
-KINDS = {
-    QUESTION: "last message of the user",
-    "user": "earlier message of the user",
-    "assistant": "earlier answer",
-}
-"""Kinds of messages whose names in tables are others."""
-
-
-def _line_of_use(use: SourceUse, names: Mapping[str, str]) -> Line:
-    """Return the line of a document or a kind of message; `names` has other names for some of them."""
-    share = use.cited / use.answers
-    cells = [f"{names.get(use.name, use.name)} {use.tool}".strip(), f"{use.answers:,}", f"{use.cited:,} ({share:.1%})"]
-    if (losses := use.measured) is not None:
-        cells += [f"{losses.left_out:,}", f"{losses.used:,}", f"{losses.contradicted:,}"]
-        cells.append("" if losses.loss is None else likelihood_text(-losses.loss))
-    return Line([*cells, f"{use.share:.1%}"], share)
 
 
 def _anchors(texts: Iterable[str]) -> list[tuple[str, str]]:

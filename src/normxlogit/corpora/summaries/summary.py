@@ -99,9 +99,8 @@ def summarize(
 ) -> Summary | CitationSummary:
     """Sum up a corpus run.
 
-    Of answers (`attribute` with `answer_column`) the summary says which documents they use and which of their
-    sentences rest on them, contradict them or do not rest on them; of conversations (`messages_column`) on which kinds
-    of messages and which tools they rest.
+    Of answers and conversations the summary says which of their sentences rest on the sources, contradict them or do
+    not rest on them.
 
     Args:
         folder: The folder that `attribute` wrote.

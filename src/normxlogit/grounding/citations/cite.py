@@ -1,6 +1,6 @@
 """From a question and documents to an answer with citations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from ...results.units.spans import MessageSpan, NamedSpan, answer_parts
 from ...results.verification import CITATION_TEST, Removal, Verification
 from ..documents.conversations import Conversation, read_conversation
 from ..documents.documents import documents_by_name, separate_pictures
-from ..result import Citations
+from ..result import Citations, quotations
 from ..verdicts import Reading
 from .checking import checker_of, checks
 from .conversations import Spans, conversation_prompt
@@ -124,15 +124,13 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         options: How the sources are scored, and how many are left out to test them.
     """
 
-    def explain(completed: Completed) -> tuple[Citations, SentencesAfterPrompt]:
-        sentences = answer_parts(completed.sequenced(), "sentence")
-        read = SentencesAfterPrompt(model, completed, sentences_in(completed, sentences))
-        gains = read.gains(len(completed.encoding) - completed.prompt_tokens)  # (K, G)
-        explained = explain_sources(model, completed, options, completed.named_sources, "sentence", token_weights=gains)
-        return answered.cited(*_weighted_scores(explained, len(sentences))), read
+    def explain(completed: Completed, read: SentencesAfterPrompt) -> Citations:
+        sources = completed.named_sources
+        explained = explain_sources(model, completed, options, sources, "sentence", token_weights=read.gains())
+        return answered.cited(*_weighted_scores(explained, len(read.sentences)))
 
     def score(completed: Completed) -> dict[str, float]:
-        cited, _ = explain(completed)
+        cited = explain(completed, read_sentences(model, completed))
         evidence = cited.evidence.scores[:, cited.sources].sum(0)
         return dict(zip(cited.names, evidence.tolist(), strict=True))
 
@@ -140,32 +138,41 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         completed = read_in_windows(answered.completed, model.encoder.limit, score)
     except TooLongError as error:
         raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
-    cited, read = explain(completed)
+    read, readings = read_sentences(model, completed), ()
+    if options.verify is not None and not completed.encoding.media:  # the verdict's regressions have seen texts only
+        readings = _readings(read, completed)
+    cited = explain(completed, read)
     attribution = cited.attribution
     if options.verify is not None:
-        attribution = replace(attribution, verified=_tested(model, completed, cited, options.verify))
-        if not completed.encoding.media:  # the verdict's regressions have seen texts only
-            cited = replace(cited, readings=_readings(read, cited.quotations))
+        attribution = replace(attribution, verified=_tested(model, completed, cited, read, options.verify))
     elif completed.encoding.media:
         attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
-    return replace(cited, attribution=attribution)
+    return replace(cited, attribution=attribution, readings=readings)
+
+
+def read_sentences(model: TaskModel, completed: Completed) -> SentencesAfterPrompt:
+    """Read each sentence of an answer with its sources and without them."""
+    parts = answer_parts(completed.sequenced(), "sentence")
+    return SentencesAfterPrompt(model, completed, sentences_in(completed, parts))
 
 
 @enough_memory("measure what the documents rather say")
-def _readings(read: SentencesAfterPrompt, quotations: Mapping[int, int]) -> tuple[Reading, ...]:
-    return read.readings(quotations)
+def _readings(read: SentencesAfterPrompt, completed: Completed) -> tuple[Reading, ...]:
+    """Return what the reader makes of each sentence; the edits of quotations are not measured."""
+    text = completed.sequenced().text
+    sources = [text[start:end] for start, end in completed.named_sources.values()]
+    return read.readings(quotations([sentence.text for sentence in read.sentences], sources))
 
 
 def _weighted_scores(explained: Attribution, sentences: int) -> tuple[Attribution, FloatArray | None]:
-    """Return the attribution of the sentences, and the sources' contributions to their weighted tokens, (K, S)."""
+    """Return the attribution of the sentences, and the units' contributions to their weighted tokens, (K, U)."""
     if len(explained.targets) == sentences:  # the method does not backpropagate from weighted sums
         return explained, None
     bias, sink = (None if values is None else values[:sentences] for values in (explained.bias, explained.sink))
-    weighted = explained.scores[sentences:][:, explained.units.sources]  # (K, S)
     alone = replace(
         explained, scores=explained.scores[:sentences], targets=explained.targets[:sentences], bias=bias, sink=sink
     )
-    return alone, weighted
+    return alone, explained.scores[sentences:]  # (K, U)
 
 
 def ask_in(
@@ -344,7 +351,9 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 
 @enough_memory("measure what the answer loses without a source")
-def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Verify) -> Verification:
+def _tested(
+    model: TaskModel, completed: Completed, cited: Citations, read: SentencesAfterPrompt, verify: Verify
+) -> Verification:
     """Measure the loss of each sentence without its first sources and without all.
 
     Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
@@ -353,8 +362,9 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Ve
         model: The model.
         completed: The prompt and the answer.
         cited: The answer with the scores of its sources.
+        read: Its sentences, read with all sources and with none.
         verify: How many sources are left out, one at a time; "auto" until no other can come first, and the first one of
-            each sentence; or their names.
+            each sentence; "sentence" each; or their names.
     """
     sequence = completed.sequenced()
     sentences = answer_parts(sequence, "sentence")
@@ -364,7 +374,9 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Ve
     sources_of_group = _sources_with_the_same_words(sequence.text, sources)  # N groups, which are left out together
     group_of = {source: group for group, members in enumerate(sources_of_group) for source in members}
     merged_sources = [_merged([sources[source] for source in members]) for members in sources_of_group]
-    ablations = Ablations(model, completed, merged_sources)
+    count = len(merged_sources)
+    known = {(True,) * count: read.answer_nats, (False,) * count: read.answer_nats_without}
+    ablations = Ablations(model, completed, merged_sources, known=known)
     evidence = cited.evidence
     source_scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
     scores = np.array([source_scores[members].sum() for members in sources_of_group])  # (N,)
@@ -374,24 +386,22 @@ def _tested(model: TaskModel, completed: Completed, cited: Citations, verify: Ve
             first = group_of[int(sentence_scores.argmax())]
             if first not in removed_groups:
                 removed_groups.append(first)
-    elif not isinstance(verify, int):
+    elif isinstance(verify, int) or verify == "sentence":  # each source is a sentence
+        count = verify if isinstance(verify, int) else len(scores)
+        removed_groups = np.argsort(-scores, kind="stable")[:count].tolist()
+    else:
         chosen = _named_sources(verify, sources)
         removed_groups = list(dict.fromkeys(group_of[source] for source in chosen))
-    else:
-        removed_groups = np.argsort(-scores, kind="stable")[:verify].tolist()
-    (token_nats,) = ablations(np.ones((1, len(sources_of_group)), bool))  # (G,)
-    nats = token_nats @ weights.T  # (K,)
+    nats, without = (values @ weights.T for values in (read.answer_nats, read.answer_nats_without))  # (K,) each
 
     def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
         """Return the result of leaving sources out, by their indices, with what is left of each sentence, (K,)."""
         names = tuple(sources[index].name for index in removed)
         units = tuple(cited.sources[index] for index in removed)
-        return Removal(names, units, None, float(remaining_nats.sum()), False, tuple(remaining_nats.tolist()))
+        total, original = float(remaining_nats.sum()), float(nats.sum())
+        each = tuple(remaining_nats.tolist())
+        return Removal(names, units, None, total, False, "log-probability", original, each)
 
-    try:
-        without = ablations(np.zeros((1, len(sources_of_group)), bool))[0] @ weights.T  # (K,)
-    except InputError:  # the prompt has nothing beside its sources
-        without = np.full(len(sentences), np.nan)
     nats_lost = leave_one_out(ablations, weights, removed_groups)  # (K, n)
     return Verification(
         **CITATION_TEST,
@@ -436,12 +446,13 @@ def without(
         raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
     removed = _named_sources(units, sources)
-    present = np.ones((1, len(sources)), bool)
-    present[0, removed] = False
+    present = np.ones((2, len(sources)), bool)
+    present[1, removed] = False
     weights = part_weights(completed, answer_parts(completed.sequenced(), "sentence"))  # (K, G)
-    nats = Ablations(model, completed, sources)(present)[0] @ weights.T  # (K,)
-    names = tuple(sources[index].name for index in removed)
-    return Removal(names, tuple(removed), None, float(nats.sum()), False, tuple(nats.tolist()))
+    original, nats = Ablations(model, completed, sources)(present) @ weights.T  # (K,) each
+    names, total = tuple(sources[index].name for index in removed), float(nats.sum())
+    each = tuple(nats.tolist())
+    return Removal(names, tuple(removed), None, total, False, "log-probability", float(original.sum()), each)
 
 
 def _named_sources(units: Any, sources: Sequence[NamedSpan]) -> list[int]:

@@ -9,7 +9,7 @@ each word is left out; the gain of an edit is D of the edited sentence less D of
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple, cast
@@ -19,10 +19,8 @@ import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
 from ...errors import InputError
-from ...inputs.alignment import append_tokens
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel
 from ...pipeline.completions.ablations import Ablations
 from ...pipeline.completions.completed_prompts import Completed
@@ -30,7 +28,7 @@ from ...pipeline.completions.sources import sources_and_parts
 from ...results.units.spans import NamedSpan
 from ...results.units.words import word_groups
 from ..verdicts import Reading, WordEdit, WordReading
-from .continuations import Continuation, continuation_log_probabilities, token_predictions
+from .continuations import Continuation, ContinuedText, Ids, Predictions
 
 Array = npt.NDArray[np.float64]
 
@@ -66,18 +64,28 @@ class Sentence(NamedTuple):
     """A sentence that follows a prompt.
 
     Attributes:
-        prefix: The token ids between the prompt and the sentence.
-        ids: Its own token ids.
+        answer: The token ids of the answer that it is of.
+        tokens: Which of them are its own.
         start: Its first character in the prompt with the answer.
         text: Its text, with white space before it.
         offsets: The span of each token in the text.
     """
 
-    prefix: tuple[int, ...]
-    ids: tuple[int, ...]
+    answer: Ids
+    tokens: slice
     start: int
     text: str
     offsets: tuple[tuple[int, int], ...]
+
+    @property
+    def prefix(self) -> Ids:
+        """The token ids between the prompt and the sentence."""
+        return self.answer[: self.tokens.start]
+
+    @property
+    def ids(self) -> Ids:
+        """Its own token ids."""
+        return self.answer[self.tokens]
 
 
 class SentencesAfterPrompt:
@@ -91,27 +99,36 @@ class SentencesAfterPrompt:
 
     def __init__(self, model: TaskModel, completed: Completed, sentences: Sequence[Sentence]) -> None:
         self.model, self.sentences, self.source_words = model, sentences, source_words(completed)
-        self.prompt = completed.encoding.take(range(completed.prompt_tokens))
-        self.prompt_without = prompt_without_sources(model, completed)
-        self._predicted = _predictions(model, self.prompt, sentences)
-        without = None if self.prompt_without is None else _predictions(model, self.prompt_without, sentences)
-        self.nats = [nats for nats, _ in self._predicted]
-        """Log-probabilities of each sentence's tokens with the documents, (n,) each."""
-        self.nats_without = [np.full(len(nats), np.nan) for nats in self.nats]
+        without = prompt_without_sources(model, completed)
+        self._prompt = ContinuedText(model, completed.encoding.take(range(completed.prompt_tokens)))
+        self._prompt_without = None if without is None else ContinuedText(model, without)
+        answers = [sentence.answer for sentence in sentences]
+        self._answers = self._prompt.predictions(answers, LIKELIEST)
+        self.answer_nats = self._answers[0].nats
+        """Log-probabilities of the first answer's tokens with the documents, (G,)."""
+        self.answer_nats_without = np.full(len(self.answer_nats), np.nan)
         """The same without the documents; NaN if nothing of the prompt is left."""
-        if without is not None:
-            self.nats_without = [nats for nats, _ in without]
+        self._nats_without = [np.full(len(answer), np.nan) for answer in answers]
+        if self._prompt_without is not None:
+            self._nats_without = [p.nats for p in self._prompt_without.predictions(answers, 1)]
+            self.answer_nats_without = self._nats_without[0]
 
-    def gains(self, tokens: int) -> Array:
-        """Return what the documents gain each token of the answer, and 0 where they lose or that is unknown, (K, G).
+    @property
+    def nats(self) -> list[Array]:
+        """Log-probabilities of each sentence's tokens with the documents, (n,) each."""
+        return [p.nats[sentence.tokens] for sentence, p in zip(self.sentences, self._answers, strict=True)]
 
-        Args:
-            tokens: The number G of the answer's tokens.
-        """
-        weights = np.zeros((len(self.sentences), tokens))
-        for row, sentence, nats, without in zip(weights, self.sentences, self.nats, self.nats_without, strict=True):
-            first = len(sentence.prefix)
-            row[first : first + len(nats)] = np.nan_to_num(np.maximum(nats - without, 0))
+    @property
+    def nats_without(self) -> list[Array]:
+        """The same without the documents; NaN if nothing of the prompt is left."""
+        return [nats[sentence.tokens] for sentence, nats in zip(self.sentences, self._nats_without, strict=True)]
+
+    def gains(self) -> Array:
+        """Return what the documents gain each token of the answer, and 0 where they lose or that is unknown, (K, G)."""
+        gained = np.nan_to_num(np.maximum(self.answer_nats - self.answer_nats_without, 0))  # (G,)
+        weights = np.zeros((len(self.sentences), len(gained)))
+        for row, sentence in zip(weights, self.sentences, strict=True):
+            row[sentence.tokens] = gained[sentence.tokens]
         return weights
 
     def readings(self, quoted: Collection[int] = ()) -> tuple[Reading, ...]:
@@ -120,26 +137,25 @@ class SentencesAfterPrompt:
         Args:
             quoted: The sentences whose edits are not measured.
         """
-        tokenizer = private_tokenizer(self.model.tokenizer)
+        tokenizer, prompt = private_tokenizer(self.model.tokenizer), self._prompt.text
         most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // max(1, len(self.sentences))))
-        if self.prompt.source is not None or self.prompt.media:
+        if prompt.source is not None or prompt.media:
             most = EDITS_UNCACHED
+        nats, nats_without = self.nats, self.nats_without
         edits: list[tuple[int, WordEdit]] = []
-        for k, (sentence, (nats, likeliest)) in enumerate(zip(self.sentences, self._predicted, strict=True)):
+        for k, (sentence, answer) in enumerate(zip(self.sentences, self._answers, strict=True)):
             if k not in quoted:
-                proposed = proposed_edits(tokenizer, self.prompt.text or "", sentence, *likeliest, nats, most)
-                edits += [(k, edit) for edit in proposed]
+                predictions = answer.at(sentence.tokens)
+                edits += [(k, e) for e in proposed_edits(tokenizer, prompt.text or "", sentence, predictions, most)]
         measured: list[list[WordEdit]] = [[] for _ in self.sentences]
-        gains = _gains(self.model, tokenizer, self.prompt, self.sentences, edits, self.nats)
-        for (k, edit), gain in zip(edits, gains, strict=True):
+        for (k, edit), gain in zip(edits, _gains(self._prompt, self.sentences, edits, nats), strict=True):
             measured[k].append(edit._replace(gain=gain))
         best = [sorted(of_sentence, key=lambda edit: -edit.gain)[:KEPT_EDITS] for of_sentence in measured]
-        if self.prompt_without is not None:
+        if self._prompt_without is not None:
             first = [(k, edit) for k, of_sentence in enumerate(best) for edit in of_sentence]
-            gains = _gains(self.model, tokenizer, self.prompt_without, self.sentences, first, self.nats_without)
-            known = dict(zip(first, gains, strict=True))
+            known = dict(zip(first, _gains(self._prompt_without, self.sentences, first, nats_without), strict=True))
             best = [[e._replace(gain_without=known[k, e]) for e in of_sentence] for k, of_sentence in enumerate(best)]
-        read = zip(self.sentences, self.nats, self.nats_without, best, strict=True)
+        read = zip(self.sentences, nats, nats_without, best, strict=True)
         return tuple(reading_of(*of_sentence, self.source_words) for of_sentence in read)
 
 
@@ -224,35 +240,8 @@ def source_words(completed: Completed) -> list[list[str]]:
     return [split_words("\n".join(parts)) for parts in texts.values()]
 
 
-class _Likeliest(NamedTuple):
-    ids: npt.NDArray[np.int64]  # (n, k)
-    log_probabilities: Array  # (n, k)
-
-
-def _predictions(model: TaskModel, prompt: Encoding, sentences: Sequence[Sentence]) -> list[tuple[Array, _Likeliest]]:
-    """Return the log-probabilities of each sentence's tokens, and the likeliest tokens at their places.
-
-    Sentences of one answer are read in one pass: each is the beginning of what the last one of them ends.
-    """
-    rows = [(*sentence.prefix, *sentence.ids) for sentence in sentences]
-    whole = [max((row for row in rows if row[: len(part)] == part), key=len) for part in rows]
-
-    def read(encodings: list[Encoding], keys: list[tuple[int, ...]]) -> Iterable[tuple[Array, _Likeliest]]:
-        for nats, ids, values in token_predictions(model, encodings, [len(key) for key in keys], LIKELIEST):
-            yield nats, _Likeliest(ids, values)
-
-    answers = Outcomes(in_batches(model, lambda ids: append_tokens(model.tokenizer, prompt, list(ids)), read))
-    results = []
-    for sentence, (nats, likeliest) in zip(sentences, answers(whole), strict=True):
-        place = slice(len(sentence.prefix), len(sentence.prefix) + len(sentence.ids))
-        results.append((nats[place], _Likeliest(likeliest.ids[place], likeliest.log_probabilities[place])))
-    return results
-
-
 def _gains(
-    model: TaskModel,
-    tokenizer: PreTrainedTokenizerBase,
-    prompt: Encoding,
+    prompt: ContinuedText,
     sentences: Sequence[Sentence],
     edits: Sequence[tuple[int, WordEdit]],
     token_nats: Sequence[Array],
@@ -260,13 +249,12 @@ def _gains(
     """Return what each edit of a sentence gains after a prompt.
 
     Args:
-        model: A language model.
-        tokenizer: Its tokenizer, a private one.
         prompt: The prompt.
         sentences: The sentences.
         edits: The edits, each with the index of its sentence.
         token_nats: Log-probabilities of each sentence's tokens after that prompt, (n,) each.
     """
+    tokenizer = private_tokenizer(prompt.model.tokenizer)
     own = [Continuation(sentence.prefix, sentence.ids) for sentence in sentences]
     rewritten = [_ids(tokenizer, sentence.text) for sentence in sentences]
     # An answer may be in other tokens than its text alone would be: then the text is the one to compare with.
@@ -278,7 +266,7 @@ def _gains(
         return []
     # Only the sentences that have edits; the first one is known, and tells whether the cache is right.
     variants = list(dict.fromkeys([*own[:1], *(bases[k] for k, _ in edits), *edited]))
-    values = continuation_log_probabilities(model, prompt, variants, float(token_nats[0].sum()))
+    values = prompt.log_probabilities(variants, float(token_nats[0].sum()))
     nats = dict(zip(variants, values, strict=True))
     return [nats[variant] - nats[bases[k]] for (k, _), variant in zip(edits, edited, strict=True)]
 
@@ -303,9 +291,7 @@ def proposed_edits(
     tokenizer: PreTrainedTokenizerBase,
     prompt_text: str,
     sentence: Sentence,
-    likeliest_ids: npt.NDArray[np.int64],
-    likeliest_nats: Array,
-    nats: Array,
+    predictions: Predictions,
     most: int,
 ) -> list[WordEdit]:
     """Return one-word edits of a sentence: leaving out each word, then what the reader would rather have read.
@@ -314,9 +300,7 @@ def proposed_edits(
         tokenizer: The model's tokenizer, a private one.
         prompt_text: The prompt, whose words complete proposed tokens that are the beginning of a word.
         sentence: The sentence.
-        likeliest_ids: The likeliest tokens at each of its places, (n, k).
-        likeliest_nats: Their log-probabilities, (n, k).
-        nats: Log-probabilities of the sentence's own tokens, (n,).
+        predictions: What the reader predicts at the places of its n tokens.
         most: Most edits.
     """
     text = sentence.text
@@ -332,8 +316,9 @@ def proposed_edits(
     for index, (start, end, tokens) in enumerate(words):
         own_word = text[start:end]
         for token in tokens:
-            for proposed, value in zip(likeliest_ids[token].tolist(), likeliest_nats[token].tolist(), strict=True):
-                gain = value - float(nats[token])
+            likeliest = predictions.likeliest_ids[token].tolist(), predictions.likeliest_nats[token].tolist()
+            for proposed, value in zip(*likeliest, strict=True):
+                gain = value - float(predictions.nats[token])
                 if proposed == sentence.ids[token] or gain < -LESS_LIKELY:
                     continue
                 piece = _piece(tokenizer, sentence.ids[max(0, token - 2) : token], proposed)
@@ -409,7 +394,7 @@ def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sente
     """Return parts of an answer as sentences that follow its prompt."""
     sequence, encoding, start = completed.sequenced(), completed.encoding, completed.prompt_tokens
     shift = len(sequence.offsets) - len(encoding)  # of the source of an encoder-decoder model
-    sentences = []
+    answer, sentences = tuple(encoding.ids[start:]), []
     for part in parts:
         first, last = min(part.tokens), max(part.tokens) + 1
         before = sequence.offsets[first - 1][1] if first else 0
@@ -417,8 +402,8 @@ def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sente
         begin = min(before, offsets[0][0]) if sequence.text[before : offsets[0][0]].isspace() else offsets[0][0]
         sentences.append(
             Sentence(
-                tuple(encoding.ids[start : first - shift]),
-                tuple(encoding.ids[first - shift : last - shift]),
+                answer,
+                slice(first - shift - start, last - shift - start),
                 begin,
                 sequence.text[begin : offsets[-1][1]],
                 tuple((a - begin, b - begin) for a, b in offsets),

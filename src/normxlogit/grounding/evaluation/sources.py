@@ -245,21 +245,16 @@ class AnsweredPrompt:
 
     def _score(self, method: Method) -> Scored:
         """Return a method's scores of the sources and their cost."""
-
-        def explain(method: Method) -> tuple[Array, Mapping[str, float]]:
+        if isinstance(method, Perturbation):
+            table, _, passes = score_sources(method, self.measure, self.weights)
+        else:
             options = Options(method=method)
             explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
-            return explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
-
-        passes: Mapping[str, float]
-        if isinstance(method, Perturbation):
-            scored = score_sources(method, self.measure, self.weights, explain)
-            table, passes = scored.table, scored.passes
-        else:
-            table, passes = explain(method)
+            table, cost = explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
+            passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
         if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice
             return Scored(table[0], float(method.settings["samples"]))
-        return Scored(table[0], passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0))
+        return Scored(table[0], passes)
 
 
 def sources_table(results: Sequence[RankingResult]) -> str:

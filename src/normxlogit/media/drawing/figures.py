@@ -9,7 +9,7 @@ import numpy as np
 
 from ...render.charts import Grid, number
 from ...render.describe import shortened
-from ...render.figures.figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from ...render.figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line

@@ -1,12 +1,15 @@
 """Containers of pictures and sounds: one, or several in any container."""
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from numbers import Number
 from pathlib import Path
 from types import NoneType
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 
@@ -27,6 +30,9 @@ EXPECTED = {
     "sound": "a path or one channel of samples",
 }
 """Descriptions of a picture and a sound, for errors."""
+
+BASE64_STARTS = ("data:", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
+"""Beginnings of data URIs, and of PNG, JPEG, GIF and WebP files in base64."""
 
 RATE_KEYS = ("sampling_rate", "sample_rate")
 """Keys of the sampling rate in a row, or in a mapping with samples."""
@@ -74,12 +80,6 @@ def is_opened_picture(item: Any) -> bool:
     return hasattr(item, "getbands") or number_axes(item) in (2, 3)
 
 
-def json_value(value: Any) -> str:
-    """Return what JSON has no type for as a text: bytes of a picture or a sound as a data URI."""
-    is_bytes = isinstance(value, bytes | bytearray | memoryview)
-    return f"data:;base64,{base64.b64encode(value).decode()}" if is_bytes else str(value)
-
-
 @contextmanager
 def rewound(file: Any) -> Iterator[Any]:
     """Restore the position of an open file after the block, so that it can be read again."""
@@ -89,6 +89,46 @@ def rewound(file: Any) -> Iterator[Any]:
     finally:
         if place is not None and not getattr(file, "closed", False):
             file.seek(place)
+
+
+def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str] = ()) -> tuple[Any, str]:
+    """Return what holds a picture or a sound, and the name of its file, "" if it has none.
+
+    Args:
+        item: A path or file URL, an open file, bytes of one, a data URI or base64, or anything else; or a mapping with
+            one of these under one of some keys, such as a part of a message, or a row or a file of a data set.
+        kind: "picture" or "sound", for errors.
+        keys: The keys.
+        data_keys: Keys of what is in memory; a mapping with one of them is returned itself.
+
+    Returns:
+        A path, an open file, or the item itself if it is neither.
+
+    Raises:
+        InputError: If a mapping has none, or it is a URL, which is not fetched.
+    """
+    key, name = "", ""
+    while isinstance(item, Mapping):  # {"image": {"bytes": ..., "path": None}}
+        name = Path(str(item.get("path") or name)).name
+        if any(item.get(data_key) is not None for data_key in data_keys):
+            return item, name
+        key = next((of_item for of_item in keys if item.get(of_item) is not None), "")
+        if not key:
+            raise InputError(
+                f"a {kind} as a mapping is {{'type': {keys[0]!r}, {keys[0]!r}: ...}}, {EXPECTED[kind]}; or it is under "
+                f"another of the keys {', '.join((*keys[1:], *data_keys))}"
+            )
+        item = item[key]
+    if isinstance(item, str | Path):
+        if str(item).startswith(("http:", "https:")):
+            raise InputError(
+                f"{str(item)[:60]}: {kind}s are not fetched; give the path of a file, or the {kind} itself"
+            )
+        if isinstance(item, str) and (key == "base64" or item.startswith(BASE64_STARTS)):
+            return io.BytesIO(decoded_base64(item)), name
+        path = Path(url2pathname(urlsplit(item).path) if str(item).startswith("file:") else item)
+        return path, path.name
+    return (io.BytesIO(item), name) if isinstance(item, bytes | bytearray | memoryview) else (item, name)
 
 
 def decoded_base64(text: str) -> bytes:

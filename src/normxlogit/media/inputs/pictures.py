@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import numpy as np
 
 from ...errors import InputError
 from ..leave_out import filled_by_surroundings
-from .items import PICTURE_SUFFIXES, decoded_base64, detached, is_opened_picture, number_axes, rewound
+from .items import BASE64_STARTS, PICTURE_SUFFIXES, detached, is_opened_picture, number_axes, rewound, source_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,9 +25,6 @@ LOSSLESS_SIDE = 128
 
 PICTURE_KEYS = ("image", "bytes", "path", "url", "base64")
 """Keys of a picture in a part of a message, a row, or a file of a data set."""
-
-BASE64_STARTS = ("data:", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
-"""Beginnings of data URIs, and of PNG, JPEG, GIF and WebP files in base64."""
 
 CHANNELS = (1, 3, 4)
 """Numbers of channels of a picture: grey, red, green and blue, and these with transparency."""
@@ -128,39 +123,21 @@ def opened_picture(item: Any) -> tuple[Any, str]:
     of other numbers becomes an array with its channels behind, and anything else is returned as it is.
 
     Args:
-        item: A path or file URL, an open file, bytes of one, a data URI or base64, a Pillow picture, or an array or a
-            tensor, (height, width), with or without channels on either side; or a mapping with one of these under one
-            of `PICTURE_KEYS`, such as a part of a message, or a row or a file of a data set.
+        item: What `source_of` takes, a Pillow picture, or an array or a tensor, (height, width), with or without
+            channels on either side.
 
     Raises:
         InputError: If it cannot be read, a mapping has none, or it is a URL, which is not fetched.
     """
-    key = ""
-    while isinstance(item, Mapping):  # {"image": {"bytes": ..., "path": None}}
-        key = next((name for name in PICTURE_KEYS if item.get(name) is not None), "")
-        if not key:
-            raise InputError(
-                "a picture as a mapping is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array, or "
-                "under another of the keys " + ", ".join(PICTURE_KEYS[1:])
-            )
-        item = item[key]
-    if isinstance(item, str | Path):
-        if str(item).startswith(("http:", "https:")):
-            raise InputError(
-                f"{str(item)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
-            )
-        if isinstance(item, str) and (key == "base64" or item.startswith(BASE64_STARTS)):
-            return open_picture(io.BytesIO(decoded_base64(item)), "the picture in base64"), ""
-        path = url2pathname(urlsplit(item).path) if isinstance(item, str) and item.startswith("file:") else item
-        return open_picture(path, str(item)), Path(path).name
-    if isinstance(item, bytes | bytearray | memoryview):
-        return open_picture(io.BytesIO(item), "the file"), ""
+    item, name = source_of(item, "picture", PICTURE_KEYS)
+    if isinstance(item, Path):
+        return open_picture(item, str(item)), name
     if hasattr(item, "read"):
         with rewound(item):
-            return open_picture(item, "the file"), ""
+            return open_picture(item, name or "the file"), name
     if hasattr(item, "getexif"):
-        return upright(item), ""
-    return (_picture_of_array(item) if number_axes(item) in (2, 3) else item), ""
+        return upright(item), name
+    return (_picture_of_array(item) if number_axes(item) in (2, 3) else item), name
 
 
 def _picture_of_array(values: Any) -> Any:

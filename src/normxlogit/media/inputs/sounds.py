@@ -1,6 +1,5 @@
 """Sounds as samples, rows of data sets, and files."""
 
-import io
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -14,15 +13,13 @@ import numpy.typing as npt
 from ...errors import InputError
 from ...inputs.encoding import EncodedMedium, ScoreSpread
 from ...inputs.texts import positive_integer
-from .items import RATE_KEYS, decoded_base64, detached, number_axes, rewound
+from .items import RATE_KEYS, detached, number_axes, rewound, source_of
 
 LOUDNESS_POINTS = 400
 """Points of the loudness that drawings show."""
 
 MAX_CHANNELS = 8
 """Most channels of one sound."""
-
-FILE_TYPES = (str, Path)
 
 ARRAY_KEYS = ("raw", "array", "waveform")
 """Keys of samples in mappings of pipelines, data sets and torchaudio."""
@@ -113,7 +110,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     Raises:
         InputError: If it is none of these, or the file cannot be read.
     """
-    item, name = _unpack_row(item, f"sound {place + 1}")
+    item, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
     item, own_rate, notes = _samples_and_rate(item, rate)
     samples = np.asarray(detached(item))
     if _has_channels(samples):
@@ -128,32 +125,12 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
         samples = _resampled(samples, own_rate, rate)
         notes = (*notes, f"resampled from {own_rate} samples a second to {rate}, which the model reads")
         own_rate = rate
-    return Sound(samples.astype(np.float32), own_rate, name, notes)
-
-
-def _unpack_row(item: Any, name: str) -> tuple[Any, str]:
-    """Return the sound of a row, or of a file of a data set; anything else unchanged; and its name."""
-    key = None
-    while isinstance(item, Mapping):
-        name = Path(str(item.get("path") or name)).name
-        if any(item.get(key) is not None for key in ARRAY_KEYS):
-            return item, name
-        key = next((key for key in SOUND_KEYS if item.get(key) is not None), None)
-        if key is None:
-            raise InputError("a sound as a mapping has an array and a sampling_rate, or bytes or the path of a file")
-        item = item[key]
-    if isinstance(item, str) and (key == "base64" or item.startswith("data:")):
-        return decoded_base64(item), name
-    return item, Path(item).name if isinstance(item, FILE_TYPES) else name
+    return Sound(samples.astype(np.float32), own_rate, name or f"sound {place + 1}", notes)
 
 
 def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
     """Return samples, their rate and notes; samples without a rate have the model's, `rate`."""
-    if isinstance(item, bytes | bytearray | memoryview):
-        item = io.BytesIO(item)
-    if isinstance(item, str) and item.startswith(("http:", "https:")):
-        raise InputError("sounds are not fetched; give the path of a file, or samples")
-    if isinstance(item, FILE_TYPES) or hasattr(item, "read"):
+    if isinstance(item, Path) or hasattr(item, "read"):
         with rewound(item):
             return _from_file(item)
     if hasattr(item, "get_all_samples"):  # of torchcodec, as data sets decode a file
@@ -254,7 +231,7 @@ def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]
     except ImportError:
         raise InputError("reading files of sounds needs soundfile: pip install 'normxlogit[speech]'") from None
     try:
-        with Path(file).open("rb") if isinstance(file, FILE_TYPES) else nullcontext(file) as opened:
+        with file.open("rb") if isinstance(file, Path) else nullcontext(file) as opened:
             samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error

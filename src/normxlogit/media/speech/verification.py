@@ -13,9 +13,9 @@ from ...copies.pool import private_clone
 from ...leave_out.answers import Answer
 from ...leave_out.outcomes import Outcomes
 from ...leave_out.removal import TextRemoval
+from ...leave_out.search import run_searches
 from ...leave_out.units import Removable, Verify, picked
 from ...model.task_model import TaskModel
-from ...pipeline.completions.verification import with_losses
 from ...pipeline.progress import progress_bar
 from ...results.attribution import Attribution
 from ..inputs.sounds import Sound
@@ -72,7 +72,8 @@ def with_speech_verification(
 
     parts = [] if windows[0].sound.rate is None else g.audio[0].removable()
     found = Removable(parts, "moment", "silenced", "the transcript")
-    return with_losses(g, picked(g.whole(), found, verify), answers)
+    (verified,) = run_searches([g], [picked(g.whole(), found, verify)], answers)
+    return verified
 
 
 def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:

@@ -15,12 +15,10 @@ from transformers.utils.generic import ModelOutput
 
 from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.batching import Batch, collate
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import EncodedMedium, Encoding, readable_tokens
+from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.abilities import Region
-from ...tasks.base import ModelClasses, TaskName, of_prompt
+from ...tasks.base import ModelClasses, Region, TaskName, of_prompt
 from ...tasks.interfaces import ModelInterface
 from ...tasks.language import CausalLM
 from ...tasks.seq2seq import Seq2Seq
@@ -231,11 +229,11 @@ class MultimodalLM(CausalLM):
         return self._apply_template([{"role": "user", "content": content}])
 
     def _spectrum(self, model: ModelInterface, sound: Sound) -> Spectrum:
-        """Return the layout of a sound's spectrum, measured once for each length of sounds."""
+        """Return the layout of a sound's spectrum, found once for each length of sounds."""
         length, reader = len(sound.samples), feature_extractor_of(self.processor)
         if length not in self._spectra:
-            token, hop = placeholder_token(self.processor, model.config, "audio"), getattr(reader, "hop_length", None)
-            self._spectra[length] = spectrum_of(self._sound_alone, length, reader.sampling_rate, token, hop)
+            token = placeholder_token(self.processor, model.config, "audio")
+            self._spectra[length] = spectrum_of(self._sound_alone, sound, reader, token)
         return self._spectra[length]
 
     def _encoded_sounds(

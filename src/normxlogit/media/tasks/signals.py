@@ -17,9 +17,8 @@ from ...copies.memory import reraise_out_of_memory
 from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run, tensor_of
 from ...errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError, reason_of
-from ...inputs.batching import Batch
 from ...inputs.encoder import LongText
-from ...inputs.encoding import Encoding
+from ...inputs.encoding import Batch, Encoding
 from ...inputs.texts import collected, is_table, named_columns
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
@@ -163,19 +162,6 @@ class SignalTask(Classification):
     def is_item(item: Any) -> bool:
         """Return whether something is one picture or sound."""
         raise NotImplementedError
-
-    def encode_rows(
-        self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
-    ) -> tuple[Sequence[Encoding], dict[int, str]]:
-        """Encode the pictures or sounds of a corpus, one after the other."""
-        encodings: list[Encoding] = []
-        problems: dict[int, str] = {}
-        for place, item in enumerate(rows):
-            try:
-                encodings.append(self._encode_item(model, item))
-            except InputError as error:  # noqa: PERF203  # of this row alone
-                problems[place] = str(error)
-        return encodings, problems
 
     def _prepare_item(
         self, model: ModelInterface, item: Any

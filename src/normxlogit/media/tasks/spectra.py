@@ -1,40 +1,30 @@
-"""The seconds of a sound that each frame of its spectrum covers, measured with the processor itself."""
+"""The seconds of a sound that each frame of its spectrum covers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from ...errors import InputError
+from ...errors import UnsupportedModelError
 from ...inputs.encoding import ScoreSpread
 from ...parts.signal_entry import SignalEntry
 from ..inputs.sounds import Sound, moments
 
-CHANGES = (0.25, 0.75)
-"""Where the two test sounds are changed, as shares of their length."""
-
 OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
 """Outputs of a processor for the text of a prompt."""
-
-SHORTEST_CHANGE = 1000
-"""Sounds of at most so many samples are too short to measure frames."""
-
-MIN_CHANGE = 0.1
-"""A frame counts as changed from this share of the largest change on; normalisation changes all frames a little."""
 
 MAX_ROUNDING = 2
 """By how many tokens half of a sound may differ from half of the tokens."""
 
-MAX_SHIFT = 4
-"""By how many frames the first changed one may be displaced, as windows of spectra overlap."""
+MAX_PADDING = 4
+"""By how many frames a row may differ from the length of its sound, as windows of spectra overlap."""
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The layout of what a processor returns for sounds of one length: a spectrum or samples, in rows of frames.
+    """The layout of what a processor returns for sounds of one length: a spectrum, in rows of frames.
 
     Attributes:
         name: The name of this input in the model's forward.
@@ -92,73 +82,47 @@ class Spectrum:
         return spread._replace(parts=parts, places=step_of_part[parts], shares=np.ones(len(parts)))
 
 
-def spectrum_of(
-    process: Callable[[Any], Mapping[str, Any]], length: int, rate: int, token: int | None, hop: int | None
-) -> Spectrum:
-    """Measure the layout of a processor's output for sounds of one length, with test sounds.
+def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reader: Any, token: int | None) -> Spectrum:
+    """Return the layout of a processor's output for sounds of the length of one.
 
-    The duration of a frame is measured with two changed sounds: one differs from a quarter of its length on, one from
-    three quarters on. The first frames that differ are as far apart as the two changes. The frames that become tokens
-    are either all frames or those that are not masked. It is the count that halves with the tokens when the sound is
-    cut in half.
+    The frames that become tokens are either all frames or those that are not masked. It is the count that halves with
+    the tokens when the sound is cut in half.
 
     Args:
         process: Returns the model's inputs for a prompt with one sound, by name.
-        length: Samples of the sounds.
-        rate: Samples a second.
+        sound: The sound, at the rate that the model reads.
+        reader: The feature extractor, which says how many samples there are from one frame to the next.
         token: The placeholder token of a sound.
-        hop: Samples from one frame of a spectrum to the next, if the processor names them.
 
     Raises:
-        InputError: If no output of the processor has an axis that follows the sound in time.
+        UnsupportedModelError: If it says nothing of that, or its frames do not fit the length of the sound.
     """
-    noise, other_noise = np.random.default_rng(0).normal(0, 0.1, (2, length)).astype(np.float32)
-    processed = process(noise)
-    features = {
+    hop, bins, length = getattr(reader, "hop_length", None), getattr(reader, "feature_size", None), len(sound.samples)
+    processed, of_half = process(sound.samples), process(sound.samples[: -(-length // 2)])
+    spectra = {
         name: value
         for name, value in processed.items()
-        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim > 1
+        if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3
     }
-    if not features:
-        raise _not_followed_error(length)
-    name, values = max(features.items(), key=lambda feature: feature[1].numel())
-    used_length = length
-    while used_length > SHORTEST_CHANGE:  # a processor may cut a long sound: changes in the cut part have no effect
-        starts = [round(share * used_length) for share in CHANGES]
-        changes = [process(np.concatenate([noise[:start], other_noise[start:]]))[name] - values for start in starts]
-        for axis in range(1, values.ndim):
-            samples = _samples_of_frame(changes, starts, axis, hop)
-            if samples is not None:
-                whole = _counts(processed, name, axis, token)
-                half = _counts(process(noise[: length // 2]), name, axis, token)
-                # The tokens belong to those frames whose number halves as theirs does.
-                frames_of_tokens = (
-                    frames
-                    for frames, frames_of_half in zip(whole.frames, half.frames, strict=True)
-                    if abs(whole.tokens * frames_of_half / frames - half.tokens) <= MAX_ROUNDING
-                )
-                rows, all_frames = values.shape[0], values.shape[axis]
-                return Spectrum(name, rows, all_frames, next(frames_of_tokens, None), samples / rate, whole.tokens)
-        used_length //= 2
-    raise _not_followed_error(length)
-
-
-def _samples_of_frame(changes: Sequence[Tensor], starts: Sequence[int], axis: int, hop: int | None) -> float | None:
-    """Return how many samples a frame is of, None if an axis is not that of frames.
-
-    Args:
-        changes: Differences of spectra of sounds that are others from a sample on.
-        starts: The samples from which they differ.
-        axis: The axis.
-        hop: As for `spectrum_of`.
-    """
-    first, last = (_first_changed(change, axis) for change in changes)
-    if last <= first:
-        return None
-    samples = (starts[1] - starts[0]) / (last - first)
-    if hop is not None and changes[0].ndim > 2:
-        samples = float(max(1, round(samples / hop)) * hop)
-    return samples if abs(first - starts[0] / samples) <= MAX_SHIFT else None
+    if hop is None or not spectra:
+        raise UnsupportedModelError(f"{type(reader).__name__} does not say how long a frame of a sound is")
+    name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())
+    axis = 1 if values.shape[2] == bins else 2  # of frames: the other one is that of frequencies
+    rows, frames = values.shape[0], values.shape[axis]
+    whole, half = _counts(processed, name, axis, token), _counts(of_half, name, axis, token)
+    read, kept, tolerance = min(length / hop, rows * frames), whole.frames[0], MAX_PADDING * rows  # a long sound is cut
+    if kept < read - tolerance or read + tolerance < kept < rows * frames:
+        raise UnsupportedModelError(
+            f"{type(reader).__name__} makes {kept} frames of {length} samples, and not one every {hop} "
+            "samples, so the moments of a sound cannot be told"
+        )
+    # The tokens belong to those frames whose number halves as theirs does.
+    frames_of_tokens = (
+        count
+        for count, count_of_half in zip(whole.frames, half.frames, strict=True)
+        if abs(whole.tokens * count_of_half / count - half.tokens) <= MAX_ROUNDING
+    )
+    return Spectrum(name, rows, frames, next(frames_of_tokens, None), hop / reader.sampling_rate, whole.tokens)
 
 
 class _Counts(NamedTuple):
@@ -191,19 +155,3 @@ def _counts(processed: Mapping[str, Any], name: str, axis: int, token: int | Non
     kept_frames = [max(int(mask.sum()), 1) for mask in masks[:1]]
     tokens = int((np.asarray(processed["input_ids"]) == token).sum())
     return _Counts(tokens, (*kept_frames, shape[0] * shape[1]))
-
-
-def _first_changed(change: Tensor, axis: int) -> int:
-    """Return the first frame that differs between two spectra, counted through all rows.
-
-    Args:
-        change: Their difference, with rows first.
-        axis: The axis of frames.
-    """
-    by_frame = change.abs().movedim(axis, 1).flatten(2).amax(-1) if change.ndim > 2 else change.abs()  # (rows, frames)
-    changed = (by_frame > MIN_CHANGE * by_frame.max()).flatten()
-    return int(torch.argmax(changed.int()))
-
-
-def _not_followed_error(length: int) -> InputError:
-    return InputError(f"the processor makes no numbers of a sound of {length} samples that follow it in time")

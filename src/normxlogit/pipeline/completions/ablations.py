@@ -1,7 +1,6 @@
 """Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,19 +10,16 @@ from torch import Tensor
 from ...errors import InputError, MethodError
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Outcomes, Progress, in_batches, no_progress
-from ...methods import Method, Occlusion
+from ...methods import Occlusion
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.targets import Quantity
 from ...results.units.spans import NamedSpan
-from ...tasks.abilities import generating_task
+from ...tasks.base import generating_task
 from .completed_prompts import Completed
 
 Array = npt.NDArray[np.float64]
-
-Prior = Callable[[Method], tuple[Array, Mapping[str, float]]]
-"""Returns scores of the sources by another method, (K, S), and their cost."""
 
 MARGIN = 2.0
 """Upper bound of a source's loss in nats, as a multiple of the loss that its score predicts."""
@@ -38,16 +34,29 @@ class Ablations:
     The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands. Regions
     of pictures get the mean colour of what surrounds them, moments of sounds are silenced: before the processor, so
     that the model reads what it would read of such a picture or sound.
+
+    Args:
+        model: A language model.
+        completed: The prompt with its answer.
+        sources: The sources that can be removed, S of them.
+        progress: Shows how many ablations were measured.
+        known: What is known already: the log-probability of each token of the answer, (G,), by which sources are there.
     """
 
     def __init__(
-        self, model: TaskModel, completed: Completed, sources: Sequence[NamedSpan], progress: Progress = no_progress
+        self,
+        model: TaskModel,
+        completed: Completed,
+        sources: Sequence[NamedSpan],
+        progress: Progress = no_progress,
+        *,
+        known: Mapping[tuple[bool, ...], Array] | None = None,
     ) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self._generated = len(completed.encoding) - completed.prompt_tokens
         self._other = None if completed.other is None else Ablations(model, completed.other, sources, progress)
         ask = in_batches(model, self.without, self._read)
-        self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress)
+        self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress, known)
 
     def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
         """Return the log-probability of each token of the answer.
@@ -86,34 +95,19 @@ class Ablations:
         return log_probabilities(self.model, encodings, [self._generated] * len(encodings))
 
 
-class SourceScores(NamedTuple):
-    """The scores of a perturbation method for sources.
-
-    Attributes:
-        table: Scores, (K, S).
-        quantity: What they add up in.
-        passes: What it costs: "forward_passes", and those of a prior.
-        r2: How much of the answers the fit explains, (K,); None if it is not measured.
-    """
-
-    table: Array
-    quantity: Quantity
-    passes: dict[str, float]
-    r2: Array | None = None
-
-
-def score_sources(method: Perturbation, ablations: Ablations, weights: Array, prior: Prior) -> SourceScores:
-    """Score sources by a perturbation method, in nats of each part of the answer.
+def score_sources(method: Perturbation, ablations: Ablations, weights: Array) -> tuple[Array, Quantity, float]:
+    """Score sources by a perturbation method.
 
     Args:
         method: The method; occlusion is leave-one-out.
         ablations: Measures the answer.
         weights: Which tokens are of which part, (K, G).
-        prior: Scores the sources for a method that starts from another's scores.
+
+    Returns:
+        The scores for each part of the answer, (K, S), what they add up in, and the forward passes that they cost.
     """
     if isinstance(method, Occlusion) and method.window != 1:
         raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
-    prior_scores, prior_cost = (None, {}) if method.prior is None else prior(method.prior)
     present = method.subsets(len(ablations.sources))  # (N, S)
     answers = ablations(present) @ weights.T  # (N, K)
     quantity: Quantity = "log-probability"
@@ -121,10 +115,7 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
     if method.log_odds:  # fitted for each token of a part, and reported for the part
         quantity, scale = "log odds", weights.sum(1)
         answers = log_odds(answers) / scale
-    fit = method.fit(present, answers, prior_scores)
-    forward_passes = len(np.unique(present, axis=0)) + prior_cost.get("forward_passes", 0.0)
-    passes = {**prior_cost, "forward_passes": forward_passes}
-    return SourceScores(fit.weights * scale[:, None], quantity, passes, fit.r2)
+    return method.fit(present, answers) * scale[:, None], quantity, float(len(np.unique(present, axis=0)))
 
 
 def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:

@@ -11,8 +11,7 @@ from torch import Tensor
 from ...copies.memory import enough_memory
 from ...copies.run import autocast_note
 from ...errors import MethodError, TargetError
-from ...inputs.batching import lengths_of
-from ...inputs.encoding import Encoding
+from ...inputs.encoding import Encoding, lengths_of
 from ...methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
 from ...model.batch_attempts import batch_attempts

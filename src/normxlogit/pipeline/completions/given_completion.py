@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ...errors import HeadMismatchError, InputError, MethodError
 from ...inputs.alignment import append_tokens, with_decoded_text
-from ...inputs.batching import Batch
+from ...inputs.encoding import Batch
 from ...model.batched_generation import end_ids, until_end
 from ...model.forward_pass import ForwardPass
 from ...model.given_outputs import check_layer_count, check_same_states, read_embedded
@@ -18,7 +18,7 @@ from ...model.task_model import TaskModel
 from ...parts.proofs import tolerance_for_given
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...tasks.abilities import Generates
+from ...tasks.base import Generates
 from ..options import Options
 from .completed_prompts import Completed
 from .completion import CompletionRequest, completion_request, explain_run

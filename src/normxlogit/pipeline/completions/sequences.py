@@ -22,8 +22,7 @@ from ...results.attribution import Attribution
 from ...results.targets import Target
 from ...results.units.kinds import Merge
 from ...results.units.spans import SourceSpec
-from ...tasks.abilities import generating_task
-from ...tasks.base import message_spans
+from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
 from ..every_position import in_rows

@@ -9,7 +9,7 @@ import torch
 
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError
-from ...methods import FrozenGradient, Method, Request
+from ...methods import FrozenGradient, Request
 from ...methods.perturbation import Perturbation
 from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
@@ -67,10 +67,6 @@ def explain_sources(
     model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
     passes = {"forward_passes": 1.0}
 
-    def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
-        result = explain_sources(model, completed, Options(method=method), sources, parts, merge)
-        return result.scores[:, result.units.sources].astype(np.float64), result.diagnostics
-
     if completed.encoding.media and isinstance(method, Perturbation) and sources is None:
         raise MethodError(
             f"{method.info.name} leaves tokens out, and the prompt holds a picture or a sound: with sources= it leaves "
@@ -82,21 +78,20 @@ def explain_sources(
                 f"{method.info.name} measures what the completion loses without each source, which knows no target, "
                 "contrast or layers; without sources= it leaves out tokens"
             )
-        scored = score_sources(method, Ablations(model, completed, source_pieces), weights, prior)
+        scores, quantity, forward_passes = score_sources(method, Ablations(model, completed, source_pieces), weights)
         sequence = completed.sequenced()
-        measured: dict[str, Any] = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
-        origin: dict[str, Any] = provenance(model, method) | {"quantity": scored.quantity}
+        origin: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
         if merge != "sum":
             origin["settings"] = {**method.settings, "merge": merge}
         return Attribution(
-            scores=scored.table.astype(np.float32),
+            scores=scores.astype(np.float32),
             units=units_of(source_pieces, [sequence.text]),
             targets=part_targets(part_pieces),
             text=sequence.text,
             completion=sequence.text[sequence.prompt_characters :],
             messages=completed.messages,
             notes=completed.encoding.notes,
-            diagnostics=dict(scored.passes) | measured,
+            diagnostics={"forward_passes": forward_passes},
             merge=method.word_merge,
             **origin,
         )

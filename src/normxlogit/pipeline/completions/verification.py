@@ -1,7 +1,6 @@
 """Verify completions: the loss without the words, sources or parts of media of the highest scores."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +34,11 @@ def with_completion_verification(
         verify: Which of them are removed; None for no verification.
         division: How the prompt is divided into sources; None if it is not.
     """
-    return result if verify is None else with_losses(result, *_losses(model, completed, result, verify, division))
+    if verify is None:
+        return result
+    units, answers = _losses(model, completed, result, verify, division)
+    (verified,) = run_searches([result], [units], answers)
+    return verified
 
 
 def _losses(
@@ -61,19 +64,6 @@ def _losses(
         return [Answer(None, float(nats), None) for nats in ablations.nats(np.array(present))]
 
     return units, answers
-
-
-def with_losses(g: Attribution, units: Removable, answers: Answers) -> Attribution:
-    """Return a result with the log-probability of its completion without parts of its prompt."""
-    if not units.one_by_one:  # what a caller names is removed whole, or refused
-        (measured,) = run_searches([g], [units], answers)
-        return measured
-    if len(units.parts) < 2:
-        note = f"not verified: the prompt has no two {units.unit}s that could be {units.removed_by}"
-        return replace(g, notes=(*g.notes, note))
-    most = len(units.parts) - 1  # a completion of nothing is none
-    (verified,) = run_searches([g], [units._replace(most=most)], answers)
-    return verified
 
 
 def _in_characters(completed: Completed, named: Any) -> Any:

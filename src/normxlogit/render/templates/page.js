@@ -24,23 +24,19 @@
   }
 
   function slider(card) {
-    const data = JSON.parse(card.querySelector("script.nxl-steps").textContent);
     const box = card.querySelector(".nxl-slider");
     const range = box.querySelector("input");
-    const sentences = [...card.querySelectorAll(".nxl-sentence")];
+    const count = Number(range.max) + 1;
+    const sentences = [...card.querySelectorAll(".nxl-sentence[data-step]")];
     const maps = [...card.querySelectorAll(".nxl-map[data-steps]")].map((map) => [...map.tBodies[0].rows]);
 
     function show(step) {
-      data.rows[step].forEach((row, i) => {
-        sentences[i].querySelector(".nxl-caption").textContent = row.caption;
-        sentences[i].querySelectorAll("[data-i]").forEach((mark, k) => {
-          mark.title = data.names[k] + "  " + row.numbers[k] + "\n(" + row.caption + ")";
-          if (!mark.classList.contains("nxl-special")) paint(mark, row.strengths[k]);
-        });
-      });
-      range.setAttribute("aria-valuetext", data.steps[step]);
-      box.querySelector("[role=status]").textContent = data.rows[step].map((row) => row.caption + ": " + row.summary).join("; ");
-      maps.forEach((rows) => rows.forEach((row, i) => row.classList.toggle("nxl-shown", i % data.steps.length === step)));
+      sentences.forEach((sentence, i) => (sentence.hidden = i % count !== step));
+      const shown = sentences.filter((sentence) => !sentence.hidden);
+      const caption = (sentence) => sentence.querySelector(".nxl-caption").textContent;
+      range.setAttribute("aria-valuetext", shown[0].dataset.step);
+      box.querySelector("[role=status]").textContent = shown.map((row) => caption(row) + ": " + row.dataset.summary).join("; ");
+      maps.forEach((rows) => rows.forEach((row, i) => row.classList.toggle("nxl-shown", i % count === step)));
     }
 
     range.addEventListener("input", () => show(Number(range.value)));
@@ -242,7 +238,7 @@
   document.querySelectorAll(".nxl-filter").forEach(filter);
   document.querySelectorAll("article").forEach((card) => {
     const status = card.querySelector(".nxl-status");
-    if (card.querySelector("script.nxl-steps")) slider(card);
+    if (card.querySelector(".nxl-slider")) slider(card);
     if (card.querySelector("script.nxl-data")) links(card, status);
     else if (status) {
       card.addEventListener("click", (event) => { // a finger cannot hover

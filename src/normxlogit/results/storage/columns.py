@@ -1,4 +1,4 @@
-"""The columns of results in Parquet files, data sets and corpora.
+"""Results as Parquet files, data sets and rows of corpora.
 
 There is one layout for all results. A file that `save` writes has a few columns more than a corpus, the last of which
 has the other fields as JSON; the file's metadata have as JSON what all rows share. In a corpus the names of the columns
@@ -7,22 +7,25 @@ that `save` adds are free: its user may keep input columns of these names.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from ...errors import DataError
+from ...errors import DataError, reason_of
 from ...extending import registered
 from ..attribution import Attribution
 from ..base import Record, record_type
 from ..targets import prediction_of
+from ..units.media import RowKind
 from ..units.units import APART, Units
-from .files import json_text
-from .row_kinds import row_kinds
+from .files import json_text, replacing
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
+from .tables import optional_module
 
 METADATA = b"normxlogit"
 """Key in a file's metadata for the values that all its rows share, as JSON."""
@@ -30,6 +33,7 @@ METADATA = b"normxlogit"
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
 """Errors that reading a damaged or unrelated file may raise."""
 
+NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
 
 Strings = tuple[str, ...]
 Spans = tuple[tuple[Index, Index], ...]
@@ -75,9 +79,11 @@ ANSWER: Mapping[str, Any] = {
     "target_spans": Spans,
     "settings": str,
 }
+ROW_KINDS: Mapping[str, RowKind] = registered("row_kinds")
+
 CORPUS: Mapping[str, Mapping[str, Any]] = {
     "text": {**COMMON, **TOKENS},
-    **{name: {**COMMON, **TOKENS, **kind.columns} for name, kind in row_kinds().items()},
+    **{name: {**COMMON, **TOKENS, **kind.columns} for name, kind in ROW_KINDS.items()},
     "sources": {**COMMON, **ANSWER},
     **{kind: {**COMMON, **ANSWER, **result.stored, **result.derived} for kind, result in registered("results").items()},
 }
@@ -85,7 +91,10 @@ CORPUS: Mapping[str, Mapping[str, Any]] = {
 
 SAVED: Mapping[str, Any] = {
     name: type_
-    for columns in (*(CORPUS[kind] for kind in CORPUS if kind not in row_kinds()), {"kind": str, "rest": str})
+    for columns in (
+        *(CORPUS[kind] for kind in CORPUS if kind not in ROW_KINDS),
+        {"kind": str, "rest": str},
+    )
     for name, type_ in columns.items()
     if name not in ("words", "word_scores")
 }
@@ -189,7 +198,7 @@ def result_row(result: Record) -> dict[str, Any]:
         row |= {column: getattr(prediction, name) for column, name in PREDICTION.items()}
     if a.targets[0].kind == "part":
         row["shares"] = a.whole().shares
-    for kind in row_kinds().values():
+    for kind in ROW_KINDS.values():
         if kind.unit_kind in a.units.kind:
             row |= kind.cells(next(iter(a.media), None), len(a.units))
     return row | result._row()
@@ -263,7 +272,7 @@ def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[s
     """Return the fields of an attribution that are derived from columns and from the values all rows share."""
     kinds, sequences, spans = row.get("unit_kinds"), row["sequence_ids"], row.get("target_spans")
     special = [of is None for of in sequences] if kinds is None else [kind in APART for kind in kinds]
-    of_rows = row_kinds().get(common["kind"])
+    of_rows = ROW_KINDS.get(common["kind"])
     if kinds is None:
         kinds = ["token" if of is None or of_rows is None else of_rows.unit_kind for of in sequences]
     state = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
@@ -281,3 +290,61 @@ def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[s
     if of_rows is not None and (medium := of_rows.medium(row)) is not None:
         state["media"] = [plain(medium)]
     return state
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def write_parquet(results: Sequence[Record], path: str | Path, *, single: bool = False) -> None:
+    """Write results to a Parquet file atomically, with checksums of its pages; `single` marks one that is no list."""
+    parquet = optional_module("pyarrow.parquet", NO_ARROW)
+    table = result_table(results, single=single)
+    with replacing(path) as temporary:
+        parquet.write_table(table, temporary, write_page_checksum=True)
+
+
+def to_dataset(results: Sequence[Record]) -> Any:
+    """Return results as a `datasets.Dataset`."""
+    optional_module("pyarrow", NO_ARROW)
+    datasets = optional_module("datasets", "a dataset needs datasets: pip install datasets")
+    return datasets.Dataset(datasets.table.InMemoryTable(result_table(results)))
+
+
+def read_parquet(path: str | Path) -> dict[str, Any]:
+    """Return the results in a file, of `write_parquet` or of a corpus, as `Attributions.from_dict` reads them.
+
+    Raises:
+        DataError: If it is not such a file, or pyarrow is missing.
+    """
+    with open_parquet(lambda: Path(path).open("rb"), path) as file:
+        table = file.read()
+        table.validate(full=True)
+        states = result_states(table)
+        if metadata_of(table.schema).get("single") and len(states) == 1:
+            return states[0]
+        return {"format_version": FORMAT_VERSION, "attributions": states}
+
+
+@contextmanager
+def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
+    """Open a Parquet file for reading, with checksums verified and errors as `DataError`.
+
+    Args:
+        open_file: Opens the file in binary mode.
+        name: The name of the file in errors.
+        advice: Advice for a damaged file.
+
+    Yields:
+        A `pyarrow.parquet.ParquetFile`.
+    """
+    parquet = optional_module("pyarrow.parquet", NO_ARROW)
+    arrow_errors = optional_module("pyarrow", NO_ARROW).ArrowException
+    try:
+        with open_file() as file:
+            yield parquet.ParquetFile(file, page_checksum_verification=True)
+    except (*UNREADABLE, arrow_errors) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise DataError(f"cannot read {name}: {error.strerror}") from None
+        reason = reason_of(error)
+        what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason})"
+        raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None

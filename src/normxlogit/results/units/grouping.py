@@ -36,7 +36,7 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merge | None = None) -> Attri
     whole = "text" if a.completion is None else "prompt"
     others = [NamedSpan(f"the rest of the {whole}", 0, 0, ungrouped, "rest", None)]
     if a.completion is not None:
-        others.append(NamedSpan("the answer's earlier words", 0, 0, tuple(range(start, a.text_units)), "answer", None))
+        others += _earlier_words(a, range(start, a.text_units))
     scores = np.stack([_merged(a.scores, group, merge) for group in (*groups, *others)], -1)  # (..., groups + others)
     units = units_of([*groups, *others], [a.text or "", a.text_pair or ""])
     sinks = tuple(k for k, group in enumerate((*groups, *others)) if not set(a.sinks).isdisjoint(group.tokens))
@@ -45,6 +45,18 @@ def grouped(a: Attribution, by: SourceSpec, merge: Merge | None = None) -> Attri
         changes = {"bias": None, "sink": None, "sinks": (), "settings": {**a.settings, "merge": merge}}
     targets = tuple(target._replace(position=None) for target in a.targets)
     return replace(a, scores=scores.astype(np.float32), units=units, targets=targets, **a._without_units(), **changes)
+
+
+def _earlier_words(a: Attribution, units: Sequence[int]) -> list[NamedSpan]:
+    """Return the units of the answer's own tokens: of each explained part of it one, and of all other tokens one."""
+    name, spans, pieces = "the answer's earlier words", a.units.spans or (), []
+    parts = {target.span: None for target in a.targets if target.kind == "part" and target.span and spans}
+    for start, end in parts:  # two targets may be of one part
+        tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
+        pieces.append(NamedSpan(name, start, end, tokens, "answer", 0))
+    in_parts = {unit for piece in pieces for unit in piece.tokens}
+    left = tuple(unit for unit in units if unit not in in_parts)
+    return [*pieces, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not pieces else [])]
 
 
 def grouped_targets(a: Attribution, parts: PartSpec, merge: Merge = "sum") -> Attribution:

@@ -1,6 +1,6 @@
 """What an input holds beside a text, such as a picture: its parts are units, each with a place in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +14,7 @@ from .words import UnitScore
 
 if TYPE_CHECKING:
     from ...render.blocks import Block, MediumBlock
-    from ...render.figures.figure import PlotFigure
+    from ...render.figure import PlotFigure
     from ..attribution import Attribution
 
 
@@ -151,6 +151,23 @@ class Medium:
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return the figure of all media of a result with it, for at most `k` parts of an answer."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """The columns of a corpus that say where the units of an input are.
+
+    Attributes:
+        unit_kind: The kind of its units.
+        columns: The columns with their types.
+        cells: Returns the cells of a result by its medium, None without one, and its number of units.
+        medium: Returns the medium of cells; None if they hold none.
+    """
+
+    unit_kind: UnitKind
+    columns: Mapping[str, Any]
+    cells: Callable[[Medium | None, int], dict[str, Any]]
+    medium: Callable[[Mapping[str, Any]], Medium | None]
 
 
 def medium_class(kind: str) -> type[Medium]:

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from ...errors import UnsupportedModelError
 from ...inputs.encoding import Encoding
-from ...tasks.abilities import Embeds
 from ...tasks.answers import Outputs
-from ...tasks.base import ModelClasses, Task, Wrapper
+from ...tasks.base import Embeds, ModelClasses, Task, Wrapper
 from ...tasks.interfaces import ModelInterface
 from ...tasks.targets import BatchTargets
 from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
@@ -35,18 +34,12 @@ class SentenceTransformers(Wrapper):
         return sentence_embedding(model, pooling)
 
 
-class Vector(Outputs):
-    """A vector, which has no probabilities."""
-
-    outcomes = None
-
-
 class Embedding(Embeds, Task):
     """A model that embeds texts: its head is the pooling and the layers after it."""
 
     name = "embedding"
     models = ModelClasses(peft_type="FEATURE_EXTRACTION", wrapper=SentenceTransformers())
-    outputs = Vector()
+    outputs = Outputs(outcomes=None)
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)

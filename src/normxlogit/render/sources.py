@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from ...results.attribution import Attribution
-from ...results.storage.schema import FloatArray
-from ...results.verification import likelihood_text
-from ..blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
-from ..charts import Grid, Legend
-from ..describe import method_of, model_text
-from ..layout import answer_pieces, cut
-from ..verification import verdict
+from ..results.attribution import Attribution
+from ..results.storage.schema import FloatArray
+from ..results.verification import likelihood_text
+from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
+from .charts import Grid, Legend
+from .describe import method_of, model_text, verdict
+from .layout import answer_pieces, cut, earlier_parts
 
 SHOWN = 8
 """Sources that are listed if there are no citations."""
@@ -21,7 +20,7 @@ SHARE = "share of the sources' total support for {} part of the answer"
 """The meaning of the colours."""
 
 HINT = (
-    "Point at a part of the answer to colour the sources it rests on, or at a source to colour what rests on it; "
+    "Point at a part of the answer to colour what it rests on, or at a source to colour what rests on it; "
     "click to hold, Escape to let go."
 )
 
@@ -70,9 +69,25 @@ def as_sentences(pieces: Sequence[Piece], *, small: bool = False) -> Sentences:
     return Sentences([Sentence("", [pieces])], small=small)
 
 
-def links_of(s: Attribution, verdicts: Sequence[str] = ()) -> Links:
-    """Return the links between parts of the answer and sources, by their shares."""
-    shares = [[float(f"{share:.3g}") for share in row] for row in shares_grid(s).scores]
+def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution | None = None) -> Links:
+    """Return the links between parts of the answer, sources and earlier parts, by their shares.
+
+    Args:
+        s: What the sources' shares of each part come from.
+        verdicts: A verdict on each part.
+        direct: What the earlier parts' shares come from, and how much is left to the sources; None for the same.
+    """
+    direct = s if direct is None else direct
+    sources, parts = s.units.sources, list(earlier_parts(direct).values())
+    positive = np.maximum(np.atleast_2d(direct.scores), 0)  # (K, U)
+    own_and_later = np.triu(np.ones((len(positive), len(parts)), bool))  # (K, P)
+    positive[:, parts] = np.where(own_and_later, 0, positive[:, parts])
+    total = positive[:, [*sources, *parts]].sum(-1, keepdims=True)  # (K, 1)
+    earlier = np.divide(positive[:, parts], total, out=np.zeros((len(total), len(parts))), where=total > 0)  # (K, P)
+    rows = np.hstack([shares_grid(s).scores * (1 - earlier.sum(-1, keepdims=True)), earlier])  # (K, S + P)
+    shares: list[list[float | None]] = [[float(f"{share:.3g}") for share in row] for row in rows]
+    for k, row in enumerate(shares):
+        row[len(sources) + k :] = [None] * len(row[len(sources) + k :])
     return Links({"shares": shares} | ({"verdicts": list(verdicts)} if verdicts else {}), HINT)
 
 

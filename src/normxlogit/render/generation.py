@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...results.attribution import Attribution
-from ...results.units.characters import quoted, visible
-from ...results.units.words import merge_scores
-from ..blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
-from ..charts import Grid, Legend
-from ..describe import answer_number, header, meanings
-from ..layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text
-from ..verification import removals_table, verdict
+from ..results.attribution import Attribution
+from ..results.units.characters import quoted, visible
+from ..results.units.words import merge_scores
+from .blocks import Block, Cell, Column, Fold, Links, Piece, Sentence, Sentences, Table, cell
+from .charts import Grid, Legend
+from .describe import answer_number, header, meanings, removals_table, verdict
+from .layout import NO_CHARACTER, answer_pieces, cut, tokens_as_text
 from .text import bounded
 
 STRONGEST = 5
@@ -33,7 +32,7 @@ def generation_blocks(g: Attribution) -> list[Block]:
 
     Of several layers the last is drawn.
     """
-    header_block, (_, positive, negative) = header([g], tested=verdict(g.verified)), meanings(g)
+    header_block, (_, positive, negative) = header([g], verdict(g.verified)), meanings(g)
     g = g if g.layers is None else g.layer(g.layers[-1])
     g = replace(g, scores=np.nan_to_num(g.scores, nan=0.0, posinf=0.0, neginf=0.0))
     in_words = g.has_words and any(word.tokens[-1] >= (g.prompt_tokens or 0) for word in g.words())

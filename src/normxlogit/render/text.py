@@ -5,15 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...errors import DataError
-from ...results.attribution import Attribution
-from ...results.collection import Attributions
-from ...results.layers import representative_layer
-from ..blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
-from ..charts import Grid, Legend
-from ..describe import distinct_methods, header, meanings
-from ..layout import READ_HERE, Layout, layout
-from ..verification import LARGER, WITHOUT, removals_table, verdict
+from ..errors import DataError
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.layers import representative_layer
+from .blocks import Bar, Block, Cell, Column, Fold, Paragraph, Piece, Sentences, Table, cell
+from .charts import Grid, Legend
+from .describe import LARGER, WITHOUT, distinct_methods, header, meanings, removals_table, verdict
+from .layout import READ_HERE, Layout, layout
 
 STRONGEST, LARGEST = 8, 8_000
 """Most words with a bar, or a line for several methods; most fields of a heat map on a page."""
@@ -21,11 +20,11 @@ STRONGEST, LARGEST = 8, 8_000
 AGREEMENT = "How far the rankings agree: 1 the same order, 0 none, -1 the reverse (Spearman)"
 
 
-def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
+def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Block]:
     """Return the blocks of a result that is not of generated text."""
     laid_out = layout(a, words=words)
     grid, unit = laid_out.grid, laid_out.unit
-    blocks: list[Block] = [header([a], [cost], verdict(a.verified))]
+    blocks: list[Block] = [header([a], verdict(a.verified))]
     if a.scores.ndim == 1:
         blocks += [medium.block(signed=a.signed) for medium in a.scored_media]
     if a.has_text or a.scores.ndim > 1:
@@ -54,15 +53,13 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None, cost: str =
     return blocks
 
 
-def comparison_blocks(
-    results: Attributions[Attribution], *, words: bool | None = None, costs: Sequence[str] = ()
-) -> list[Block]:
+def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> list[Block]:
     """Return the blocks of several methods' results for one text and target.
 
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
     """
-    layouts, titles, described = _layouts(results, words), distinct_methods(results), header(results, costs)
+    layouts, titles, described = _layouts(results, words), distinct_methods(results), header(results)
     tested = zip(titles, (verdict(a.verified) for a in results), strict=True)
     _, positive, negative = meanings(next((a for a in results if a.signed), results[0]))
     agreement = [

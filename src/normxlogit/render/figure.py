@@ -7,8 +7,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError
-from ...results.storage.files import replacing
+from ..errors import DataError
+from ..results.storage.files import replacing
 
 try:
     import matplotlib

@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ...results.attribution import Attribution
-from ...results.collection import Attributions
-from ...results.deletion_curve import DeletionCurve
-from ...results.layers import representative_layer
-from ...results.targets import prediction_of
-from ..blocks import Block, Card, Cell, Column, Table, cell
-from ..describe import answer_number, method_of, shortened
-from ..html import page
-from ..layout import layout
-from .curves import curves_card
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.layers import representative_layer
+from ..results.targets import prediction_of
+from .blocks import Block, Card, Cell, Column, Table, cell
+from .describe import answer_number, method_of, shortened
 from .generation import generation_blocks
+from .html import page
+from .layout import layout
 from .sources import source_blocks
 from .text import attribution_blocks, comparison_blocks
 
@@ -21,7 +19,7 @@ WORDS, OPEN = 4, 3
 """Most words in a row; most cards on a page that are opened at first."""
 
 
-def cards(results: Attributions[Any], *, words: bool | None = None, costs: Sequence[str] = ()) -> list[Card]:
+def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card]:
     """Return the cards of a page of results: one for each text, and a table of several texts.
 
     Several methods on one text are a card with the comparison.
@@ -29,15 +27,10 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
     Args:
         results: The results.
         words: Whether to draw words; by default where they can be told.
-        costs: The cost of each result's method, in words.
     """
-    groups, remaining_costs, result_cards = results.drawn_together(), iter(costs or [""] * len(results)), []
+    groups, result_cards = results.drawn_together(), []
     for group in groups:
-        costs_of_group = [next(remaining_costs) for _ in group]
-        if len(group) > 1:
-            blocks = comparison_blocks(group, words=words, costs=costs_of_group)
-        else:
-            blocks = group[0]._blocks(words=words, cost=costs_of_group[0])
+        blocks = comparison_blocks(group, words=words) if len(group) > 1 else group[0]._blocks(words=words)
         heading = shortened(group[0]._heading()) if len(groups) > 1 else ""
         result_cards.append(Card(blocks, heading, opened=len(groups) <= OPEN))
     if len(groups) == 1 or not all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results):
@@ -45,25 +38,23 @@ def cards(results: Attributions[Any], *, words: bool | None = None, costs: Seque
     return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards] if groups else []
 
 
-def blocks_of_attribution(a: Attribution, *, words: bool | None = None, cost: str = "") -> list[Block]:
+def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> list[Block]:
     """Return the blocks of an attribution, see `Record._blocks`."""
     if a.completion is not None:
         tokens = a.targets[0].kind == "token" and a.prompt_tokens is not None
         return generation_blocks(a) if tokens and a.generated else source_blocks(a)
-    return attribution_blocks(a, words=words, cost=cost)
+    return attribution_blocks(a, words=words)
 
 
 def results_page(
     results: Attributions[Any],
     *,
     words: bool | None = None,
-    costs: Sequence[str] = (),
-    curves: Sequence[DeletionCurve] = (),
     title: str | None = None,
+    further: Sequence[Card] = (),
 ) -> str:
-    """Draw a page of results: `cards`, and deletion curves below them, if given."""
-    drawn = cards(results, words=words, costs=costs)
-    return page([*drawn, *curves_card(curves)], title or _title(results))
+    """Draw a page of results: `cards`, and further cards below them, if given."""
+    return page([*cards(results, words=words), *further], title or _title(results))
 
 
 def _title(results: Attributions[Any]) -> str:

@@ -7,16 +7,16 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ...errors import DataError, InputError
-from ...results.attribution import Attribution
-from ...results.collection import WordTotal
-from ...results.storage.schema import FloatArray
-from ...results.units.characters import one_line
-from ..builders.sources import scores_grid, shares_grid
-from ..charts import MOST, Grid, number
-from ..describe import shortened
-from ..layout import layout
+from ..errors import DataError, InputError
+from ..results.attribution import Attribution
+from ..results.collection import WordTotal
+from ..results.storage.schema import FloatArray
+from ..results.units.characters import one_line
+from .charts import MOST, Grid, number
+from .describe import shortened
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from .layout import layout
+from .sources import scores_grid, shares_grid
 
 SHARED = 12
 """Most sources in the heat map of an answer."""

@@ -1,0 +1,241 @@
+"""Chains of reasoning with known facts: are the facts that a conclusion stands on the first ones?
+
+A program writes facts, among them those of other chains, a question, the reasoning and its conclusion. The reasoning
+names things by pronouns and by numbers, so that most of the facts share no word with the conclusion. Each way ranks the
+facts for the conclusion alone, the last sentence of the answer. FlashTrace (arXiv 2602.01914) is among them where its
+package is installed.
+"""
+
+import random
+import re
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from normxlogit.evaluation.report import markdown_table
+from normxlogit.evaluation.runs import OnProgress, with_progress
+from normxlogit.evaluation.statistics import interval_text, mean_interval
+from normxlogit.explainer import Explainer
+from normxlogit.grounding.result import Citations
+
+LEVELS = (
+    ("key", "ring", "coin", "letter", "map", "watch", "pen", "stamp"),
+    ("box", "bag", "basket", "jar", "tin", "chest", "envelope", "case"),
+    ("drawer", "cupboard", "wardrobe", "trunk", "locker", "cabinet", "crate", "desk"),
+    ("kitchen", "cellar", "garage", "attic", "office", "bedroom", "hall", "library"),
+    ("farm", "school", "hotel", "museum", "castle", "station", "bank", "church"),
+    ("north", "south", "east", "west", "middle", "suburb", "old town", "harbour"),
+)
+"""What is in what, from the smallest to the largest."""
+
+NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Felix", "Greta", "Hugo", "Ida", "Jonas", "Karla", "Leo", "Mia")
+GOODS = ("apples", "books", "coins", "cards", "marbles")
+
+THROUGH = "through the reasoning"
+
+LOOKUP_CHAINS, ARITHMETIC_CHAINS = 3, 2
+"""How many chains the facts of a case make, of which one is asked for."""
+
+
+class Chain(NamedTuple):
+    """A question with its facts and the reasoned answer.
+
+    Attributes:
+        kind: "look-up" or "arithmetic".
+        facts: The facts, shuffled.
+        right: The indices of those that the conclusion stands on.
+        question: The question.
+        answer: The reasoning, a sentence for each step, and the conclusion.
+    """
+
+    kind: str
+    facts: tuple[str, ...]
+    right: tuple[int, ...]
+    question: str
+    answer: str
+
+
+def look_up(rng: random.Random, steps: int) -> Chain:
+    """Write things that lie in each other, in so many steps."""
+    columns = [rng.sample(level, LOOKUP_CHAINS) for level in LEVELS[: steps + 1]]
+    facts = {
+        (chain, step): f"The {columns[step][chain]} is in the {columns[step + 1][chain]}."
+        for chain in range(LOOKUP_CHAINS)
+        for step in range(steps)
+    }
+    order = rng.sample(sorted(facts), len(facts))
+    names = [column[0] for column in columns]
+    reasoning = [f"It is in the {names[1]}.", *(f"That one is in the {name}." for name in names[2:])]
+    return Chain(
+        "look-up",
+        tuple(facts[place] for place in order),
+        tuple(order.index((0, step)) for step in range(steps)),
+        f"Where is the {names[0]} in the end?",
+        " ".join([*reasoning, f"So the answer is the {names[-1]}."]),
+    )
+
+
+def arithmetic(rng: random.Random, steps: int) -> Chain:
+    """Write who has how many more or fewer than whom, in so many steps."""
+    goods, names = rng.choice(GOODS), rng.sample(NAMES, ARITHMETIC_CHAINS * steps)
+    facts, reasoning, count = {}, [], 0
+    for chain in range(ARITHMETIC_CHAINS):
+        people, count, lines = names[chain * steps : (chain + 1) * steps], rng.randint(2, 9), []
+        facts[chain, 0] = f"{people[0]} has {count} {goods}."
+        lines.append(f"First there are {count}.")
+        for step in range(1, steps):
+            change = rng.choice([n for n in range(-9, 10) if n and count + n > 0])
+            more = "more" if change > 0 else "fewer"
+            facts[chain, step] = f"{people[step]} has {abs(change)} {goods} {more} than {people[step - 1]}."
+            lines.append(f"Then {count} {'+' if change > 0 else '-'} {abs(change)} = {count + change}.")
+            count += change
+        reasoning.append([*lines, f"So the answer is {count}."])
+    order = rng.sample(sorted(facts), len(facts))
+    return Chain(
+        "arithmetic",
+        tuple(facts[place] for place in order),
+        tuple(order.index((0, step)) for step in range(steps)),
+        f"How many {goods} has {names[steps - 1]}?",
+        " ".join(reasoning[0]),
+    )
+
+
+def write_chains(count: int, seed: int, most_steps: int = 5) -> list[Chain]:
+    """Write chains of both kinds in turn, of 2 steps to `most_steps`."""
+    rng = random.Random(seed)  # noqa: S311
+    return [(look_up, arithmetic)[i % 2](rng, 2 + i // 2 % (most_steps - 1)) for i in range(count)]
+
+
+class Ranked(NamedTuple):
+    """How one way ranked the facts of one chain for its conclusion.
+
+    Attributes:
+        way: What gave the scores.
+        kind: The chain's.
+        steps: How many facts it has.
+        first: Whether the first fact is of the chain.
+        precision: The average precision of the chain's facts.
+    """
+
+    way: str
+    kind: str
+    steps: int
+    first: bool
+    precision: float
+
+
+def ranked(way: str, chain: Chain, scores: Sequence[float]) -> Ranked:
+    """Return how scores rank the facts; of equal ones the earlier is first."""
+    order = np.argsort(-np.asarray(scores), kind="stable").tolist()
+    hits = [place for place, fact in enumerate(order) if fact in chain.right]
+    precision = float(np.mean([(i + 1) / (place + 1) for i, place in enumerate(hits)]))
+    return Ranked(way, chain.kind, len(chain.right), order[0] in chain.right, precision)
+
+
+def read(explainer: Explainer, chains: Sequence[Chain], on_progress: OnProgress | None = None) -> list[Ranked]:
+    """Rank the facts of chains by every way."""
+    rng, results = np.random.default_rng(0), []
+    for _, chain in with_progress("chains", chains, on_progress):
+        cited = explainer.cite(chain.question, {"facts": " ".join(chain.facts)}, answer=chain.answer, verify=None)
+        sources, conclusion = cited.sources, chain.answer[chain.answer.index("So the") :]
+        words, last_words = set(_words(chain.answer)), set(_words(conclusion + chain.question))
+        ways: dict[str, Any] = {
+            THROUGH: cited.through().scores[-1, sources],
+            "through it, all words alike": cited.attribution.through().scores[-1, sources],
+            "direct": cited.attribution.scores[-1, sources],
+            "direct, words by gain": cited.evidence.scores[-1, sources],
+            **_left_out(explainer, cited, chain.facts, conclusion),
+            **_rollout_and_hops(explainer, cited, conclusion),
+            "words shared with the answer": [len(set(_words(fact)) & words) for fact in chain.facts],
+            "words shared with question and conclusion": [len(set(_words(f)) & last_words) for f in chain.facts],
+            "random": rng.normal(size=len(chain.facts)),
+        }
+        results += [ranked(way, chain, scores) for way, scores in ways.items()]
+    return results
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _left_out(explainer: Explainer, cited: Citations, facts: Sequence[str], conclusion: str) -> dict[str, list[float]]:
+    """Return what the conclusion loses without each fact, and how far its distributions move (ARC-JSD)."""
+    texts = [cited.text, *(cited.text.replace(fact, "", 1) for fact in facts)]
+    with_all, *without = [_distributions(explainer, text, conclusion) for text in texts]
+    losses, divergences = [], []
+    for ids, logs in without:
+        losses.append(float((with_all[1] - logs).gather(-1, ids[:, None]).sum()))
+        mean = ((with_all[1].exp() + logs.exp()) / 2).log()  # (G, V)
+        kls = [(part.exp() * (part - mean)).sum() for part in (with_all[1], logs)]
+        divergences.append(float(sum(kls)) / 2)
+    return {"left out: the loss": losses, "left out: ARC-JSD": divergences}
+
+
+@torch.inference_mode()
+def _distributions(explainer: Explainer, text: str, conclusion: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the tokens of the conclusion at the end of a text, (G,), and the log-probabilities before each, (G, V)."""
+    encoded = explainer.tokenizer(text, return_tensors="pt", return_offsets_mapping=True, add_special_tokens=False)
+    offsets = encoded["offset_mapping"][0]  # (T, 2)
+    count = int((offsets[:, 1] > text.rindex(conclusion)).sum())
+    logits = explainer.model(encoded["input_ids"]).logits[0].float()  # (T, V)
+    return encoded["input_ids"][0, -count:], logits[-count - 1 : -1].log_softmax(-1)
+
+
+def _rollout_and_hops(explainer: Explainer, cited: Citations, conclusion: str) -> dict[str, list[float]]:
+    """Return attention rollout from the conclusion's tokens, and what FlashTrace's hops say where it is installed."""
+    prompt, answer = cited.text[: -len(cited.answer)], cited.answer
+    encoded = explainer.tokenizer(
+        cited.text, return_tensors="pt", return_offsets_mapping=True, add_special_tokens=False
+    )
+    ends, first = encoded["offset_mapping"][0, :, 1], cited.text.rindex(conclusion)  # (T,)
+    model: Any = explainer.model
+    attention = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        with torch.inference_mode():
+            attentions = model(encoded["input_ids"], output_attentions=True).attentions
+        flow = torch.eye(len(ends))  # (T, T)
+        for heads in attentions:
+            flow = (heads[0].float().mean(0) + torch.eye(len(ends))) / 2 @ flow
+        read_at = (ends > first).nonzero()[:, 0] - 1  # a token is predicted at the one before it
+        ways = {"attention rollout": flow[read_at].sum(0)}  # (T,)
+        if find_spec("flashtrace"):
+            ways["FlashTrace, one hop"] = _hops(model, explainer.tokenizer, prompt, answer, answer.rindex(conclusion))
+    finally:
+        model.set_attn_implementation(attention)
+    spans = torch.tensor(cited.spans)  # (S, 2)
+    return {
+        way: [float(scores[: len(ends)][(ends > a) & (ends <= b)].sum()) for a, b in spans]
+        for way, scores in ways.items()
+    }
+
+
+def _hops(model: Any, tokenizer: Any, prompt: str, answer: str, conclusion: int) -> torch.Tensor:
+    """Return FlashTrace's scores of the tokens of prompt and answer, (T,); those of the answer are 0."""
+    from flashtrace import FlashTrace  # type: ignore[import-not-found]
+
+    offsets = tokenizer(answer, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
+    first = next(i for i, (_, end) in enumerate(offsets) if end > conclusion)
+    spans = {"reasoning_span": (0, first - 1), "output_span": (first, len(offsets) - 1)}
+    scores = FlashTrace(model, tokenizer).trace(prompt=prompt, target=answer, **spans).scores
+    return torch.tensor([*scores, *[0.0] * len(offsets)])
+
+
+def table(results: Sequence[Ranked]) -> str:
+    """Return how often each way puts a fact of the chain first, and its average precision, with intervals."""
+    kinds = ("look-up", "arithmetic", "all")
+    rows = []
+    for way in dict.fromkeys(result.way for result in results):
+        cells = []
+        for kind in kinds:
+            of_kind = [result for result in results if result.way == way and kind in (result.kind, "all")]
+            first, precision = ([float(getattr(r, name)) for r in of_kind] for name in ("first", "precision"))
+            cells += [f"{np.mean(first):.2f}", f"{np.mean(precision):.2f}"]
+            if kind == "all":
+                cells[-2] = interval_text(mean_interval(first))
+        rows.append([way, *cells])
+    heads = [f"{kind}: {measure}" for kind in kinds for measure in ("first \u2191", "precision \u2191")]
+    return markdown_table(["ranked by", *heads], rows)

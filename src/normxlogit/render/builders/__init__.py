@@ -1,1 +1,0 @@
-"""Builders of blocks, one file for each kind of result."""

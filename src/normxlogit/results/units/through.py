@@ -1,0 +1,99 @@
+"""What an answer rests on through its own earlier words: their scores passed on to what these rest on themselves."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...errors import DataError, InputError
+from ..attribution import Attribution
+from ..storage.schema import FloatArray
+
+REASONING_ENDS = "</think>"
+"""What chat templates write behind a model's reasoning."""
+
+
+def passed_through(
+    a: Attribution, spans: str | Sequence[tuple[int, int]] | None = None, weighted: FloatArray | None = None
+) -> Attribution:
+    """Return a result whose scores of the answer's own parts are passed on; see `Attribution.through`.
+
+    With A_k the scores of part k of the answer on the prompt and B_kj its score on an earlier part j, the passed-on
+    scores are T_k = A_k + sum_j B_kj r_j, where r_j says what part j rests on: the positive scores of A_j + sum_i B_ji
+    r_i, divided by their sum. The matrix B is triangular, for a part is read by later ones alone, so one pass over the
+    parts in their order solves it. Each r_j sums to 1, so the sum over units is that of the direct scores.
+
+    Args:
+        a: The result.
+        spans: As in `Attribution.through`.
+        weighted: Other scores of the parts, of which r_j is taken; None for those of the result.
+
+    Raises:
+        DataError: If nothing was generated, or parts of the answer are not known to be units and targets.
+        InputError: If the answer has no reasoning, or no part lies in the spans.
+    """
+    part_of_unit = _parts_that_are_units(a)  # by unit, of those that are passed on
+    if spans is not None:
+        chosen = _spans_passed(a, spans)
+        part_of_unit = {
+            unit: k
+            for unit, k in part_of_unit.items()
+            if any(start <= (a.targets[k].span or (-1, -1))[0] < end for start, end in chosen)
+        }
+        if not part_of_unit:
+            raise InputError("no explained part of the answer that later ones read lies there")
+    direct = a.scores.astype(np.float64)  # (K, ..., U)
+    basis = direct if weighted is None else weighted.astype(np.float64)  # (K, ..., U)
+    passed, rests = direct.copy(), basis.copy()
+    passed[..., list(part_of_unit)] = rests[..., list(part_of_unit)] = 0
+    support = np.zeros_like(direct)  # r, (K, ..., U)
+    for k in range(len(a.targets)):
+        own = [unit for unit, j in part_of_unit.items() if j == k]
+        for unit, j in part_of_unit.items():
+            if j < k:
+                passed[k] += direct[k, ..., unit, None] * support[j]
+                rests[k] += basis[k, ..., unit, None] * support[j]
+        positive = np.maximum(rests[k], 0)
+        positive[..., own[:1]] += positive.sum(-1, keepdims=True) == 0  # of a part that rests on nothing it stays there
+        support[k] = positive / positive.sum(-1, keepdims=True) if own else 0
+        for unit in own:  # what a part takes from its own earlier words rests on what the part rests on
+            passed[k] += direct[k, ..., unit, None] * support[k]
+    settings = {**a.settings, "through": "the answer" if spans is None else str(spans)}
+    return replace(a, scores=passed.astype(np.float32), settings=settings, verified=None)
+
+
+def _parts_that_are_units(a: Attribution) -> dict[int, int]:
+    """Return the index of the target that each unit of the answer is, or is a token of."""
+    spans = a.units.spans
+    if a.completion is None or not a.has_target_axis or spans is None:
+        raise DataError(
+            "scores are passed on through the parts of an answer: explain_completion(..., parts='sentence')"
+        )
+    start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    of_answer = [u for u in range(a.text_units) if a.units.kind[u] == "answer" or (a.prompt_tokens and u >= start)]
+    parts = {}
+    for unit in of_answer:
+        for k, target in enumerate(a.targets):
+            first, end = target.span or (-1, -1)
+            if first < spans[unit][1] <= end:  # a token may begin with the space before its part
+                parts[unit] = k
+    if not parts:
+        raise DataError(
+            "the answer's own words are one unit of this result: explain its parts, parts='sentence', or pass the "
+            "scores of its tokens on before they are grouped"
+        )
+    return parts
+
+
+def _spans_passed(a: Attribution, spans: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans of characters of the completion as spans of the whole text."""
+    text, completion = a.text or "", a.completion or ""
+    shift = len(text) - len(completion)
+    if isinstance(spans, str):
+        if spans != "reasoning":
+            raise InputError(f"through() takes 'reasoning' or spans (start, end) of the completion, not {spans!r}")
+        end = completion.find(REASONING_ENDS)
+        if end < 0:
+            raise InputError(f"the answer holds no reasoning, which would end with {REASONING_ENDS}: pass its span")
+        return [(shift, shift + end)]
+    return [(shift + start, shift + end) for start, end in spans]

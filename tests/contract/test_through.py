@@ -1,0 +1,117 @@
+"""What an answer rests on through its own earlier words: sums stay, and nothing is left on the answer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from normxlogit import DataError, InputError
+from tests import tiny
+
+PROMPT, ANSWER = "the cat sat on the mat . it was a day", " A good film. The plot was never bad. So it was good"
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return tiny.explainer("llama", "CausalLM")
+
+
+def passed_by_hand(scores, part_of_unit):
+    """Solve the formula of the docs part by part, with plain loops over parts and units."""
+    scores = scores.astype(np.float64)
+    rests, result = [], []
+    for k, row in enumerate(scores):
+        total = np.array([0.0 if unit in part_of_unit else value for unit, value in enumerate(row)])
+        for unit, j in part_of_unit.items():
+            if j < k:
+                total = total + row[unit] * rests[j]
+        positive = np.maximum(total, 0)
+        rests.append(positive / positive.sum())
+        own = sum(row[unit] for unit, j in part_of_unit.items() if j == k)
+        result.append(total + own * rests[k])
+    return np.array(result)
+
+
+@pytest.mark.parametrize("options", [{}, {"parts": "sentence"}, {"parts": "sentence", "sources": "sentence"}])
+def test_scores_of_the_answer_are_passed_on_and_sums_stay(explainer, options):
+    direct = explainer.explain_completion(PROMPT, ANSWER, **options)
+    passed = direct.through()
+    ends = [end for _, end in direct.units.spans]
+    first = len(PROMPT)
+    part_of_unit = {
+        unit: k
+        for unit, end in enumerate(ends)
+        for k, target in enumerate(direct.targets)
+        if target.span and end > first and target.span[0] < end <= target.span[1]
+    }
+    assert len(set(part_of_unit.values())) >= 2
+    expected = passed_by_hand(direct.scores, part_of_unit)
+    np.testing.assert_allclose(passed.scores, expected, atol=1e-6 * np.abs(direct.scores).max())
+    np.testing.assert_allclose(passed.scores.sum(-1), direct.scores.sum(-1), atol=1e-5)
+    assert not passed.scores[:, list(part_of_unit)].any()
+    assert passed.bias == pytest.approx(direct.bias)
+    assert passed.settings["through"] == "the answer"
+    assert direct.scores[1:, list(part_of_unit)].any()  # the direct result is as it was
+
+
+def test_a_conclusion_finds_what_its_reasoning_rests_on(explainer):
+    """The second sentence rests on the first alone, and the first on one sentence of the prompt."""
+    direct = explainer.explain_completion("The cat sat. It was a day.", ANSWER, parts="sentence", sources="sentence")
+    kinds = direct.units.kind
+    scores = np.zeros_like(direct.scores)
+    scores[0, 1] = 2.0  # of the prompt, the second sentence
+    scores[1, kinds.index("answer")], scores[2, kinds.index("answer") + 1] = 3.0, -4.0
+    passed = replace(direct, scores=scores).through()
+    np.testing.assert_allclose(passed.scores[:, 1], [2.0, 3.0, -4.0])
+    assert np.count_nonzero(passed.scores) == 3
+
+
+def test_parts_that_rest_on_nothing_keep_what_later_ones_take_from_them(explainer):
+    direct = explainer.explain_completion(PROMPT, ANSWER, parts="sentence", sources="sentence")
+    scores = np.zeros_like(direct.scores)
+    scores[0, 0], scores[1, direct.units.kind.index("answer")] = -1.0, 3.0
+    passed = replace(direct, scores=scores).through()
+    np.testing.assert_allclose(passed.scores.sum(-1), scores.sum(-1))
+    assert passed.scores[1, direct.units.kind.index("answer")] == 3.0
+
+
+def test_only_the_reasoning_is_passed_through(explainer):
+    answer = " A good film. </think> The plot was never bad. So it was good"
+    direct = explainer.explain_completion(PROMPT, answer, parts="sentence", sources="sentence")
+    passed, by_span = direct.through("reasoning"), direct.through([(0, answer.index("</think>"))])
+    np.testing.assert_array_equal(passed.scores, by_span.scores)
+    answer_units = [unit for unit, kind in enumerate(direct.units.kind) if kind == "answer"]
+    assert not passed.scores[:, answer_units[0]].any()
+    assert passed.scores[-1, answer_units[1:]].any()
+    np.testing.assert_allclose(passed.scores.sum(-1), direct.scores.sum(-1), atol=1e-5)
+
+
+def test_every_layer_is_passed_on_by_itself(explainer):
+    layers = explainer.explain_completion(PROMPT, ANSWER, parts="sentence", method="normxlogit", layers=[1, 2])
+    passed = layers.through()
+    for layer in (1, 2):
+        alone = layers.layer(layer).through()
+        np.testing.assert_allclose(passed.layer(layer).scores, alone.scores, atol=1e-6)
+
+
+def test_what_cannot_be_passed_on_is_refused(explainer):
+    with pytest.raises(DataError, match="before they are grouped"):
+        explainer.explain_completion(PROMPT, ANSWER).group("sentence").through()
+    with pytest.raises(DataError, match="parts='sentence'"):
+        tiny.explainer("bert", "SequenceClassification")("a good film").through()
+    parts = explainer.explain_completion(PROMPT, ANSWER, parts="sentence")
+    with pytest.raises(InputError, match="</think>"):
+        parts.through("reasoning")
+    with pytest.raises(InputError, match="reasoning"):
+        parts.through("thoughts")
+    with pytest.raises(InputError, match="lies there"):
+        parts.through([(len(ANSWER), len(ANSWER) + 1)])
+
+
+def test_a_saved_result_is_passed_on_alike(explainer, tmp_path):
+    import normxlogit
+
+    direct = explainer.explain_completion(PROMPT, ANSWER, parts="sentence", sources="sentence")
+    direct.save(tmp_path / "a.json")
+    direct.through().save(tmp_path / "b.json")
+    assert normxlogit.load(tmp_path / "a.json").through() == normxlogit.load(tmp_path / "b.json") == direct.through()
