@@ -124,7 +124,8 @@ def with_test(cited, losses, *, without=(5.0, 5.0)):
     def removal(sources, lost):
         values = tuple(-8.0 - nats for nats in lost)
         names = tuple(cited.names[source] for source in sources)
-        return Removal(names, tuple(cited.sources[source] for source in sources), None, sum(values), False, values)
+        units = tuple(cited.sources[source] for source in sources)
+        return Removal(names, units, None, sum(values), False, "log-probability", -16.0, values)
 
     verified = Verification(
         **CITATION_TEST,

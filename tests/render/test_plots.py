@@ -77,7 +77,8 @@ def test_generated_tokens_are_rows_and_words_or_sources_columns():
     figure = g.plot()
     assert labels(figure.axes[0].yaxis) == ["mat", "is", "red."]
     assert labels(figure.axes[0].xaxis) == list(g.sources("word").units.text[:-2])
-    scores = g.sources("word", parts="token").scores[:, :-2]
+    by_token = g.sources("word", parts="token")
+    scores = by_token.scores[:, by_token.units.sources]
     assert np.allclose(table(figure), scores / np.maximum(np.abs(scores).max(1, keepdims=True), 1e-30))
     assert table(g.sources({"a": (0, 6), "b": (6, 10)}, "sentence").plot()).shape == (2, 1)
     assert len(labels(g.plot(k=1).axes[0].xaxis)) == 1
@@ -87,7 +88,7 @@ def test_sources_are_rows_with_their_shares_of_each_sentence():
     g = make_generation()
     s = g.sources({"the first half of what the model was given": (0, 6), "b": (6, 10)}, parts="sentence")
     figure = s.plot()
-    assert np.array_equal(table(figure), s.shares[:, :-2].T)
+    assert np.array_equal(table(figure), s.shares[:, s.units.sources].T)
     assert len(labels(figure.axes[0].yaxis)) == 2
     assert len(labels(s.plot(k=1).axes[0].yaxis)) == 1
     assert "the 1 strongest of 2" in s.plot(k=1).get_suptitle()
