@@ -16,7 +16,7 @@ from normxlogit.grounding.verdicts import Check, Judgement, checked
 from normxlogit.results.units.sentences import sentence_spans
 
 from .grounding_pairs import written
-from .verdicts import measured_sentences
+from .verdicts import Array, measured_sentences
 
 BATCH = 3
 """Pairs of texts that the checker reads at once."""
@@ -67,27 +67,35 @@ def check_sentences(folder: str, path: Path) -> list[CheckedSentence]:
 
 
 def table(sentences: Sequence[CheckedSentence]) -> str:
-    """Return by kind how often sentences are said to rest, or to be false, without the checker and with it."""
+    """Return by kind how well sentences are told apart, and what is said of them, without the checker and with it.
+
+    "both" adds the logarithms of the reader's probability and of the checker's.
+    """
     true = [sentence for sentence in sentences if sentence.measured.statement.true]
     false = [sentence for sentence in sentences if not sentence.measured.statement.true]
     kinds = groupby(sorted(false, key=_kind), key=_kind)
     groups = [("true", true), *((kind, list(of_kind)) for kind, of_kind in kinds), ("all that are false", false)]
     rows = []
     for name, group in groups:
+        pairs = zip(_values(true), _values(group), strict=True)
+        areas = ["", "", ""] if group is true else [f"{auroc(*pair):.2f}" for pair in pairs]
         alone = [sentence.measured.verdict.judgement for sentence in group]
         together = [checked(sentence.measured.verdict, sentence.check) for sentence in group]
-        area = "" if group is true else f"{auroc(_entailments(true), _entailments(group)):.2f}"
-        rows.append([name, str(len(group)), area, *_shares(alone), *_shares(together)])
-    columns = ["sentences", "n", "AUROC of the checker alone ↑", "rests", "false", "with it: rests", "with it: false"]
-    return markdown_table(columns, rows)
+        rows.append([name, str(len(group)), *areas, *_shares(alone), *_shares(together)])
+    columns = ["sentences", "n", "AUROC of the reader ↑", "of the checker ↑", "of both ↑"]
+    return markdown_table([*columns, "rests", "false", "with it: rests", "with it: false"], rows)
 
 
 def _kind(sentence: CheckedSentence) -> str:
     return sentence.measured.statement.kind
 
 
-def _entailments(sentences: Sequence[CheckedSentence]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    return np.array([sentence.entailment for sentence in sentences])
+def _values(sentences: Sequence[CheckedSentence]) -> list[Array]:
+    """Return the logarithms of the probabilities of the reader, of the checker, and their sums, (n,) each."""
+    verdicts = [sentence.measured.verdict for sentence in sentences]
+    reader = np.log([verdict.covered * verdict.agreed for verdict in verdicts])
+    checker = np.log([sentence.entailment for sentence in sentences])
+    return [reader, checker, reader + checker]
 
 
 def _shares(judgements: Sequence[Judgement]) -> list[str]:
