@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from transformers import pipeline
@@ -43,7 +43,7 @@ def check_sentences(folder: str, path: Path) -> list[CheckedSentence]:
         folder: A classifier of pairs of texts that knows entailment.
         path: The sentences as the reader has measured them.
     """
-    classify = pipeline("text-classification", model=folder, top_k=None, batch_size=BATCH)
+    classify: Any = pipeline("text-classification", model=folder, top_k=None, batch_size=BATCH)
     documents = {
         (asked.domain, sentence): asked.documents
         for asked in written()
@@ -57,9 +57,12 @@ def check_sentences(folder: str, path: Path) -> list[CheckedSentence]:
         texts = documents[statement.domain, statement.sentence].values()
         sources = [text[start:end] for text in texts for start, end in sentence_spans(text)]
         words = set(split_words(statement.sentence))
-        sources.sort(key=lambda source, words=words: -len(words & set(split_words(source))))
-        pairs = [{"text": source, "text_pair": statement.sentence} for source in sources[:SOURCES]]
-        labels = [{label["label"]: label["score"] for label in of_pair} for of_pair in classify(pairs)]
+        shared = [-len(words & set(split_words(source))) for source in sources]
+        nearest = [sources[place] for place in np.argsort(shared, kind="stable")[:SOURCES]]
+        pairs = [{"text": source, "text_pair": statement.sentence} for source in nearest]
+        labels: list[dict[str, float]] = [
+            {label["label"]: label["score"] for label in of_pair} for of_pair in classify(pairs)
+        ]
         checks = [Check(label=max(some, key=some.__getitem__), probability=max(some.values())) for some in labels]
         entailment = max(p for some in labels for name, p in some.items() if name.casefold().startswith("entail"))
         checked_sentences.append(CheckedSentence(sentence, max(checks, key=Check.weight), entailment))
