@@ -193,6 +193,11 @@ class AttentionRollout(MatrixMethod):
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """Yield the matrices."""
         for layer in encoder_layers(model, run.batch, layers):
-            mean = layer.attention.mean(1)  # (B, T, T)
-            mixed = mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)  # (B, T, T)
-            yield layer.number, mixed / mixed.sum(-1, keepdim=True)
+            yield layer.number, with_residual(layer.attention)
+
+
+def with_residual(attention: Tensor) -> Tensor:
+    """Return mean attention over heads, averaged with the identity, (B, T, T), from attention, (B, heads, T, T)."""
+    mean = attention.mean(1)  # (B, T, T)
+    mixed = mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)  # (B, T, T)
+    return mixed / mixed.sum(-1, keepdim=True)
