@@ -106,7 +106,7 @@ class FromOutputs(TypedDict, total=False):
     method: ByMethod
     position: AtPosition
     token_predictions: Annotated[
-        bool | None, "Also report the head's prediction at each token; by default for heads with few outputs."
+        bool | None, "Also report the head's prediction at each token; by default where the method reads it."
     ]
 
 

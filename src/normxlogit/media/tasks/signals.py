@@ -163,19 +163,6 @@ class SignalTask(Classification):
         """Return whether something is one picture or sound."""
         raise NotImplementedError
 
-    def encode_rows(
-        self, model: ModelInterface, rows: Sequence[Any], *, long_text: LongText = "truncate"
-    ) -> tuple[Sequence[Encoding], dict[int, str]]:
-        """Encode the pictures or sounds of a corpus, one after the other."""
-        encodings: list[Encoding] = []
-        problems: dict[int, str] = {}
-        for place, item in enumerate(rows):
-            try:
-                encodings.append(self._encode_item(model, item))
-            except InputError as error:  # noqa: PERF203  # of this row alone
-                problems[place] = str(error)
-        return encodings, problems
-
     def _prepare_item(
         self, model: ModelInterface, item: Any
     ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.units.spans import PartSpec, SourceSpec
-from ...tasks.abilities import generating_task
+from ...tasks.base import generating_task
 from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, generate_each, read_completion

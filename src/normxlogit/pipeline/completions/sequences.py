@@ -21,8 +21,7 @@ from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Target
 from ...results.units.spans import SourceSpec, grouped
-from ...tasks.abilities import generating_task
-from ...tasks.base import message_spans
+from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
 from ..every_position import in_rows
