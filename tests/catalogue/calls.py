@@ -183,7 +183,7 @@ TARGETS = [
     texts("itself among others", TargetError, "target 2 is also", "x", target=["LABEL_0", "LABEL_2"], contrast=2),
     texts("one text's itself", TargetError, "target 1 is also", ["x", "y"], targets=[0, "LABEL_1"], contrast=1),
     texts("a token itself", TargetError, "'are' is also", "a [MASK]", target="are", contrast="are", on="masked"),
-    texts("a contrast of ends", TargetError, "no contrast of the two", ("a", "b"), contrast="end", on="reader"),
+    texts("a contrast of ends", TargetError, "leave out contrast=", ("a", "b"), contrast="end", on="reader"),
     texts("a middle", TargetError, "no label 'middle'", ("a", "b"), target="middle", on="reader"),
     texts("a choice that is none", TargetError, "no choice 'z'", ("a", ["b", "c"]), target="z", on="choice"),
     texts("a sixth choice", TargetError, "there is no choice 5", ("a", ["b", "c"]), target=5, on="choice"),

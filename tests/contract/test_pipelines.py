@@ -146,10 +146,10 @@ REFUSED: Mapping[str, tuple[Callable[[], Any], str]] = {
     "feature-extraction": (untrained("BertModel", "BertConfig", **WORDS), "bare encoder: it has no head"),
     "document-question-answering": (
         untrained("LayoutLMForQuestionAnswering", "LayoutLMConfig", **WORDS),
-        "words of a page",
+        "more than a text",
     ),
-    "table-question-answering": (untrained("TapasForQuestionAnswering", "TapasConfig", **WORDS), "reads tables"),
-    "decision": (lambda: tiny.model("gpt2", "CausalLM"), "prompts of its own"),
+    "table-question-answering": (untrained("TapasForQuestionAnswering", "TapasConfig", **WORDS), "more than a text"),
+    "decision": (lambda: tiny.model("gpt2", "CausalLM"), "more than a text"),
 }
 
 

@@ -13,7 +13,7 @@ from ..render.describe import method_of
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.files import json_text
-from ..tasks.abilities import Generates
+from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
 from .curves import curves_cards
 from .limits import LIMITS, Limits

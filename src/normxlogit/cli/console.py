@@ -1,9 +1,7 @@
 """Output of all commands: text that any terminal can show, files, progress, and quiet libraries."""
 
 import os
-import shutil
 import sys
-import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -73,14 +71,6 @@ def write(text: str) -> None:
         raise
     except OSError as error:
         raise DataError(f"cannot write to standard output: {error.strerror}") from None
-
-
-def wrapped(message: str) -> str:
-    """Return a message in lines that end at spaces where a terminal shows it, otherwise in one line."""
-    if not sys.stderr.isatty():
-        return message
-    width = shutil.get_terminal_size().columns
-    return textwrap.fill(message, width, break_long_words=False, break_on_hyphens=False)
 
 
 def write_report(markdown: str) -> None:

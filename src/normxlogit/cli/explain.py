@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ..errors import InputError
-from ..inputs.text_files import encoding_of, is_file_name
+from ..inputs.text_files import decoded, is_file_name
 from . import options
 from .console import OutputKind, ascii_only, check_output, deliver, deliver_result, format_for, layers_of, quiet, write
 
@@ -145,13 +145,13 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
     """Return the texts of the arguments and the file, or of standard input if there are neither."""
     if file is not None:
         try:
-            texts = [*texts, *_lines(file.read_bytes(), str(file))]
+            texts = [*texts, *_lines(decoded(file.read_bytes(), str(file)))]
         except OSError as error:
             raise InputError(f"cannot read {file}: {error.strerror}") from None
     elif texts == ["-"] or (not texts and not sys.stdin.isatty()):
-        texts = _lines(sys.stdin.buffer.read(), "standard input")
+        texts = _lines(decoded(sys.stdin.buffer.read(), "standard input"))
     if not texts:
-        raise InputError("no text: give it as an argument, with --file, or on standard input, one text a line")
+        raise InputError("no text: give it as an argument, or one on each line of a --file or of standard input")
     if any(not text.strip() for text in texts):
         raise InputError("a text is empty: give at least one character other than white space")
     if file_names := [text for text in texts if file is None and Path(text).suffix and is_file_name(text)]:
@@ -163,19 +163,9 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
     return texts
 
 
-def _lines(content: bytes, name: str) -> list[str]:
+def _lines(text: str) -> list[str]:
     """Return the lines that are not blank."""
-    try:
-        text = content.decode(encoding_of(content))
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{name}, line {line}: not UTF-8 text; save it as UTF-8") from None
-    if "\0" in text:
-        raise InputError(f"{name}, line {text.count(chr(10), 0, text.index(chr(0))) + 1}: not a text file")
-    lines = [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
-    if not lines:
-        raise InputError(f"{name}: empty; put one text on each line")
-    return lines
+    return [line for line in text.split("\n") if line.strip()]
 
 
 def _explain(

@@ -9,7 +9,7 @@ import typer
 from ..errors import NormXLogitError
 from ..extending import extensions, named_or_none
 from ..results.units.characters import one_line
-from .console import OnceEach, wrapped
+from .console import OnceEach
 from .explain import explain, methods
 from .generate import generate
 
@@ -34,7 +34,7 @@ def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = N
     try:
         program(args=None if arguments is None else list(arguments), prog_name=name)
     except NormXLogitError as error:
-        sys.stderr.write(wrapped(f"error: {one_line(str(error))}") + "\n")
+        sys.stderr.write(f"error: {one_line(str(error))}\n")
         sys.exit(2)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, reason_of
-from ..inputs.row_sources import RowSource, source_in_memory
-from ..inputs.table_files import RowBlock, open_table
+from ..inputs.table_files import RowSource, source_in_memory, source_of_file
 from ..results.storage.tables import optional_module
 
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
@@ -179,16 +178,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 def _source_of_file(path: Path) -> RowSource:
     """Return the source of a file of the `FORMATS`."""
-
-    def names() -> list[str]:
-        with open_table(lambda: path.open("rb"), str(path), FORMATS[path.suffix]) as reader:
-            return reader.names
-
-    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        with open_table(lambda: path.open("rb"), str(path), FORMATS[path.suffix]) as reader:
-            yield from reader.blocks(columns)
-
-    return RowSource(names, blocks)
+    return source_of_file(lambda: path.open("rb"), str(path), FORMATS[path.suffix])
 
 
 def _rows(source: RowSource, columns: Sequence[str], where: str) -> Iterator[dict[str, Any]]:

@@ -7,8 +7,16 @@ from typing import Any
 from jinja2 import TemplateError
 
 from ..errors import InputError
-from .message_parts import ReadPart, hint_for, part_readers, text_of_part, texts_of, typed_messages
-from .messages import is_message, message_of
+from .message_parts import (
+    ReadPart,
+    hint_for,
+    is_message,
+    message_of,
+    part_readers,
+    text_of_part,
+    texts_of,
+    typed_messages,
+)
 from .texts import collected, is_table, named_columns, plain_cell, text_column
 
 Prompt = str | Sequence[Mapping[str, Any]] | Mapping[str, Any]

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal, get_args
+from weakref import WeakKeyDictionary
 
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -28,6 +29,9 @@ MAX_UNKNOWN_SHARE = 0.5
 """A text gets a note from this share of unknown tokens on."""
 UNLIMITED = 1_000_000
 """Tokenizers without a limit report an astronomically large one."""
+
+COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+"""The parts of a tokenizer's backend beside its vocabulary."""
 
 MIN_UNKNOWN = 3
 """A text with fewer unknown tokens and some known ones gets no note: they may be rare words."""
@@ -159,7 +163,7 @@ class Encoder:
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
         options = {"verbose": False, "return_special_tokens_mask": True}
-        encoded = private_tokenizer(self.tokenizer)(text_target=text, **options)
+        encoded = private_tokenizer(self.tokenizer, shared=False)(text_target=text, **options)  # which sets a language
         doubled = doubled_special_tokens(encoded["input_ids"], list(map(bool, encoded["special_tokens_mask"])))
         return [int(index) for i, index in enumerate(encoded["input_ids"]) if i not in doubled]
 
@@ -293,13 +297,21 @@ def _offsets_in_text(offsets: Sequence[tuple[int, int]], words: Spans | None) ->
     return tuple((word + start, word + end) for (start, end), (word, _) in zip(offsets, words, strict=True))
 
 
-def private_tokenizer(tokenizer: Any) -> Any:
+_PRIVATE_BACKENDS: WeakKeyDictionary[Any, tuple[Any, Tokenizer]] = WeakKeyDictionary()
+"""The copy of each tokenizer's backend, with the state that it was made of."""
+
+
+def private_tokenizer(tokenizer: Any, *, shared: bool = True) -> Any:
     """Return a copy of the user's tokenizer that shares no setting with it, such as truncation and padding.
 
     A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: the user's own setting
     would be overwritten, also in what `save_pretrained` writes, and a thread that uses it meanwhile would get other
-    tokens. The copy shares the vocabulary, so it is made in microseconds and needs no memory. Slow tokenizers keep
-    nothing of a call, and are returned as they are.
+    tokens. The copy shares the vocabulary, and is made again where the tokenizer has changed: adding hundreds of tokens
+    takes milliseconds. Slow tokenizers keep nothing of a call, and are returned as they are.
+
+    Args:
+        tokenizer: The tokenizer.
+        shared: Whether the copy is for calls that change nothing of it: others get one of their own.
 
     Raises:
         InputError: If a copy of the backend would give its added tokens other ids.
@@ -308,14 +320,28 @@ def private_tokenizer(tokenizer: Any) -> Any:
     if not isinstance(backend, Tokenizer):
         return tokenizer
     private = copy.copy(tokenizer)
-    private._tokenizer = _copy_backend(backend)
+    state = _state_of(backend) if shared else None
+    known_state, private._tokenizer = _PRIVATE_BACKENDS.get(tokenizer, (None, None))
+    if state is None or state != known_state:
+        private._tokenizer = _copy_backend(backend)
+        _PRIVATE_BACKENDS[tokenizer] = state, private._tokenizer
     return private
+
+
+def _state_of(backend: Tokenizer) -> Any:
+    """Return what a copy of a backend is made of, for a comparison; None if it is not known."""
+    components = [getattr(backend, name) for name in COMPONENTS]
+    try:
+        states = [None if component is None else component.__getstate__() for component in components]
+    except Exception:  # of a component that is written in Python
+        return None
+    return states, backend.encode_special_tokens, backend.get_vocab_size(), backend.get_added_tokens_decoder()
 
 
 def _copy_backend(backend: Tokenizer) -> Tokenizer:
     """Return a new backend around the components of another."""
     private = Tokenizer(backend.model)
-    for name in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+    for name in COMPONENTS:
         if (component := getattr(backend, name)) is not None:
             setattr(private, name, component)
     private.encode_special_tokens = backend.encode_special_tokens

@@ -1,4 +1,6 @@
-"""Files of tables and of lines, read block by block, each row with its values or with the reason why it has none.
+"""Sources of rows: tables, files of them and rows in memory, read block by block.
+
+Each row comes with its values, or with the reason why it has none.
 
 pyarrow reads Parquet and Arrow, Python reads lines and CSV. DuckDB and pyarrow's reader of CSV leave rows out that they
 cannot read, without their numbers; here a row that cannot be read keeps its place (measured with DuckDB 2.0).
@@ -16,7 +18,8 @@ from itertools import chain, islice
 from typing import Any, Literal
 
 from ..errors import DataError, reason_of
-from .text_files import UTF16, dialect_of, encoding_of
+from .text_files import UTF16, encoding_of
+from .texts import collected, is_column
 
 BLOCK = 4096
 """Rows read at a time."""
@@ -28,6 +31,12 @@ END_MARK = "\x1elast"
 """A line that is appended to a CSV file. Where it does not come back as a row of its own, a quote was left open."""
 
 OPEN_QUOTE = "a quote is not closed: the rows after it were read as one, or not at all"
+
+OTHER_DELIMITERS = (";", "\t", "|")
+"""What stands between values where commas do not: Excel writes semicolons where numbers have decimal commas."""
+
+SAMPLE = 1 << 16
+"""Most characters of the line with the names by which the delimiter of a table is told."""
 
 NO_TEXT = "UTF-16, or no text at all; save it as UTF-8"
 
@@ -74,16 +83,18 @@ class RowBlock:
 
 
 @dataclass(frozen=True)
-class Reader:
-    """An open file.
+class RowSource:
+    """Where rows come from.
 
     Attributes:
-        names: The names of its columns; of JSON lines those in the first block.
-        blocks: Reads some of the columns, once.
+        names: Returns the names of the columns; of JSON lines those in the first block.
+        blocks: Reads some columns of all rows, in their order, block by block.
+        parts: The names of what is read, such as files.
     """
 
-    names: list[str]
+    names: Callable[[], list[str]]
     blocks: Callable[[Sequence[str]], Iterator[RowBlock]]
+    parts: Sequence[str] = ("rows in memory",)
 
 
 def arrow_module() -> Any:
@@ -102,23 +113,37 @@ def arrow_module() -> Any:
     return pyarrow
 
 
-@contextmanager
-def open_table(open_file: Callable[[], Any], name: str, kind: str, size: int = 0) -> Iterator[Reader]:
-    """Open a file of a table or of lines.
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def source_of_file(open_file: Callable[[], Any], name: str, kind: str, size: int = 0) -> RowSource:
+    """Return the source of a file of a table or of lines, which raises `DataError` where it cannot be read.
 
     Args:
         open_file: Opens it in binary mode.
         name: What errors call it.
         kind: Its `Format`.
         size: Its length in bytes; 0 if that is not known.
-
-    Raises:
-        DataError: If it cannot be read, also while the block reads it.
     """
+
+    def names() -> list[str]:
+        with _opened(open_file, name, kind, size) as table:
+            return table.names()
+
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        with _opened(open_file, name, kind, size) as table:
+            yield from table.blocks(columns)
+
+    return RowSource(names, blocks, [name])
+
+
+@contextmanager
+def _opened(open_file: Callable[[], Any], name: str, kind: str, size: int) -> Iterator[RowSource]:
+    """Open a file, whose blocks can be read once."""
     arrow = arrow_module()
     try:
         with open_file() as file:
-            yield _reader(file, kind, size)
+            yield _source_in_file(file, kind, size)
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
@@ -127,8 +152,8 @@ def open_table(open_file: Callable[[], Any], name: str, kind: str, size: int = 0
         raise DataError(f"{name}: not {kind}: {reason_of(error)}") from None
 
 
-def _reader(file: Any, kind: str, size: int) -> Reader:
-    """Return the reader of an open file."""
+def _source_in_file(file: Any, kind: str, size: int) -> RowSource:
+    """Return the source of the rows in an open file."""
     if kind == "parquet":
         return _parquet(file)
     if kind == "arrow":
@@ -136,14 +161,10 @@ def _reader(file: Any, kind: str, size: int) -> Reader:
     fraction = (lambda: min(file.tell() / size, 1.0)) if size else lambda: 0.0
     if kind in ("csv", "tsv"):
         return _csv(file, kind, fraction)
-    encoding = encoding_of(file.read(len(UTF16[0])))
-    file.seek(0)
-    rows = rows_of_lines(file, kind, encoding)
-    first = list(islice(rows, BLOCK))
-    return Reader(row_names(first), lambda columns: row_blocks(chain(first, rows), columns, fraction))
+    return source_of_rows(rows_of_lines(file, kind, _encoding_of_file(file)), fraction)
 
 
-def _parquet(file: Any) -> Reader:
+def _parquet(file: Any) -> RowSource:
     reader = arrow_module().parquet.ParquetFile(file, page_checksum_verification=True)
     total = max(reader.metadata.num_rows, 1)
 
@@ -153,11 +174,11 @@ def _parquet(file: Any) -> Reader:
             rows_read += batch.num_rows
             yield RowBlock.of(_checked(batch, columns), rows_read / total)
 
-    return Reader(list(reader.schema_arrow.names), blocks)
+    return RowSource(lambda: list(reader.schema_arrow.names), blocks)
 
 
-def _arrow(file: Any, size: int) -> Reader:
-    """Return a reader of an Arrow file, or of a stream of `size` bytes."""
+def _arrow(file: Any, size: int) -> RowSource:
+    """Return the source of an Arrow file, or of a stream of `size` bytes."""
     arrow = arrow_module()
     is_file = file.read(6) == b"ARROW1"  # otherwise a stream, as `datasets` writes it
     file.seek(0)
@@ -168,10 +189,10 @@ def _arrow(file: Any, size: int) -> Reader:
         batches = map(reader.get_batch, range(count)) if is_file else reader
         for number, batch in enumerate(batches, 1):
             fraction = number / count if is_file else file.tell() / max(size, 1)
-            for table in sliced(_checked(batch, columns)):
+            for table in _sliced(_checked(batch, columns)):
                 yield RowBlock.of(table, min(fraction, 1.0))
 
-    return Reader(list(reader.schema.names), blocks)
+    return RowSource(lambda: list(reader.schema.names), blocks)
 
 
 def _checked(batch: Any, columns: Sequence[str]) -> Any:
@@ -181,7 +202,7 @@ def _checked(batch: Any, columns: Sequence[str]) -> Any:
     return table
 
 
-def sliced(table: Any) -> Iterator[Any]:
+def _sliced(table: Any) -> Iterator[Any]:
     """Yield a table in blocks; views, which Polars writes and Arrow's `take` does not know, as plain values."""
     arrow = arrow_module()
     for start in range(0, len(table), BLOCK):
@@ -193,12 +214,17 @@ def sliced(table: Any) -> Iterator[Any]:
         yield arrow.table(columns)
 
 
-def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
-    """Return a reader of a CSV or TSV file; `fraction` returns the share of the file that is read."""
-    dialect = dialect_of(file, kind)
+def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
+    """Return the source of a CSV or TSV file; `fraction` returns the share of the file that is read."""
+    encoding = _encoding_of_file(file)
     # A cell that is not UTF-8 is a problem of its row, not of the file.
-    lines = io.TextIOWrapper(file, dialect.encoding, "surrogateescape", newline="")
-    reader = csv.reader(chain(lines, [END_MARK]), delimiter=dialect.delimiter)
+    lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
+    delimiter = "\t"
+    if kind == "csv":  # what stands in the line with the names
+        names_line = lines.readline(SAMPLE)
+        delimiter = next((mark for mark in (",", *OTHER_DELIMITERS) if mark in names_line), ",")
+        lines.seek(0)
+    reader = csv.reader(chain(lines, [END_MARK]), delimiter=delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]
     if names == [END_MARK]:
         raise ValueError("the file is empty")
@@ -210,7 +236,7 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         ended = False
         while rows := _next_rows(reader, BLOCK):
-            if dialect.delimiter == "\t":
+            if delimiter == "\t":
                 _check_cells(names, rows)
             ended = rows[-1] == [END_MARK]
             rows = [row or [""] * len(names) for row in (rows[:-1] if ended else rows)]  # an empty line
@@ -225,7 +251,14 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> Reader:
             raise DataError(OPEN_QUOTE)
         lines.detach()  # the file is closed by who opened it
 
-    return Reader(names, blocks)
+    return RowSource(lambda: names, blocks)
+
+
+def _encoding_of_file(file: Any) -> str:
+    """Return the encoding of a file of bytes, which is set back to its start."""
+    encoding = encoding_of(file.read(len(UTF16[0])))
+    file.seek(0)
+    return encoding
 
 
 def _next_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
@@ -305,17 +338,83 @@ def _object(value: Any) -> InputRow:
     return value if isinstance(value, dict) else "not a JSON object"
 
 
-def row_names(rows: Iterable[InputRow]) -> list[str]:
-    """Return the names in rows, in their order."""
-    return list(dict.fromkeys(name for row in rows if not isinstance(row, str) for name in row))
+# --- rows and tables in memory ----------------------------------------------------------------------------------------
 
 
-def row_blocks(rows: Iterable[InputRow], columns: Sequence[str], fraction: Callable[[], float]) -> Iterator[RowBlock]:
-    """Read some values of rows, block by block."""
+def source_of_rows(rows: Iterable[InputRow], fraction: Callable[[], float] = lambda: 0.0) -> RowSource:
+    """Return the source of rows that can be read only once, whose columns are those of the first rows.
+
+    Args:
+        rows: The rows.
+        fraction: Returns the share of them that is read, 0 if that is not known.
+    """
     rows = iter(rows)
-    while part := list(islice(rows, BLOCK)):
-        values = {name: [None if isinstance(row, str) else row.get(name) for row in part] for name in columns}
-        yield RowBlock(values, [row if isinstance(row, str) else None for row in part], fraction())
+    first = list(islice(rows, BLOCK))  # which may be read again, to look at them
+    names = list(dict.fromkeys(name for row in first if not isinstance(row, str) for name in row))
+
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        remaining = chain(first, rows)
+        while part := list(islice(remaining, BLOCK)):
+            values = {name: [None if isinstance(row, str) else row.get(name) for row in part] for name in columns}
+            yield RowBlock(values, [row if isinstance(row, str) else None for row in part], fraction())
+
+    return RowSource(lambda: names, blocks)
+
+
+def source_of_table(table: Any) -> RowSource:
+    """Return the source of an Arrow table."""
+
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        for number, block in enumerate(_sliced(table.select(list(columns))), 1):
+            yield RowBlock.of(block, min(number * BLOCK / len(table), 1.0))
+
+    return RowSource(lambda: list(table.column_names), blocks)
+
+
+def source_in_memory(inputs: Any) -> RowSource:
+    """Return the source of rows in memory.
+
+    Args:
+        inputs: A table of pandas, Polars, Arrow or DuckDB, or a column of the former two; a mapping of columns; or an
+            iterable of mappings such as {"text": "..."}, which is read once.
+
+    Raises:
+        DataError: If it is something else, or pyarrow is missing.
+    """
+    arrow, inputs = arrow_module(), collected(inputs)
+    if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
+        inputs = arrow.table(dict(inputs))
+    if to_frame := getattr(inputs, "to_frame", None):  # a column of pandas or Polars
+        inputs = to_frame(getattr(inputs, "name", None) or "text")
+    if hasattr(inputs, "__arrow_c_stream__"):
+        return _of_frame(inputs)
+    if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
+        raise DataError(
+            f"cannot read rows from a {type(inputs).__name__}; give a table, or its rows as mappings such as "
+            '{"text": "..."}'
+        )
+    return source_of_rows(map(_mapping, inputs))
+
+
+def _of_frame(table: Any) -> RowSource:
+    """Return the source of a table; a pandas frame with columns of mixed types is read row by row."""
+    arrow = arrow_module()
+    try:
+        return source_of_table(arrow.table(table))
+    except (arrow.ArrowException, TypeError, ValueError) as error:
+        if hasattr(table, "notna") and table.columns.is_unique:
+            records = table.astype(object).where(table.notna(), None).to_dict("records")
+            return source_of_rows(records)
+        raise DataError(
+            f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}; give its rows as "
+            'mappings such as {"text": "..."}'
+        ) from None
+
+
+def _mapping(row: Any) -> Mapping[str, Any]:
+    if not isinstance(row, Mapping):
+        raise DataError(f'a row in memory is a mapping such as {{"text": "..."}}, not {type(row).__name__}')
+    return row
 
 
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:

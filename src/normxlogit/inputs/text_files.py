@@ -1,31 +1,11 @@
-"""How files of text are written: their encoding, and what stands between the values of a table."""
+"""Files of texts: their encoding, and what is the name of one."""
 
-import io
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from ..errors import DataError
 
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """The byte order marks of UTF-16."""
-
-OTHER_DELIMITERS = (";", "\t", "|")
-"""What stands between values where commas do not: Excel writes semicolons where numbers have decimal commas."""
-
-SAMPLE = 1 << 16
-"""Most characters of the line with the names by which the delimiter of a table is told."""
-
-
-class Dialect(NamedTuple):
-    """How a table is written.
-
-    Attributes:
-        encoding: Its encoding, as Python names it.
-        delimiter: The separator of values.
-    """
-
-    encoding: str
-    delimiter: str
 
 
 def encoding_of(start: bytes) -> str:
@@ -65,20 +45,3 @@ def is_existing_path(text: str) -> bool:
 def is_file_name(text: str) -> bool:
     """Return whether a text is the name of an existing file alone."""
     return len(text.split()) == 1 and is_existing_path(text) and Path(text).is_file()
-
-
-def dialect_of(file: Any, kind: str) -> Dialect:
-    """Return how a table is written, by the line with its names, and set the file of bytes back to its start.
-
-    A table of the kind "tsv" has tabs between its values; any other has commas, unless its names have none and are
-    separated by another delimiter.
-    """
-    encoding = encoding_of(file.read(len(UTF16[0])))
-    file.seek(0)
-    if kind == "tsv":
-        return Dialect(encoding, "\t")
-    lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
-    names = lines.readline(SAMPLE)
-    lines.detach()
-    file.seek(0)
-    return Dialect(encoding, next((mark for mark in (",", *OTHER_DELIMITERS) if mark in names), ","))

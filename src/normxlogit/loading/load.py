@@ -237,23 +237,15 @@ def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
 
     Without the package, transformers takes the file for one of tiktoken's, and asks for that package.
     """
-    missing = [name for name in ("sentencepiece", "google.protobuf") if not _installed(name)]
+    is_missing = find_spec("sentencepiece") is None
     mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
     folder = Path(source)
-    if not missing or not mentioned or (folder.is_dir() and not any(folder.glob("*.model"))):
+    if not is_missing or not mentioned or (folder.is_dir() and not any(folder.glob("*.model"))):
         return None
     return (
         "it has no tokenizer.json, and its SentencePiece file (such as spm.model) is read with a package that is not "
         "installed; run: pip install 'normxlogit[sentencepiece]'"
     )
-
-
-def _installed(name: str) -> bool:
-    """Return whether a package can be imported."""
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package whose parent is missing
-        return False
 
 
 def _broken_file(source: str) -> str | None:

@@ -19,12 +19,8 @@ GENERATING_TASKS = ("text-generation", "image-text-to-text", "any-to-any")
 ONE_OUTPUT_TASKS = ("text-classification", "image-classification")
 """Pipelines that return a sigmoid probability if a model has one output."""
 
-OTHER_QUESTIONS = {
-    "decision": "scores the options of a question by prompts of its own",
-    "document-question-answering": "reads the words of a page with their places",
-    "table-question-answering": "reads tables",
-}
-"""Pipelines that ask a model something other than its text, with what they do."""
+OTHER_QUESTIONS = ("decision", "document-question-answering", "table-question-answering")
+"""Pipelines that ask a model something other than its text: prompts of their own, places of words, tables."""
 
 IRRELEVANT = {
     "_legacy", "aggregation_strategy", "candidate_labels", "clean_up_tokenization_spaces", "delimiter",
@@ -73,7 +69,7 @@ def pipeline_settings(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineS
     task = getattr(pipeline, "task", None)
     if task in OTHER_QUESTIONS:
         raise UnsupportedModelError(
-            f"a pipeline for {task} {OTHER_QUESTIONS[task]}, which is not explained; Explainer(pipeline.model, "
+            f"a pipeline for {task} asks its model more than a text, which is not explained; Explainer(pipeline.model, "
             "pipeline.tokenizer) explains the model's answers to texts"
         )
     preprocess, forward_settings, postprocess = (dict[str, Any](group or {}) for group in groups)

@@ -18,6 +18,11 @@ _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """Names of tables with a row for each position; tables of distances between tokens do not limit a text."""
 _RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
 
+FEW_TOKENS = 16
+"""No model fails on so few tokens as they are too many."""
+
+TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
+
 MAX_OFFSET_ROWS = 4
 """Most rows of a table before its first position, for padding or unused."""
 
@@ -105,25 +110,10 @@ def _first_position_row(module: Any) -> int:
 def unreadable_input(model: nn.Module, inputs: Mapping[str, Tensor], error: Exception, doing: str) -> InputError:
     """Return the error that names the input which a model could not "read", or what it was `doing` with it."""
     texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-    reason = reason_of(error) + _length_hint(model, tokens)
     described_input = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens" if tokens else "its input"
-    return InputError(f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason}")
-
-
-def _length_hint(model: nn.Module, tokens: int) -> str:
-    """Return advice on the settings that limit the length, if a text reaches one."""
-    config = getattr(model, "config", None)
-    settings = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
-    settings_reached = [
-        f"{name}={value}"
-        for name, value in settings.items()
-        if type(value) is int and 1 < value <= tokens + MAX_OFFSET_ROWS and re.search(r"position|seq_?len|n_ctx", name)
-    ]
-    if not settings_reached:
-        return ""
-    return (
-        f"; its configuration says {', '.join(settings_reached)}: if the text is too long, set the tokenizer's "
-        "model_max_length to what the model reads, and longer texts are cut or read in windows, see long_text="
+    return InputError(
+        f"{type(model).__name__} cannot {doing} {described_input}: {type(error).__name__}: {reason_of(error)}"
+        + (TOO_LONG if tokens > FEW_TOKENS else "")
     )
 
 

@@ -18,13 +18,11 @@ from ..copies.non_finite import is_finite
 from ..copies.pool import Pool, private_clone
 from ..copies.run import Pass, Replace, Site, run
 from ..copies.snapshot import Snapshot
-from ..errors import HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
+from ..errors import HeadMismatchError, InputError, NormXLogitError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch
-from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
-from ..parts.headpiece import Head, answer_of
-from ..parts.layer_to_head import bring_to_head
+from ..parts.headpiece import answer_of
 from ..parts.parts import Parts
 from ..parts.proofs import copy_answers_as_the_model, quantises_by_batch
 from ..tasks import Task
@@ -124,38 +122,6 @@ class ModelCopy:
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         with input_errors(self.module, inputs, gradients=torch.is_grad_enabled()), pool.lease() as copy:
             return run(copy, inputs, record=record, replace=replace, stop=stop)
-
-    @property
-    def head(self) -> Head:
-        """The proved head.
-
-        Raises:
-            HeadMismatchError: If there is none.
-            UnsupportedModelError: If the model has read nothing yet.
-        """
-        return Head(self.pool, self.known_parts.head)
-
-    @property
-    def known_parts(self) -> Parts:
-        """The parts; they are found on the first batch."""
-        if self.parts is None:
-            raise UnsupportedModelError("the model has not read anything yet")
-        return self.parts
-
-    def layer_for_head(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
-        """Return the output of layer 1 to L - 1 as the head would read it, (B, T, H), with T = `length`.
-
-        The states are the embedding layer's output and every layer's; an early exit does not need them.
-        """
-        parts = self.known_parts
-        trunk = str(parts.trunk)
-        if parts.early_exit is not None:
-            hidden = parts.head.swap_if_time_first(exit_after(self.pool, trunk, parts.early_exit, inputs, layer))
-        elif parts.tail is not None:
-            hidden = bring_to_head(self.pool, trunk, parts.tail, states[layer], inputs)
-        else:
-            hidden = states[layer]
-        return hidden[:, :length]  # BigBird's trunk returns more states
 
     @cached_property
     def embeddings(self) -> WordEmbeddings:

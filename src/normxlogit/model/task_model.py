@@ -20,15 +20,16 @@ from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch, collate
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
+from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
+from ..parts.layer_to_head import bring_to_head
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
-from ..tasks.abilities import Generates, embedding_task
 from ..tasks.answers import logits_at
-from ..tasks.base import check_answer
+from ..tasks.base import Generates, check_answer, embedding_task
 from ..tasks.interfaces import Pooling
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
@@ -189,7 +190,9 @@ class TaskModel:
     @property
     def parts(self) -> Parts:
         """The parts of the model; they are found on the first batch."""
-        return self.copy.known_parts
+        if self.copy.parts is None:
+            raise UnsupportedModelError("the model has not read anything yet")
+        return self.copy.parts
 
     @property
     def head(self) -> Head:
@@ -198,7 +201,7 @@ class TaskModel:
         Raises:
             HeadMismatchError: If no head was found that reproduces the model's logits.
         """
-        return self.copy.head
+        return Head(self.copy.pool, self.parts.head)
 
     def refresh(self) -> bool:
         """Copy the model anew if its modules, hooks, adapters or settings have changed.
@@ -401,10 +404,10 @@ class TaskModel:
         if logits is not None and not vocabulary:
             check_answer(self.task, logits, type(self.module).__name__)
         positions = self.task.position.of_batch(batch, logits)
-        token_logits = None
+        read_tokens = None
         if hidden is not None:
             hidden = hidden[:, :length]  # (B, T, H)
-            token_logits = None if vocabulary else self.head_logits(hidden, batch)  # (N, C)
+            read_tokens = None if vocabulary else partial(self.head_logits, hidden, batch)
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
             logits = (head or self.head.tokens)(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
@@ -414,7 +417,7 @@ class TaskModel:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         final_states = parts.head_mismatch if hidden is None else hidden
         return ForwardPass(
-            batch, final_states, embedded, states, logits.float(), token_logits, positions, logits_by_position
+            batch, final_states, embedded, states, logits.float(), read_tokens, positions, logits_by_position
         )
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
@@ -439,9 +442,16 @@ class TaskModel:
 
     def layer_as_final(self, run: ForwardPass, layer: int) -> Tensor:
         """Return the output of a layer, 1 to L, as a hidden state for the head, (B, T, H)."""
-        if layer == self.parts.layers:
+        parts, pool, inputs, trunk = self.parts, self.copy.pool, run.batch.inputs, str(self.parts.trunk)
+        if layer == parts.layers:
             return run.hidden
-        return self.copy.layer_for_head(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
+        if parts.early_exit is not None:
+            hidden = parts.head.swap_if_time_first(exit_after(pool, trunk, parts.early_exit, inputs, layer))
+        else:
+            hidden = (run.states or ())[layer]
+            if parts.tail is not None:
+                hidden = bring_to_head(pool, trunk, parts.tail, hidden, inputs)
+        return hidden[:, : run.batch.mask.shape[1]]  # BigBird's trunk returns more states
 
     def generating(self) -> "TaskModel":
         """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""

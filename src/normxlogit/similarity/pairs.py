@@ -26,8 +26,7 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
-from ..tasks.abilities import embedding_task
-from ..tasks.base import Task
+from ..tasks.base import Task, embedding_task
 from .result import Similarity
 from .tasks.embedding import Direction
 

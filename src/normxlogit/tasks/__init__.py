@@ -115,11 +115,6 @@ def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]
     """Return the task class of a module from outside transformers, which the caller must name."""
     name = type(model).__name__
     if task is None:
-        for child_name, child in model.named_children():  # a wrapper, as DataParallel is
-            if isinstance(child, PreTrainedModel) and not is_bare(child):
-                raise UnsupportedModelError(
-                    f"{name} is not a transformers model, and holds one: pass its .{child_name}, {type(child).__name__}"
-                )
         possible = ", ".join(plain_task.name for plain_task in all_tasks().values() if plain_task.models.plain)
         raise UnsupportedModelError(
             f"{name} is not a transformers model, so what it is for must be said: pass task= one of {possible}"

@@ -9,9 +9,8 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
-from .abilities import Generates
 from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, last_tokens, locate, with_chosen_positions
-from .base import ModelClasses, Task, TaskName, of_prompt
+from .base import Generates, ModelClasses, Task, TaskName, of_prompt
 from .interfaces import ModelInterface
 
 

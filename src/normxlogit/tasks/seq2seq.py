@@ -16,8 +16,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.alignment import append_tokens
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Batch, Encoding, check_ids, readable_tokens
-from .abilities import Generates
-from .base import ModelClasses, Task, TaskName, of_prompt
+from .base import Generates, ModelClasses, Task, TaskName, of_prompt
 from .interfaces import ModelInterface
 from .language import AtLastToken, Vocabulary
 

@@ -15,7 +15,7 @@ from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
-from ...tasks.abilities import generating_task
+from ...tasks.base import generating_task
 from .base import Column, Job, ShardRows, Together, check_choice, text_of
 
 GENERATED_AT_ONCE = 8

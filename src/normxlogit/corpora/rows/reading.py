@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,17 +11,19 @@ from typing import Any, cast, get_args
 from urllib.parse import unquote
 
 from ...errors import DataError, reason_of
-from ...inputs.row_sources import RowSource, source_in_memory, source_of_rows, source_of_table
 from ...inputs.table_files import (
     BLOCK,
     SUFFIXES,
     Format,
-    Reader,
     RowBlock,
+    RowSource,
     arrow_module,
     check_columns,
-    open_table,
     rows_of_lines,
+    source_in_memory,
+    source_of_file,
+    source_of_rows,
+    source_of_table,
 )
 from ...inputs.texts import collected
 
@@ -138,8 +140,8 @@ class File:
     size: int
     folders: Mapping[str, str | None]
 
-    def reader(self) -> AbstractContextManager[Reader]:
-        """Open the file."""
+    def source(self) -> RowSource:
+        """Return the source of its rows."""
         from fsspec.core import OpenFile
         from fsspec.utils import infer_compression
 
@@ -147,7 +149,7 @@ class File:
         if compression is None and Path(self.path).suffix in PACKED:
             raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
         packed = OpenFile(self.system, self.path, "rb", compression=compression)
-        return open_table(packed.open, self.name, self.kind, 0 if compression else self.size)
+        return source_of_file(packed.open, self.name, self.kind, 0 if compression else self.size)
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -207,21 +209,21 @@ def _of_files(files: Sequence[File]) -> RowSource:
 
 def _file_names(files: Sequence[File]) -> list[str]:
     """Return the columns of the first file, and those of its folders' names."""
-    with files[0].reader() as reader:
-        return list(dict.fromkeys([*reader.names, *files[0].folders]))
+    return list(dict.fromkeys([*files[0].source().names(), *files[0].folders]))
 
 
 def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowBlock]:
     """Read all files; the share is that of their bytes."""
     total, bytes_read = max(sum(file.size for file in files), 1), 0
     for file in files:
-        with file.reader() as reader:
-            in_files = [name for name in columns if name in reader.names or name not in file.folders]
-            if file.kind != "jsonl":  # rows of JSON may lack a column
-                check_columns(reader.names, in_files)
-            for block in reader.blocks(in_files):
-                of_folders = (name for name in columns if name not in in_files)
-                shared = {name: [file.folders[name]] * len(block.problems) for name in of_folders}
-                share = (bytes_read + block.fraction * file.size) / total
-                yield RowBlock({**block.columns, **shared}, block.problems, share)
+        source = file.source()
+        names = source.names()
+        in_files = [name for name in columns if name in names or name not in file.folders]
+        if file.kind != "jsonl":  # rows of JSON may lack a column
+            check_columns(names, in_files)
+        for block in source.blocks(in_files):
+            of_folders = (name for name in columns if name not in in_files)
+            shared = {name: [file.folders[name]] * len(block.problems) for name in of_folders}
+            share = (bytes_read + block.fraction * file.size) / total
+            yield RowBlock({**block.columns, **shared}, block.problems, share)
         bytes_read += file.size

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError
-from ...inputs.row_sources import RowSource
-from ...inputs.table_files import RowBlock, arrow_module, check_columns
+from ...inputs.table_files import RowBlock, RowSource, arrow_module, check_columns
 from ...results.storage.schema import Index
 
 

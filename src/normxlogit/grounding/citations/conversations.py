@@ -12,7 +12,7 @@ from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
-from ...tasks.abilities import generating_task
+from ...tasks.base import generating_task
 from ..documents.chat_messages import ChatMessage, as_parts, chat_messages, wrapping
 from ..documents.conversations import Conversation, Message
 from ..documents.json_fields import json_fields

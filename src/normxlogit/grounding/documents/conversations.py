@@ -1,6 +1,6 @@
 """Conversations in steps: texts, reasoning, calls of tools and what they returned, pictures and sounds.
 
-What is read are messages as `normxlogit.inputs.messages` describes them; `examples/messages.py` converts others.
+What is read are messages as `normxlogit.inputs.message_parts` describes them; `examples/messages.py` converts others.
 """
 
 import json
@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from ...errors import DataError, InputError
 from ...inputs.chat import messages_of
-from ...inputs.message_parts import UNREADABLE_TYPES, part_type, text_of_part
-from ...inputs.messages import is_message
+from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
 from ...inputs.text_files import decoded
 from ...inputs.texts import whole_number
 

@@ -18,8 +18,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.abilities import Region
-from ...tasks.base import ModelClasses, TaskName, of_prompt
+from ...tasks.base import ModelClasses, Region, TaskName, of_prompt
 from ...tasks.interfaces import ModelInterface
 from ...tasks.language import CausalLM
 from ...tasks.seq2seq import Seq2Seq

@@ -12,9 +12,8 @@ from transformers import AutoProcessor
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding
-from ...tasks.abilities import Generates
 from ...tasks.answers import AnswerPosition, Outputs
-from ...tasks.base import ModelClasses, Task, TaskName
+from ...tasks.base import Generates, ModelClasses, Task, TaskName
 from ...tasks.interfaces import ModelInterface
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets

@@ -14,9 +14,8 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, Encoding
 from ...inputs.texts import collected, named_columns, text_column
 from ...parts.signal_entry import SignalEntry, find_signal_entry
-from ...tasks.abilities import Embeds
 from ...tasks.answers import Outputs
-from ...tasks.base import ModelClasses, Task
+from ...tasks.base import Embeds, ModelClasses, Task
 from ...tasks.interfaces import ModelInterface
 from ..inputs.items import columns_of_media
 from ..inputs.picture_places import grid_layout

@@ -16,7 +16,7 @@ from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.targets import Quantity
 from ...results.units.spans import NamedSpan
-from ...tasks.abilities import generating_task
+from ...tasks.base import generating_task
 from .completed_prompts import Completed
 
 Array = npt.NDArray[np.float64]

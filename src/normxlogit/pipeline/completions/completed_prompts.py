@@ -18,8 +18,7 @@ from ...inputs.texts import positive_integer
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
 from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box
-from ...tasks.abilities import generating_task
-from ...tasks.base import message_spans
+from ...tasks.base import generating_task, message_spans
 from ...tasks.seq2seq import with_first_token
 
 NO_MESSAGES = ReadPrompt("", None)

@@ -18,7 +18,7 @@ from ...model.task_model import TaskModel
 from ...parts.proofs import tolerance_for_given
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...tasks.abilities import Generates
+from ...tasks.base import Generates
 from ..options import Options
 from .completed_prompts import Completed
 from .completion import CompletionRequest, completion_request, explain_run

@@ -69,6 +69,9 @@ def _parts_that_are_units(a: Attribution) -> dict[int, int]:
         raise DataError(
             "scores are passed on through the parts of an answer: explain_completion(..., parts='sentence')"
         )
+    own = [token.id for token in a.generated] or [target.id for target in a.targets]
+    if any(target.contrast is not None for target in a.targets) or own != [target.id for target in a.targets]:
+        raise DataError("scores pass through the answer's own words, and another target or a contrast is explained")
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     of_answer = [u for u in range(a.text_units) if a.units.kind[u] == "answer" or (a.prompt_tokens and u >= start)]
     parts = {}

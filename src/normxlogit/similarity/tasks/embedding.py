@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from ...errors import UnsupportedModelError
 from ...inputs.encoding import Encoding
-from ...tasks.abilities import Embeds
 from ...tasks.answers import Outputs
-from ...tasks.base import ModelClasses, Task, Wrapper
+from ...tasks.base import Embeds, ModelClasses, Task, Wrapper
 from ...tasks.interfaces import ModelInterface
 from ...tasks.targets import BatchTargets
 from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
