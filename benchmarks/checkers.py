@@ -82,8 +82,8 @@ def table(sentences: Sequence[CheckedSentence]) -> str:
     for name, group in groups:
         pairs = zip(_values(true), _values(group), strict=True)
         areas = ["", "", ""] if group is true else [f"{auroc(*pair):.2f}" for pair in pairs]
-        alone = [sentence.measured.verdict.judgement for sentence in group]
-        together = [checked(sentence.measured.verdict, sentence.check) for sentence in group]
+        alone: list[Judgement] = [sentence.measured.verdict.judgement for sentence in group]
+        together: list[Judgement] = [checked(sentence.measured.verdict, sentence.check) for sentence in group]
         rows.append([name, str(len(group)), *areas, *_shares(alone), *_shares(together)])
     columns = ["sentences", "n", "AUROC of the reader ↑", "of the checker ↑", "of both ↑"]
     return markdown_table([*columns, "rests", "false", "with it: rests", "with it: false"], rows)
