@@ -163,7 +163,7 @@ def test_a_picture_is_read_wherever_a_prompt_has_it(prompt):
         ([{"role": "user", "content": [{"inline": 1}]}], r"a part without a type \(inline\)"),
         ([{"role": "user", "content": [QUESTION, 7]}], "holds a int among its parts"),
         ((vlm.picture(), QUESTION), "pictures and sounds are parts of messages"),
-        ({"image": vlm.picture(), "text": QUESTION}, "pictures and sounds are parts of messages"),
+        ({"image": vlm.picture(), "text": QUESTION}, "a picture or a sound stands in a message"),
         (lambda: vlm.encoded(made("llava").processor, asked("llava")), "pass pictures in messages"),
     ],
 )
