@@ -7,8 +7,9 @@ def table() -> str:
     """Return the table in Markdown."""
     lines = ["| operations | how many | what flows back | source |\n|---|---:|---|---|\n"]
     for row in TABLE:
-        names = ", ".join(list(row.operations)[:4]) + (", ..." if len(row.operations) > 4 else "")
-        lines.append(f"| {names} | {len(row.operations)} | {row.rule} | {row.source} |\n")
+        operations = row.operations.split()
+        names = ", ".join(operations[:4]) + (", ..." if len(operations) > 4 else "")
+        lines.append(f"| {names} | {len(operations)} | {row.rule} | {row.source} |\n")
     return "".join(lines) + "| any other, where a gradient arrives | | an error that names it | |\n"
 
 

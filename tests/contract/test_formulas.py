@@ -83,13 +83,15 @@ def test_token_predictions_are_the_heads_words():
         tiny.model("bert", num_labels=3, problem_type="multi_label_classification"),
         tiny.tokenizer_for("bert"),
     )
-    result = Explainer(model, tokenizer)(tiny.TEXTS[0])
+    result = Explainer(model, tokenizer)(tiny.TEXTS[0], token_predictions=True)
     inputs = tokenizer(tiny.TEXTS[0], return_tensors="pt")
     with torch.no_grad():
         states = model.bert(**inputs).last_hidden_state[0]
         logits = model.classifier(torch.tanh(model.bert.pooler.dense(states)))
     assert [p.id for p in result.token_predictions] == logits.argmax(-1).tolist()
     close([p.probability for p in result.token_predictions], logits.max(-1).values.sigmoid().numpy())
+    assert Explainer(model, tokenizer)(tiny.TEXTS[0]).token_predictions is None, "the method does not read them"
+    assert Explainer(model, tokenizer)(tiny.TEXTS[0], method="normxlogit").token_predictions == result.token_predictions
     lm = explainer("bert", "MaskedLM")
     assert lm(tiny.MASKED).token_predictions is None, "a vocabulary for every token is not computed unasked"
     said = lm(tiny.MASKED, token_predictions=True)

@@ -11,7 +11,7 @@ from packaging.version import Version
 from normxlogit.frozen.rules import RULES, TABLE
 
 MADE_ELSEWHERE = {
-    *next(row.operations for row in TABLE if "MatMul4BitBackward" in row.operations),
+    *next(row.operations for row in TABLE if "MatMul4BitBackward" in row.operations).split(),
     *("CopySlices", "CopyBackwards", "SafeSoftmax"),
     "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward",
     *("GeLUFunctionBackward", "YosoCumulationBackward"),  # functions of Bloom and YOSO

@@ -1,12 +1,9 @@
 """How a module is called: modules that map token ids to logits, given the interface of a transformers model."""
 
-import functools
 import inspect
-import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
@@ -14,7 +11,6 @@ from transformers.utils.generic import ModelOutput
 from ..errors import InputError, UnsupportedModelError
 from .answers import AnswerForm, ForwardSettings
 from .clone import override_forward
-from .run import run
 
 Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Returns the arguments of a forward for the inputs of a transformers model."""
@@ -74,39 +70,9 @@ def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> N
     override_forward(model, forward)
 
 
-def add_embeddings(model: nn.Module, inputs: Mapping[str, Tensor]) -> None:
-    """Give a clone the getters of a transformers model, where it has none; `inputs` are some that it can read."""
-    for name, path in (("get_input_embeddings", _embedding_path(model, inputs)), ("get_output_embeddings", None)):
-        if not hasattr(model, name):
-            model.__dict__[name] = types.MethodType(functools.partial(_part_at, path), model)
-
-
-def _part_at(path: str | None, model: nn.Module) -> nn.Module | None:
-    """Return the module at a path of a model; None without a path."""
-    return None if path is None else model.get_submodule(path)
-
-
 def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
     """Return the names of a forward's arguments, and whether it takes any others."""
     parameters = inspect.signature(model.forward).parameters.values()
     by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     argument_names = [parameter.name for parameter in parameters if parameter.kind in by_keyword]
     return argument_names, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-
-
-def _embedding_path(model: nn.Module, inputs: Mapping[str, Tensor]) -> str | None:
-    """Return the path of the first module without children that returns a vector for each of the ids, (1, T)."""
-    lookup_paths: list[str] = []
-    ids = inputs["input_ids"]
-
-    def note_lookup(path: str, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        indices = next((value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)), None)
-        looked_up = isinstance(output, Tensor) and output.is_floating_point() and output.ndim == 3
-        # The model may have put the axis of tokens first.
-        if looked_up and indices is not None and (indices.equal(ids) or indices.equal(ids.T)):
-            lookup_paths.append(path)
-
-    leaves = [path for path, module in model.named_modules() if not any(True for _ in module.children())]
-    with torch.inference_mode():
-        run(model, inputs, replace={path: functools.partial(note_lookup, path) for path in leaves})
-    return next(iter(lookup_paths), None)

@@ -7,8 +7,7 @@ difference.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from ..model.forward_pass import ForwardPass
 from ..parts.proofs import proof, rounding_of
 from ..tasks.answers import logits_at
 from ..tasks.targets import BatchTargets
-from .backward import frozen_backward, operations_without_gradient
+from .backward import NotRecordedError, frozen_backward, operations_without_gradient
 from .forward import Recording
 from .places import Place, Readout, Side, lowest_of_sides
 
@@ -42,12 +41,14 @@ class FrozenPass(ForwardPass):
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
         head: The head of such a language model, a function of states, (N, H); None for other models.
         predicted: What it answers at the position of each text; () if that was not asked for.
+        again: Runs the pass once more, with all of its operations recorded; None if they were.
     """
 
     readouts: dict[Place, Readout]
     answer: Tensor
     head: Any = None
     predicted: Sequence[HeadAnswer] = ()
+    again: "Callable[[], FrozenPass] | None" = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,11 @@ def contributions(
             answer = quantities(run.head, states, target, positions, weights, predicted)  # (B, K)
         else:
             answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
-        return backpropagated(answer, run, places)
+        try:
+            return backpropagated(answer, run, places)
+        except NotRecordedError:
+            again = replace(run.again(), positions=run.positions)  # type: ignore[misc]
+            return contributions(again, target, places, read_positions, weights)
 
 
 def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
@@ -108,34 +113,55 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place]) -> 
     """
     sums = answer.sum(0)  # (K,)
     with_sinks = {place: readout for place, readout in run.readouts.items() if readout.sinks is not None}
-    read = {place: readout for place, readout in run.readouts.items() if place in {*places, *with_sinks}}
-    sinks = [_sinks_of(run, side) for side in (Side.SOURCE, Side.TEXT)]  # (B, S) and (B, T)
-    values, of_sinks = ({place: list[Tensor]() for place in read} for _ in range(2))  # (k, B, T), (k, B) of each group
-    with ExitStack() as stack:
-        stack.enter_context(frozen_backward(sums, [edge for edge, _ in _entries(run.readouts)]))
-        groups = list(_groups(len(sums), _read_positions(sums, run) if with_sinks else None, sinks[1]))
+    read = {place: readout for place, readout in run.readouts.items() if place in places or place in with_sinks}
+    values = {place: list[Tensor]() for place in read}  # (k, B, T) of each group
+    of_sinks = {place: list[Tensor]() for place in with_sinks}  # (k, B)
+    sinks = [_sinks_of(run, side) for side in (Side.SOURCE, Side.TEXT)] if with_sinks else []  # (B, S) and (B, T)
+    with frozen_backward(sums, [edge for edge, _ in _entries(run.readouts)], is_recorded=run.again is None):
+        groups = _groups(len(sums), _read_positions(sums, run) if with_sinks else None, sinks)
         for readout in with_sinks.values():
-            stack.callback(readout.detach_sinks().remove)
+            readout.detach_sinks()
         for number, (group, exempt) in enumerate(groups):
             for place, readout in with_sinks.items():
                 at_place: Any = readout.sinks
-                readout.detached = at_place & ~exempt if place.side is Side.TEXT else at_place
-            found = _gradients(sums[group], list(read.values()), retain=number < len(groups) - 1)
+                readout.detached = at_place if exempt is None or place.side is Side.SOURCE else at_place & ~exempt
+            found = _gradients(sums, group, list(read.values()), retain=number < len(groups) - 1)
             for (place, readout), each in zip(read.items(), found, strict=True):
-                held = readout.detached
-                values[place].append(each if held is None else each.masked_fill(held, 0.0))
-                of_sinks[place].append(each[..., 0] * 0 if held is None else (each * held).sum(-1))
-    # The groups have another order than the quantities.
-    order = torch.tensor([k for group, _ in groups for k in group], device=answer.device).argsort()
-    totals = {place: torch.cat(parts)[order].T for place, parts in of_sinks.items()}  # (B, K) each
-    sinks[1] = sinks[1] & ~torch.stack([exempt for _, exempt in groups]).all(0)  # (B, T), exempt from each quantity
-    detached = torch.cat(sinks, -1)  # (B, S + T)
+                if readout.detached is None:
+                    values[place].append(each)
+                else:
+                    values[place].append(each.masked_fill(readout.detached, 0.0))
+                    of_sinks[place].append((each * readout.detached).sum(-1))
+    order = [k for group, _ in groups for k in group]
+    total, from_sinks = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)
+    for place in sorted({*places, *of_sinks}, reverse=True):
+        total = total + _in_order(of_sinks[place], order) if place in of_sinks else total
+        from_sinks[place] = total
     return Contributions(
         answer.detach(),
-        {place: torch.cat(values[place])[order].transpose(0, 1) for place in places},
-        {place: sum((t for p, t in totals.items() if p >= place), torch.zeros_like(totals[place])) for place in places},
-        detached if with_sinks and bool(detached.any()) else None,
+        {place: _in_order(values[place], order) for place in places},
+        {place: from_sinks[place] for place in places},
+        _detached(sinks, [exempt for _, exempt in groups]),
     )
+
+
+def _in_order(parts: list[Tensor], order: list[int]) -> Tensor:
+    """Return what the groups found, (k, B, ...) each, by text and quantity, (B, K, ...)."""
+    rows = torch.cat(parts) if len(parts) > 1 else parts[0]  # (K, B, ...)
+    in_order = rows if order == sorted(order) else rows[torch.tensor(order, device=rows.device).argsort()]
+    return in_order.transpose(0, 1)
+
+
+def _detached(sinks: list[Tensor], exempt: list[Tensor | None]) -> Tensor | None:
+    """Return the tokens that are detached for some quantity, (B, S + T), those of a source first; None if none is."""
+    if not sinks:
+        return None
+    source, text = sinks
+    exempt_from_all = [tokens for tokens in exempt if tokens is not None]
+    if len(exempt_from_all) == len(exempt):
+        text = text & ~torch.stack(exempt_from_all).all(0)  # (B, T)
+    detached = torch.cat([source, text], -1)  # (B, S + T)
+    return detached if bool(detached.any()) else None
 
 
 def _entries(readouts: Mapping[Place, Readout]) -> list[tuple[GradientEdge, Tensor]]:
@@ -144,36 +170,35 @@ def _entries(readouts: Mapping[Place, Readout]) -> list[tuple[GradientEdge, Tens
     return [pair for entry in entries for pair in zip(entry.edges, entry.vectors, strict=True)]
 
 
-def _gradients(sums: Tensor, readouts: Sequence[Readout], *, retain: bool) -> list[Tensor]:
-    """Return the contributions at each readout to k sums, (k, B, T) each."""
+def _gradients(sums: Tensor, group: list[int], readouts: Sequence[Readout], *, retain: bool) -> list[Tensor]:
+    """Return the contributions at each readout to a group of k of the sums, (k, B, T) each."""
     edges = [edge for readout in readouts for edge in readout.edges]
-    if len(sums) == 1:
-        single = torch.autograd.grad(sums[0], edges, retain_graph=retain, allow_unused=True)
-        gradients = iter([None if gradient is None else gradient[None] for gradient in single])
+    if len(group) == 1:
+        found = torch.autograd.grad(sums[group[0]], edges, retain_graph=retain, allow_unused=True)
     else:
-        eye = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (k, k)
-        several = torch.autograd.grad(sums, edges, eye, retain_graph=retain, allow_unused=True, is_grads_batched=True)
-        gradients = iter(several)
-    found = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
-    return [values.expand(len(sums), -1, -1) for values in found]
+        eye = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)[group]  # (k, K)
+        found = torch.autograd.grad(sums, edges, eye, retain_graph=retain, allow_unused=True, is_grads_batched=True)
+    gradients = iter(found)
+    values = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
+    return [each.expand(len(group), *each.shape[-2:]) for each in values]
 
 
-def _groups(count: int, read_positions: Tensor | None, sinks: Tensor) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield groups of K = `count` quantities to backpropagate together, with the sinks not to detach for them, (B, T).
+def _groups(count: int, read_positions: Tensor | None, sinks: list[Tensor]) -> list[tuple[list[int], Tensor | None]]:
+    """Return groups of K = `count` quantities to backpropagate together, with the sinks not to detach for them, (B, T).
 
     A quantity that is read from a sink alone, by its `read_positions`, (B, K), is a group of its own.
     """
-    none, kept_sinks = torch.zeros_like(sinks), dict[int, Tensor]()
+    kept_sinks = dict[int, Tensor]()
     if read_positions is not None:
-        positions = read_positions.to(sinks.device)
-        reads_sink = (positions >= 0) & sinks.gather(1, positions.clamp(min=0))  # (B, K)
+        positions, of_text = read_positions.to(sinks[1].device), sinks[1]
+        reads_sink = (positions >= 0) & of_text.gather(1, positions.clamp(min=0))  # (B, K)
         for k in reads_sink.any(0).nonzero()[:, 0].tolist():
-            kept_sinks[k] = none.scatter(1, positions[:, k : k + 1].clamp(min=0), reads_sink[:, k, None])
+            read = torch.zeros_like(of_text).scatter(1, positions[:, k : k + 1].clamp(min=0), reads_sink[:, k, None])
+            kept_sinks[k] = read
     remaining = [k for k in range(count) if k not in kept_sinks]
-    for start in range(0, len(remaining), BACKPROPAGATED_AT_ONCE):
-        yield remaining[start : start + BACKPROPAGATED_AT_ONCE], none
-    for k, sinks_of_one in kept_sinks.items():
-        yield [k], sinks_of_one
+    size = BACKPROPAGATED_AT_ONCE
+    together = [remaining[start : start + size] for start in range(0, len(remaining), size)]
+    return [*((group, None) for group in together), *(([k], tokens) for k, tokens in kept_sinks.items())]
 
 
 def _sinks_of(run: FrozenPass, side: Side) -> Tensor:
@@ -187,9 +212,8 @@ def _sinks_of(run: FrozenPass, side: Side) -> Tensor:
 
 def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
     """Return the one token of the last layer that each quantity is read from, (B, K), or -1 for several."""
-    last = [run.readouts[max(run.readouts)]]
-    parts = [_gradients(part, last, retain=True)[0] for part in sums.split(BACKPROPAGATED_AT_ONCE)]
-    values = torch.cat(parts)  # (K, B, T)
+    last, groups = [run.readouts[max(run.readouts)]], torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
+    values = torch.cat([_gradients(sums, group.tolist(), last, retain=True)[0] for group in groups])  # (K, B, T)
     return values.abs().argmax(-1).masked_fill((values != 0).sum(-1) != 1, -1).T
 
 

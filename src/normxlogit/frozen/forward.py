@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from torch.overrides import TorchFunctionMode
 from .backward import MODULE_PATH
 from .rules import LEAF, RULES
 from .slopes import INPUT, VALUE, divide, keep_value, power, stem
+
+Model = TypeVar("Model", bound=nn.Module)
 
 _SAVING_OUTPUTS = frozenset(
     getattr(namespace, name)
@@ -53,10 +55,12 @@ class Constants:
 
     Attributes:
         leaves: Their values, which are leaves of the graph.
+        recorded: The paths of the modules that need a `Recording`, "" for the whole model.
     """
 
     def __init__(self) -> None:
         self.leaves: list[Tensor] = []
+        self.recorded: set[str] = set()
         self._paths: dict[int, str] = {}
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
@@ -119,15 +123,17 @@ class Constants:
             node.metadata[MODULE_PATH] = self.path()
             node = node.next_functions[0][0] if node.next_functions else None
 
-    def path(self) -> str:
-        """Find the module whose forward is running."""
+    def path(self) -> str | None:
+        """Find the innermost module that is being called, "" for the model itself; None if none is."""
         frame: Any = sys._getframe(1)
         while frame is not None:
             # The local variables of every frame would take longer to read than the pass.
-            if frame.f_code.co_name == "forward" and (path := self._paths.get(id(frame.f_locals.get("self")))):
-                return path
+            if frame.f_code.co_name == "_call_impl":
+                path = self._paths.get(id(frame.f_locals.get("self")))
+                if path is not None:
+                    return path
             frame = frame.f_back
-        return ""
+        return None
 
 
 def _depends_on_input(value: Any) -> bool:
@@ -151,9 +157,12 @@ class Recording(TorchFunctionMode):
         self.constants = constants
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, constants, x = kwargs or {}, self.constants, None
+        noted = func in _SAVING_OUTPUTS or func is torch._C._set_grad_enabled
+        if noted and constants is not None and (path := constants.path()) is not None:
+            constants.recorded.add(path)
         if func is torch._C._set_grad_enabled:  # what a model computes without gradients is part of its answer, too
             return None
-        kwargs, constants, x = kwargs or {}, self.constants, None
         if constants is not None:
             args, kwargs = constants.as_leaves(getattr(func, "__name__", ""), args, kwargs)
         if func in _SAVING_OUTPUTS:
@@ -169,6 +178,12 @@ class Recording(TorchFunctionMode):
         return result
 
 
+def call_recorded(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a module with a `Recording`, which elsewhere would cost every operation some time."""
+    with Recording():
+        return call(*args, **kwargs)
+
+
 class _Saved(Function):
     """Saves a tensor as autograd does, so that hooks of saved tensors see it."""
 
@@ -179,23 +194,13 @@ class _Saved(Function):
         return x.new_empty(0)
 
 
-@contextmanager
-def without_cache(copy: nn.Module, *, restore: bool) -> Iterator[None]:
-    """Run passes of a copy in the block without a cache of keys, which a layer that runs again would find.
-
-    Args:
-        copy: The copy.
-        restore: Whether its configurations are restored afterwards: not where layers run again.
-    """
-    configs: list[Any] = [module.__dict__.get("config") for module in copy.modules()]
-    cached = [config for config in configs if getattr(config, "use_cache", None)]
-    for config in cached:
-        config.use_cache = False
-    try:
-        yield
-    finally:
-        for config in cached if restore else ():
-            config.use_cache = True
+def without_cache(copy: Model) -> Model:
+    """Let a copy keep no cache of keys, which a layer that runs again would find; return it."""
+    for module in copy.modules():
+        config: Any = module.__dict__.get("config")
+        if getattr(config, "use_cache", None):
+            config.use_cache = False
+    return copy
 
 
 @contextmanager

@@ -4,13 +4,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from ..copies.arithmetic import full_float32
-from ..copies.pool import constant_clone
+from ..copies.clone import clone
+from ..copies.pool import Pool, constant_clone
 from ..copies.run import run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
@@ -21,7 +22,7 @@ from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import answer_of
 from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
 from .contributions import FrozenPass, HeadAnswer, answer_at, head_answers, prove_conservation
-from .forward import Constants, Recording, checkpointed, recorded, without_cache
+from .forward import Constants, Recording, call_recorded, checkpointed, recorded, without_cache
 from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, hold_sinks, masks_of
 
 PROOF_ROWS = 7
@@ -29,22 +30,6 @@ PROOF_ROWS = 7
 
 PROOF_TOKENS = 512
 """Most tokens of the text for the proof of a language model, which is not checkpointed."""
-
-
-class PassGraph(NamedTuple):
-    """The output of a frozen forward pass, with its graph.
-
-    Attributes:
-        readouts: As in `FrozenPass`.
-        answer: As in `FrozenPass`.
-        hidden: The head's input, (B, T, H); None without a head.
-        embedded: The embedding layer's output, (B, T, H), or why it is not known; None if the model gives none.
-    """
-
-    readouts: dict[Place, Readout]
-    answer: Tensor
-    hidden: Tensor | None
-    embedded: Tensor | UnsupportedModelError | None
 
 
 class FrozenModel:
@@ -56,9 +41,12 @@ class FrozenModel:
 
     def __init__(self, model: TaskModel) -> None:
         self.model, self.module = model, model.module
+        self._without_cache = without_cache(clone(model.module))
+        self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
         self._lock = threading.RLock()
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
+        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -115,24 +103,10 @@ class FrozenModel:
                 f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
                 "to them from a baseline; points=1.0 and baseline=zero need none"
             )
-        run_copy = partial(self._run_copy, places=places, sink_threshold=sink_threshold)
+        run_copy = partial(self._run_copy, places=places, sink_threshold=sink_threshold, predict=predict)
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
-            graph = self._prove(batch, min(set(places) - {MEDIA}), run_copy)
-            if graph is None or not is_text:
-                graph = run_copy(batch, baseline=baseline, point=point)
-        head, predicted = self.head, list[HeadAnswer]()
-
-        def predict_with_graph(states: Tensor) -> Tensor:
-            """Return the logits that are shown, of the application of the head that is explained, too."""
-            predicted.extend(head_answers(cast(Any, head), states))
-            return torch.cat([logits.detach() for _, logits in predicted])  # (B, V)
-
-        with torch.no_grad():
-            hidden = None if graph.hidden is None else graph.hidden.detach()
-            embedded = graph.embedded if graph.embedded is not None else no_states(self.module)
-            logits, predictor = (None, predict_with_graph) if head else (graph.answer.detach(), None)
-            forward = self.model.finish(batch, hidden, embedded, None, logits, predict, predictor)
-        return FrozenPass(**vars(forward), readouts=graph.readouts, answer=graph.answer, head=head, predicted=predicted)
+            proved = self._prove(batch, min(set(places) - {MEDIA}), run_copy)
+            return proved if proved and is_text else run_copy(batch, baseline=baseline, point=point)
 
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
@@ -147,42 +121,70 @@ class FrozenModel:
         sink_threshold: float | None = None,
         baseline: Tensor | None = None,
         point: float = 1.0,
+        predict: bool = True,
         constants: Constants | None = None,
-    ) -> PassGraph:
-        """Run a recorded copy over a batch, with readouts at places.
+    ) -> FrozenPass:
+        """Run a recorded copy over a batch, with readouts at places; `constants` are those of a pass that is proved.
 
-        The layers of a long pass keep only their inputs, except in a pass that is proved, which has `constants`.
+        The layers of a long pass keep only their inputs, except in a pass that is proved.
         """
-        parts, readouts = self.model.parts, dict[Place, Readout]()
+        parts, head, readouts = self.model.parts, self.head, dict[Place, Readout]()
         trunk, embeddings = parts.trunk_site, parts.embedding_site
         find_sinks = sink_threshold is not None
         reading = self.places.reading(batch, places, readouts, baseline=baseline, point=point, find_sinks=find_sinks)
         long = constants is None and self._is_long(batch)
+        everywhere = long or constants is not None or "" in self.recorded
+        instead = {} if everywhere else dict.fromkeys(self.recorded, call_recorded)
         # A long pass keeps its copy, as its layers run again in the backward pass.
-        own = nullcontext(constant_clone(self.module)) if long else self.model.copy.pool.lease()
-        with own as copy, without_cache(copy, restore=not long), recorded(copy, constants), reading as replaced:
+        own = nullcontext(constant_clone(self._without_cache)) if long else self._pool.lease()
+        with own as copy, recorded(copy, constants) if everywhere else torch.enable_grad(), reading as replaced:
             layers = self.places.layer_paths
             # Replacements inside a layer would not be applied when the layer runs again.
             long = long and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
             with checkpointed(copy, layers) if long else nullcontext():
-                record = [site for site in (trunk, embeddings) if site is not None]
-                done = run(copy, batch.inputs, record=record, replace=replaced, stop=trunk if self.head else None)
+                record, stop = [site for site in (trunk, embeddings) if site is not None], trunk if head else None
+                done = run(copy, batch.inputs, record=record, replace=replaced, instead=instead, stop=stop)
         if not readouts.keys() >= set(places):
             raise no_states(self.module)
         if sink_threshold is not None:
             hold_sinks(readouts, masks_of(batch), sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
         embedded = parts.embedded(done.last(embeddings), batch.mask.shape[1])
-        answer = answer_of(done.output) if self.head is None else hidden
+        answer = answer_of(done.output) if head is None else hidden
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
         with torch.enable_grad():
-            answer = answer[:, : batch.mask.shape[1]] if self.head else answer
-        return PassGraph(readouts, answer, hidden, embedded.detach() if isinstance(embedded, Tensor) else embedded)
+            answer = answer[:, : batch.mask.shape[1]] if head else answer
+        predicted = list[HeadAnswer]()
+
+        def predict_with_graph(states: Tensor) -> Tensor:
+            """Return the logits that are shown, of the application of the head that is explained, too."""
+            predicted.extend(head_answers(cast(Any, head), states))
+            return torch.cat([logits.detach() for _, logits in predicted])  # (B, V)
+
+        with torch.no_grad():
+            hidden = None if hidden is None else hidden.detach()
+            embedded = embedded.detach() if isinstance(embedded, Tensor) else embedded or no_states(self.module)
+            logits, predictor = (None, predict_with_graph) if head else (answer.detach(), None)
+            forward = self.model.finish(batch, hidden, embedded, None, logits, predict, predictor)
+        options = {"places": places, "sink_threshold": sink_threshold, "baseline": baseline, "point": point}
+        return FrozenPass(
+            **vars(forward),
+            readouts=readouts,
+            answer=answer,
+            head=head,
+            predicted=predicted,
+            again=None if everywhere else partial(self._record_everywhere, batch, **options, predict=predict),
+        )
+
+    def _record_everywhere(self, batch: Batch, **options: Any) -> FrozenPass:
+        """Run a pass with all of its operations recorded, as all later ones."""
+        self.recorded.add("")
+        return self._run_copy(batch, **options)
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
-    def _prove(self, batch: Batch, lowest: Place, run_copy: Callable[..., PassGraph]) -> PassGraph | None:
+    def _prove(self, batch: Batch, lowest: Place, run_copy: Callable[..., FrozenPass]) -> FrozenPass | None:
         """Prove the first pass of a kind; return it if it is of the whole batch and keeps all that it needs.
 
         A lower place has more of the model in the graph.
@@ -196,9 +198,10 @@ class FrozenModel:
                 graph = run_copy(sample, constants=constants)
                 self._prove_graph(sample, graph, constants)
             self._proved[kind] = lowest
+            self.recorded |= constants.recorded
             return graph if sample is batch and not (is_changed or self._is_long(batch)) else None
 
-    def _prove_graph(self, batch: Batch, graph: PassGraph, constants: Constants) -> None:
+    def _prove_graph(self, batch: Batch, graph: FrozenPass, constants: Constants) -> None:
         """Prove the output of a pass over one text, and that the contributions add up to it.
 
         A language model is read at the last token of the text, and at some entries of the vocabulary.

@@ -115,37 +115,45 @@ class Readout:
     @property
     def tokens(self) -> Tensor:
         """The first vector of each token, (B, T, H), or with an axis of streams."""
-        return self._by_token(self.vectors[0][None])[0]
+        return self._by_token(self.vectors[0])
 
     def contributions(self, gradients: Sequence[Tensor | None]) -> Tensor:
-        """Return what each token contributes, (k, B, T), for k gradients of each edge stacked, None for no path."""
-        total = torch.zeros(1, *self.tokens.shape[:2], device=self.vectors[0].device)  # (1, B, T)
+        """Return what each token contributes, (..., B, T), for the gradient of each edge, None for no path.
+
+        Gradients have the shape of the vectors, or one more axis before it, of several that are stacked.
+        """
+        total: Tensor | None = None
         for vector, gradient in zip(self.vectors, gradients, strict=True):
             if gradient is not None:
-                products = self._by_token(gradient).float() * self._by_token(vector[None]).float()  # (k, B, T, ...)
-                total = total + products.flatten(3).sum(-1)
-        return total
+                tokens = self._by_token(vector).float()  # (B, T, ...)
+                products = (self._by_token(gradient).float() * tokens).flatten(2 - tokens.ndim)  # (..., B, T, H)
+                total = products.sum(-1) if total is None else total + products.sum(-1)
+        return torch.zeros_like(self.tokens.flatten(2)[..., 0], dtype=torch.float32) if total is None else total
 
     def _by_token(self, states: Tensor) -> Tensor:
-        """Return k states in the module's order of axes as (k, B, T, ...)."""
-        ordered = states.permute(0, *(axis + 1 for axis in self.axes))
-        return ordered.flatten(2, 1 + self.positions)[:, :, : self.length]
+        """Return states in the module's order of axes, or several stacked, as (..., B, T, H)."""
+        tokens = states.ndim - len(self.axes) + 1  # the axis of tokens
+        if self.axes != BATCH_FIRST:
+            states = states.permute(*range(tokens - 1), *(tokens - 1 + axis for axis in self.axes))
+        if self.positions > 1:
+            states = states.flatten(tokens, tokens + self.positions - 1)
+        whole = self.length is None or states.shape[tokens] == self.length
+        return states if whole else states.narrow(tokens, 0, self.length)
 
-    def detach_sinks(self) -> Any:
-        """Let no gradient pass the detached tokens in backward passes until the hook that is returned is removed."""
-        edge, padding = self.edges[0], self.vectors[0].shape[self.axes[1]] - self.tokens.shape[1]
-        module_order = sorted(range(len(self.axes)), key=self.axes.__getitem__)
+    def detach_sinks(self) -> None:
+        """Let no gradient pass the detached tokens in backward passes from now on."""
+        node, output = self.edges[0].node, self.edges[0].output_nr
 
         def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-            gradient = gradients[edge.output_nr]
+            gradient = gradients[output]
             if gradient is None or self.detached is None:
                 return gradients
-            mask = torch.nn.functional.pad(self.detached, (0, padding))  # (B, T), padded as the module pads
-            mask = mask.reshape(*mask.shape, *(1,) * (len(self.axes) - 2)).permute(module_order)
-            passed = gradient.masked_fill(mask, 0.0)
-            return *gradients[: edge.output_nr], passed, *gradients[edge.output_nr + 1 :]
+            passed = gradient.clone()  # of one axis of positions, so that `_by_token` is a view
+            mask = self.detached[(..., *[None] * (len(self.axes) - 2))]  # (B, T, 1)
+            self._by_token(passed).masked_fill_(mask, 0.0)
+            return *gradients[:output], passed, *gradients[output + 1 :]
 
-        return edge.node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
+        node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
 
 
 def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
@@ -158,10 +166,10 @@ def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], 
         of_side = [readout for place, readout in readouts.items() if place.side is side and place.layer > 0]
         measured = [each for each in of_side if each.positions == 1 and each.tokens.shape[:2] == mask.shape]
         if measured:
-            states = [readout.tokens.float().flatten(2) for readout in measured]  # (B, T, H) each
-            norms = torch.stack([state.norm(dim=-1).to(mask.device) for state in states])  # (L, B, T)
-            medians = norms.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
-            sinks = (norms > threshold * medians) & mask  # (L, B, T)
+            norms = [readout.tokens.float().flatten(2).norm(dim=-1).to(mask.device) for readout in measured]
+            sizes = torch.stack(norms)  # (L, B, T)
+            medians = sizes.masked_fill(~mask, torch.nan).nanmedian(-1, keepdim=True).values  # (L, B, 1)
+            sinks = (sizes > threshold * medians) & mask  # (L, B, T)
             for readout, there, any_there in zip(measured, sinks, sinks.flatten(1).any(1).tolist(), strict=True):
                 readout.sinks = there.to(readout.vectors[0].device) if any_there else None
 

@@ -27,7 +27,7 @@ class Row(NamedTuple):
     """A row of the table.
 
     Attributes:
-        operations: The nodes' names without `Backward0`; those of functions written in Python are whole.
+        operations: The nodes' names without `Backward0`, between spaces; those of functions in Python are whole.
         rule: What flows back, in words.
         source: Paper and equation.
         test: What fails without it.
@@ -35,7 +35,7 @@ class Row(NamedTuple):
         slope: What takes the place of torch's gradients; None where they are right.
     """
 
-    operations: Collection[str]
+    operations: str
     rule: str
     source: str
     test: str
@@ -54,100 +54,95 @@ def all_but(index: int) -> Callable[[Any], Collection[int]]:
 
 
 TABLE = (
-    Row(["Softmax", "SafeSoftmax", "MaskedSoftmax", "SoftmaxBackwardData", "Logsumexp", "Logcumsumexp", "Exp", "Exp2"],
+    Row("Softmax SafeSoftmax MaskedSoftmax SoftmaxBackwardData Logsumexp Logcumsumexp Exp Exp2",
         "nothing: the value is a constant", "Ali et al., 2022, section 3.1: attention probabilities are held",
         "test_plain_loops.py::test_attention_moves_values_by_held_probabilities", everything, slopes.keep_value),
-    Row(["ScaledDotProductFlashAttentionForCpu", "ScaledDotProductFlashAttention", "ScaledDotProductEfficientAttention",
-         "ScaledDotProductCudnnAttention", "ScaledDotProductFusedAttentionOverrideable", "FlashAttention",
-         "EfficientAttention", "CudnnAttention"],
+    Row("ScaledDotProductFlashAttentionForCpu ScaledDotProductFlashAttention ScaledDotProductEfficientAttention "
+        "ScaledDotProductCudnnAttention ScaledDotProductFusedAttentionOverrideable FlashAttention "
+        "EfficientAttention CudnnAttention",
         "torch's own to the values, none to queries, keys and masks", "Ali et al., 2022, section 3.1",
         "test_plain_loops.py::test_attention_moves_values_by_held_probabilities", all_but(2)),
-    Row(["YosoCumulationBackward"],
+    Row("YosoCumulationBackward",
         "torch's own to the values", "Zeng et al., 2021, section 3: hashes in the place of probabilities",
         "test_rules.py::test_attention_weights_are_held", all_but(4)),
-    Row(["NativeLayerNorm"],
+    Row("NativeLayerNorm",
         "gradient * weight / sigma, less its mean: sigma is held, the mean moves", "Ali et al., 2022, section 3.2",
         "test_plain_loops.py::test_a_standard_deviation_is_held_and_the_mean_moves", (1,), slopes.layer_norm),
-    Row(["FusedRmsNorm"], "gradient * weight / root mean square, which is held", "Ali et al., 2022, section 3.2",
+    Row("FusedRmsNorm", "gradient * weight / root mean square, which is held", "Ali et al., 2022, section 3.2",
         "test_rule_mutations.py", (1,), slopes.rms_norm),
-    Row(["NativeGroupNorm"], "that of a layer norm, of each group of channels", "Ali et al., 2022, section 3.2",
+    Row("NativeGroupNorm", "that of a layer norm, of each group of channels", "Ali et al., 2022, section 3.2",
         "test_layers.py::test_a_group_norm_holds_the_spread_of_each_group", (1,), slopes.group_norm),
-    Row(["NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"],
+    Row("NativeBatchNorm CudnnBatchNorm MiopenBatchNorm",
         "gradient * weight / sigma; less its mean where the statistics are the batch's",
         "Ali et al., 2022, section 3.2", "test_layers.py::test_statistics_of_its_own_make_a_norm_a_multiplication",
         (1,), slopes.batch_norm),
-    Row([*ACTIVATIONS], "gradient * f(x) / x: the ratio is held", "Modarressi et al., 2023, equation 9",
+    Row(" ".join(ACTIVATIONS), "gradient * f(x) / x: the ratio is held", "Modarressi et al., 2023, equation 9",
         "test_plain_loops.py::test_an_activation_moves_by_its_ratio", (), slopes.activation),
-    Row(["Mul", "Addcmul", "Mm", "Bmm", "Mv", "Dot", "Vdot", "Addmm", "Baddbmm", "Addbmm", "Addmv", "Addr"],
+    Row("Mul Addcmul Mm Bmm Mv Dot Vdot Addmm Baddbmm Addbmm Addmv Addr",
         "torch's own to one factor, none to the other: that which is computed from the first, activated, stretched, or "
         "left (`CRITERIA`)", "Arras et al., 2017, section 3: the signal takes all",
         "test_plain_loops.py::test_a_gated_layer_holds_the_activated_factor"),
-    Row(["Linear", "Convolution", "ConvolutionOverrideable", "SlowConv2D", "SlowConvTranspose2D", "MkldnnConvolution",
-         "CudnnConvolution", "CudnnConvolutionTranspose", "Trilinear", "GridSampler2D", "GridSampler3D", "GroupedMm",
-         "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward", "TriangularSolve"],
+    Row("Linear Convolution ConvolutionOverrideable SlowConv2D SlowConvTranspose2D MkldnnConvolution "
+        "CudnnConvolution CudnnConvolutionTranspose Trilinear GridSampler2D GridSampler3D GroupedMm "
+        "GeneratedBackwardFor_transformers_grouped_mm_fallback_defaultBackward TriangularSolve",
         "torch's own to what the kernel, weight or matrix is applied to", "Arras et al., 2017, section 3",
         "test_products.py::test_what_is_held_is_a_constant", (1,)),
-    Row(["LinalgSolveTriangular", "LinalgSolveEx"], "torch's own to the right side", "Arras et al., 2017, section 3",
+    Row("LinalgSolveTriangular LinalgSolveEx", "torch's own to the right side", "Arras et al., 2017, section 3",
         "test_products.py::test_what_is_held_is_a_constant", (0,)),
-    Row(["Div"], "torch's own to the numerator", "Ali et al., 2022, section 3: denominators are held",
+    Row("Div", "torch's own to the numerator", "Ali et al., 2022, section 3: denominators are held",
         "test_products.py::test_what_is_held_is_a_constant", (1,), slopes.divide),
-    Row(["Addcdiv", "Lerp"],
+    Row("Addcdiv Lerp",
         "torch's own to all but the denominator, or the weight between two ends", "Ali et al., 2022, section 3",
         "test_products.py::test_what_is_held_is_a_constant", (2,)),
-    Row(["Pow"], "torch's own by n for x^n, all factors but one held; nothing for roots and reciprocals",
+    Row("Pow", "torch's own by n for x^n, all factors but one held; nothing for roots and reciprocals",
         "Arras et al., 2017, section 3", "test_rules.py::test_an_activation_is_its_ratio",
         lambda node: () if is_natural_power(node) else everything(node), slopes.power),
-    Row(["LogSoftmax"], "the gradient: the normaliser is subtracted, and held", "Ali et al., 2022, section 3",
+    Row("LogSoftmax", "the gradient: the normaliser is subtracted, and held", "Ali et al., 2022, section 3",
         "test_backward.py::test_a_head_of_powers_and_constants_adds_up", (), slopes.log_softmax),
-    Row(["Glu"], "gradient * sigmoid(second half) to the first half", "Arras et al., 2017, section 3",
+    Row("Glu", "gradient * sigmoid(second half) to the first half", "Arras et al., 2017, section 3",
         "test_rules.py::test_the_signal_takes_all", (), slopes.gated_linear_unit),
-    Row(["Rsqrt", "Sqrt", "Reciprocal", "Std", "Var", "Norm", "LinalgVectorNorm", "Cdist", "Prod", "Cumprod", "Round",
-         "Floor", "Ceil", "Trunc", "Sign", "Sgn", "Fmod", "Remainder", "LinalgInvEx", "LinalgPinv"],
+    Row("Rsqrt Sqrt Reciprocal Std Var Norm LinalgVectorNorm Cdist Prod Cumprod Round Floor Ceil Trunc Sign Sgn "
+        "Fmod Remainder LinalgInvEx LinalgPinv",
         "nothing: the value is a constant", "Ali et al., 2022, section 3",
         "test_plain_loops.py::test_a_root_mean_square_is_held", everything, slopes.keep_value),
-    Row(["Abs", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D", "Amax", "Amin", "Aminmax", "Cummax", "Cummin", "Fmax", "Fmin",
-         "FractionalMaxPool2D", "FractionalMaxPool3D", "Hardshrink", "IndexReduce", "Kthvalue", "LeakyRelu", "Max",
-         "MaxPool2DWithIndices", "MaxPool3DWithIndices", "MaxUnpool2D", "MaxUnpool3D", "Maximum", "Median", "Min",
-         "Minimum", "Mode", "NanToNum", "Nanmedian", "PreluKernel", "Relu", "RreluWithNoise", "Sort", "Threshold",
-         "Topk"],
+    Row("Abs AdaptiveMaxPool2D AdaptiveMaxPool3D Amax Amin Aminmax Cummax Cummin Fmax Fmin FractionalMaxPool2D "
+        "FractionalMaxPool3D Hardshrink IndexReduce Kthvalue LeakyRelu Max MaxPool2DWithIndices "
+        "MaxPool3DWithIndices MaxUnpool2D MaxUnpool3D Maximum Median Min Minimum Mode NanToNum Nanmedian "
+        "PreluKernel Relu RreluWithNoise Sort Threshold Topk",
         "torch's own to what was chosen: the choice is held, and the slope is f(x) / x",
         "Modarressi et al., 2023, equation 9", "test_rules.py::test_what_is_linear_is_as_it_was"),
-    Row(["MatMul4BitBackward", "MatMul8bitFpBackward", "MatMul8bitLtBackward",  # bitsandbytes
-         "HQQMatmulCachedDeqBackward", "HQQMatmulNoCacheDeqBackward", "HQQMatmulNoCacheMulBackward",
-         "QuantizedLinearFunctionBackward", "WeightQBytesLinearFunctionBackward",  # quanto
-         "AWQWeightQBitsLinearFunctionBackward", "TinyGemmQBitsLinearFunctionBackward",
-         "MarlinF8QBytesLinearFunctionBackward", "MarlinQBitsLinearFunctionBackward", "AwqGemmFnBackward",  # AWQ
-         "AwqGemmTritonFnBackward", "WQLinearMMFunctionBackward", "QuantLinearFunctionBackward"],  # GPTQ
+    # Of bitsandbytes, HQQ, quanto, AWQ and GPTQ.
+    Row("MatMul4BitBackward MatMul8bitFpBackward MatMul8bitLtBackward HQQMatmulCachedDeqBackward "
+        "HQQMatmulNoCacheDeqBackward HQQMatmulNoCacheMulBackward QuantizedLinearFunctionBackward "
+        "WeightQBytesLinearFunctionBackward AWQWeightQBitsLinearFunctionBackward "
+        "TinyGemmQBitsLinearFunctionBackward MarlinF8QBytesLinearFunctionBackward MarlinQBitsLinearFunctionBackward "
+        "AwqGemmFnBackward AwqGemmTritonFnBackward WQLinearMMFunctionBackward QuantLinearFunctionBackward",
         "torch's own: that of the dequantised weights", "linear", "test_rule_mutations.py"),
-    Row(["AdaptiveAvgPool2D", "AdaptiveAvgPool3D", "Add", "AffineGridGenerator", "Alias", "AsStrided",
-         "AsStridedScatter", "AvgPool2D", "AvgPool3D", "BlockDiag", "Cat", "ChannelShuffle", "Chunk", "Clone",
-         "Coalesce", "Col2Im", "Complex", "Conj", "ConjPhysical", "ConstantPadNd", "CopyBackwards", "CopySlices",
-         "Cumsum", "DiagEmbed", "Diagonal", "DiagonalScatter", "Embedding", "EmbeddingBag", "Expand", "FftC2C",
-         "FftC2R", "FftR2C", "Fill", "Flip", "Gather", "Im2Col", "Index", "IndexAdd", "IndexCopy", "IndexFill",
-         "IndexPut", "IndexPutImpl", "IndexSelect", "LazyClone", "Lift", "LiftFresh", "MaskedFill", "MaskedScatter",
-         "MaskedSelect", "Mean", "MkldnnReshape", "Nansum", "NarrowCopy", "NativeDropout", "Neg", "NegView",
-         "NestedFromPadded", "NestedFromPaddedTensor", "NestedGetValues", "NestedTensorFromMask",
-         "NestedViewFromJagged", "Permute", "PinMemory", "PixelShuffle", "PixelUnshuffle", "Put", "ReflectionPad1D",
-         "ReflectionPad2D", "ReflectionPad3D", "Repeat", "ReplicationPad1D", "ReplicationPad2D", "ReplicationPad3D",
-         "ReshapeAlias", "ReshapeCopy", "Roll", "Rot90", "Rsub", "Scatter", "ScatterAdd", "ScatterReduce", "Select",
-         "SelectScatter", "Slice", "SliceInverse", "SliceScatter", "SparseMask", "Split", "SplitWithSizes", "Squeeze",
-         "Stack", "Sub", "Sum", "T", "Take", "ToCopy", "ToDense", "ToMkldnn", "ToPaddedTensor", "ToSparse", "Trace",
-         "Transpose", "Tril", "Triu", "Unbind", "Unfold", "UnfoldBackward", "UnsafeIndex", "UnsafeIndexPut",
-         "UnsafeMaskedIndex", "UnsafeSplit", "UnsafeSplitWithSizes", "UnsafeView", "Unsqueeze", "UpsampleBicubic2D",
-         "UpsampleBicubic2DAa", "UpsampleBilinear2D", "UpsampleBilinear2DAa", "UpsampleLanczos2DAa",
-         "UpsampleLinear1D", "UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleNearestExact1D",
-         "UpsampleNearestExact2D", "UpsampleNearestExact3D", "UpsampleTrilinear3D", "Values", "View", "ViewAsComplex",
-         "ViewAsReal", "Where", "Zero"],
+    Row("AdaptiveAvgPool2D AdaptiveAvgPool3D Add AffineGridGenerator Alias AsStrided AsStridedScatter AvgPool2D "
+        "AvgPool3D BlockDiag Cat ChannelShuffle Chunk Clone Coalesce Col2Im Complex Conj ConjPhysical ConstantPadNd "
+        "CopyBackwards CopySlices Cumsum DiagEmbed Diagonal DiagonalScatter Embedding EmbeddingBag Expand FftC2C "
+        "FftC2R FftR2C Fill Flip Gather Im2Col Index IndexAdd IndexCopy IndexFill IndexPut IndexPutImpl IndexSelect "
+        "LazyClone Lift LiftFresh MaskedFill MaskedScatter MaskedSelect Mean MkldnnReshape Nansum NarrowCopy "
+        "NativeDropout Neg NegView NestedFromPadded NestedFromPaddedTensor NestedGetValues NestedTensorFromMask "
+        "NestedViewFromJagged Permute PinMemory PixelShuffle PixelUnshuffle Put ReflectionPad1D ReflectionPad2D "
+        "ReflectionPad3D Repeat ReplicationPad1D ReplicationPad2D ReplicationPad3D ReshapeAlias ReshapeCopy Roll "
+        "Rot90 Rsub Scatter ScatterAdd ScatterReduce Select SelectScatter Slice SliceInverse SliceScatter "
+        "SparseMask Split SplitWithSizes Squeeze Stack Sub Sum T Take ToCopy ToDense ToMkldnn ToPaddedTensor "
+        "ToSparse Trace Transpose Tril Triu Unbind Unfold UnfoldBackward UnsafeIndex UnsafeIndexPut "
+        "UnsafeMaskedIndex UnsafeSplit UnsafeSplitWithSizes UnsafeView Unsqueeze UpsampleBicubic2D "
+        "UpsampleBicubic2DAa UpsampleBilinear2D UpsampleBilinear2DAa UpsampleLanczos2DAa UpsampleLinear1D "
+        "UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D UpsampleNearestExact1D UpsampleNearestExact2D "
+        "UpsampleNearestExact3D UpsampleTrilinear3D Values View ViewAsComplex ViewAsReal Where Zero",
         "torch's own", "linear", "test_rules.py::test_what_is_linear_is_as_it_was"),
 )  # fmt: skip
 
-RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations}
+RULES: dict[str, Row] = {name: row for row in TABLE for name in row.operations.split()}
 """The row of each operation."""
 
-PRODUCTS = {name for name, row in RULES.items() if "Mul" in row.operations}
+PRODUCTS = {name for name, row in RULES.items() if row.operations.startswith("Mul ")}
 """Products, whose factors are the last two inputs; all but the first two of the row are of matrices."""
 
-UNKNOWN = Row((), "refused", "", "test_backward.py::test_what_has_no_rule_is_named_with_its_place")
+UNKNOWN = Row("", "refused", "", "test_backward.py::test_what_has_no_rule_is_named_with_its_place")
 """The row of every operation that has none."""
 
 

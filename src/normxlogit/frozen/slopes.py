@@ -59,7 +59,9 @@ ACTIVATIONS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 }
 """Elementwise operations f, of which f(x) / x is held, and f itself."""
 
-_INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
+INVERSE = {"Tanh": torch.atanh, "Sigmoid": torch.logit, "Expm1": torch.log1p}
+"""The inverse of those of which torch saves only the output."""
+
 _LIMITS = {
     "Asinh": 1.0, "Atan": 1.0, "Celu": 1.0, "Elu": 1.0, "Erf": 2 / math.sqrt(math.pi), "Expm1": 1.0, "Gelu": 0.5,
     "GeLUFunctionBackward": 0.5, "Log1P": 1.0, "Mish": 0.6, "Silu": 0.5, "Tanh": 1.0,
@@ -125,7 +127,7 @@ def power(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) ->
 def layer_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
     """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
     scaled: Tensor = _times(gradient, node._saved_weight) * node._saved_result2
-    return scaled - scaled.mean(tuple(range(-len(node._saved_normalized_shape), 0)), keepdim=True)
+    return scaled.sub_(scaled.mean(tuple(range(-len(node._saved_normalized_shape), 0)), keepdim=True))
 
 
 def rms_norm(node: Any, gradient: Tensor, inputs: Gradients, constant: Constant) -> Tensor:
@@ -198,9 +200,9 @@ def _input_of(node: Any, name: str) -> Tensor:
     if x is not None:
         return x
     result = node._saved_result  # inside of a recurrent layer, which is one function
-    if result.dtype.itemsize < 4 or not _INVERSE[name](result).isfinite().all():
+    if result.dtype.itemsize < 4 or not INVERSE[name](result).isfinite().all():
         raise UnsupportedModelError(
             f"cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output that is "
             "rounded or at its limit"
         )
-    return _INVERSE[name](result.double()).to(result.dtype)
+    return INVERSE[name](result.double()).to(result.dtype)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..results.attribution import Attribution
-from ..results.base import Record, require
-from ..results.storage.schema import FloatArray, plain
+from ..results.base import Record
+from ..results.storage.schema import FloatArray, plain, require
 from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through

@@ -1,8 +1,9 @@
 """The record of one forward pass."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +24,8 @@ class ForwardPass:
         embedding_output: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested.
         logits: The model's answer, (B, C), for heads that answer at every token at the position explained.
-        token_logits: The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`; None for
-            vocabulary heads, of which only the requested rows are computed, and without a head.
+        read_tokens: Returns `token_logits`; None for vocabulary heads, of which only the requested rows are computed,
+            and without a head.
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
         logits_by_position: The logits at every token, (B, T, C); None for whole-text and vocabulary heads.
@@ -36,10 +37,15 @@ class ForwardPass:
     embedding_output: Tensor | NormXLogitError
     states: tuple[Tensor, ...] | None
     logits: Tensor
-    token_logits: Tensor | None
+    read_tokens: Callable[[], Tensor] | None
     positions: Tensor | None
     logits_by_position: Tensor | None = None
     outputs: Mapping[str, Any] | None = None
+
+    @cached_property
+    def token_logits(self) -> Tensor | None:
+        """The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`."""
+        return None if self.read_tokens is None else self.read_tokens()
 
     @property
     def hidden(self) -> Tensor:
@@ -74,7 +80,7 @@ class ForwardPass:
             self.embedding_output[this_row] if isinstance(self.embedding_output, Tensor) else self.embedding_output,
             None if self.states is None else tuple(state[this_row] for state in self.states),
             self.logits[this_row],
-            None if self.token_logits is None else self.token_logits[batch.texts == index],
+            None if self.read_tokens is None else lambda: cast(Tensor, self.token_logits)[batch.texts == index],
             None if self.positions is None else self.positions[this_row],
             None if self.logits_by_position is None else self.logits_by_position[this_row],
         )

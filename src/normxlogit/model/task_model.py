@@ -404,10 +404,10 @@ class TaskModel:
         if logits is not None and not vocabulary:
             check_answer(self.task, logits, type(self.module).__name__)
         positions = self.task.position.of_batch(batch, logits)
-        token_logits = None
+        read_tokens = None
         if hidden is not None:
             hidden = hidden[:, :length]  # (B, T, H)
-            token_logits = None if vocabulary else self.head_logits(hidden, batch)  # (N, C)
+            read_tokens = None if vocabulary else partial(self.head_logits, hidden, batch)
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
             logits = (head or self.head.tokens)(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
@@ -417,7 +417,7 @@ class TaskModel:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         final_states = parts.head_mismatch if hidden is None else hidden
         return ForwardPass(
-            batch, final_states, embedded, states, logits.float(), token_logits, positions, logits_by_position
+            batch, final_states, embedded, states, logits.float(), read_tokens, positions, logits_by_position
         )
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:

@@ -10,7 +10,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from ..copies.answers import AnswerForm, ForwardSettings, answer_form, answer_keys
 from ..copies.clone import unwrapped
 from ..copies.memory import reraise_out_of_memory
-from ..copies.plain_module import Arguments, adapt_forward, add_embeddings, arguments_of
+from ..copies.plain_module import Arguments, adapt_forward, arguments_of
 from ..copies.pool import private_clone
 from ..errors import NormXLogitError, UnsupportedModelError, reason_of
 from ..inputs.encoder import Encoder
@@ -105,8 +105,6 @@ def _adapt_copy(
             adapt_forward(model, form, arguments)
     copy.form, copy.notes = form, form.note
     if is_plain:
-        inputs = _probe(module, settings, 0)
-        add_embeddings(module, inputs)
         copy.outputs = logits.shape[-1]
     task.outputs = task.outputs.of_answer(form, logits if is_plain else None, name)
     if is_plain or other_task:

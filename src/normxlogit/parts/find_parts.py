@@ -301,6 +301,6 @@ def _prove_head(
         head = Head(pool, replace(head.piece, takes_ids=False))
         token_logits = head.first_tokens(hidden[0], inputs)  # (T, C)
     tokenwise = logits.ndim == 2 or head_reads_tokens_alone(token_logits, logits[0])
-    if not tokenwise and model.get_output_embeddings() is not None:
+    if not tokenwise and isinstance(model, PreTrainedModel) and model.get_output_embeddings() is not None:
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
     return head, tokenwise

@@ -137,7 +137,7 @@ class Head:
 
 def output_embedding_path(model: PreTrainedModel) -> str | None:
     """Return the path of an output embedding whose rows may be computed alone; None if there is none."""
-    embedding = model.get_output_embeddings()
+    embedding = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # of plain modules
     weight = getattr(embedding, "weight", None)
     if embedding is None or not isinstance(weight, Tensor) or weight.ndim != 2:
         return None

@@ -233,12 +233,12 @@ def _token_predictions(
 ) -> Tensor | None:
     """Return the head's prediction at each real token, (N, 3): class, value and probability.
 
-    If `requested` is None they are computed where they cost little, which excludes vocabulary heads. `predicted` is
-    which output of each text is shown, (B, 1); None for the likeliest.
+    If `requested` is None they are shown where the method has read the head at each token. `predicted` is which output
+    of each text is shown, (B, 1); None for the likeliest.
     """
     task, outputs = model.task, model.task.outputs
-    cheap = isinstance(run.final, Tensor) and not outputs.vocabulary
-    if not (cheap if requested is None else requested) or task.position.at == "span" or task.reads == "texts":
+    were_read = vars(run).get("token_logits") is not None
+    if not (were_read if requested is None else requested) or task.position.at == "span" or task.reads == "texts":
         return None
     with torch.inference_mode():
         if run.token_logits is not None:

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from .base import require
-from .storage.schema import Index, Number
+from .storage.schema import Index, Number, require
 from .targets import Prediction
 
 Quantity = Literal["probability", "value", "cosine", "log-probability"]

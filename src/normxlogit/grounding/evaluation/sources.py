@@ -249,7 +249,7 @@ class AnsweredPrompt:
             table, _, passes = score_sources(method, self.measure, self.weights)
         else:
             options = Options(method=method)
-            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
+            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
             table, cost = explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
             passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
         if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice
