@@ -59,7 +59,7 @@ class Attribution(Record):
         prompt_tokens: P, how many units are tokens before the first generated one; None if nothing was generated.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
         media: What was read beside the text, such as pictures and sounds; see `scored_media`.
-        predictions: The model's answer: one for the input, or for each generated token the likeliest at its place.
+        predictions: The model's answer: one for the input, or for each generated token the likeliest at its position.
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
             cosine that of each token's state with the other text's vector. None if it was not computed.
@@ -175,7 +175,7 @@ class Attribution(Record):
 
     @property
     def scored_media(self) -> tuple[Medium, ...]:
-        """The media of the input, each with the scores of its parts in the shape of its places."""
+        """The media of the input, each with the scores of its units in their shape."""
         axes = self.scores.shape[:-1]
         return tuple(
             replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))

@@ -129,15 +129,15 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
         prompt = (MessageSpan("prompt", 0, sequence.prompt_characters),)
         messages = prompt if sequence.messages is None else sequence.messages
         return [
-            piece._replace(name=message.role if sources == "message" else piece.name, kind=sources)
+            group._replace(name=message.role if sources == "message" else group.name, kind=sources)
             for message in messages
-            for piece in _pieces(sequence, sources, message.start, message.end, of_answer=False)
-            if sequence.text[piece.start : piece.end].strip()
+            for group in _groups_between(sequence, sources, message.start, message.end, of_answer=False)
+            if sequence.text[group.start : group.end].strip()
         ]
     if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
     named_spans = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
-    order = sorted(named_spans, key=lambda piece: piece.start)
+    order = sorted(named_spans, key=lambda group: group.start)
     for source, following in pairwise(order):
         if following.start < source.end:
             raise InputError(f"the sources {source.name!r} and {following.name!r} overlap")
@@ -177,13 +177,13 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
             "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
             f"indices, or a span (start, end) of characters, not {parts!r}"
         )
-    pieces = _pieces(sequence, kind, shift + start, shift + end, of_answer=True)
-    if not pieces:
+    groups = _groups_between(sequence, kind, shift + start, shift + end, of_answer=True)
+    if not groups:
         raise InputError("no token of the answer begins there")
-    return pieces
+    return groups
 
 
-def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[NamedSpan]:
+def _groups_between(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[NamedSpan]:
     """Return the spans of a kind between two characters, named by their texts; spans without tokens are left out."""
     if kind == "message":
         spans = [(start, end)]
@@ -193,8 +193,8 @@ def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: 
     else:
         cut = sentence_spans if kind == "sentence" else paragraph_spans
         spans = [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
-    pieces = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=of_answer)) for a, b in spans]
-    return [piece for piece in pieces if piece.tokens]
+    groups = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=of_answer)) for a, b in spans]
+    return [group for group in groups if group.tokens]
 
 
 def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
@@ -325,14 +325,14 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
 
 def _earlier_words(a: "Attribution", units: Sequence[int]) -> list[NamedSpan]:
     """Return the units of the answer's own tokens: of each explained part of it one, and of all other tokens one."""
-    name, spans, pieces = "the answer's earlier words", a.units.spans or (), []
+    name, spans, groups = "the answer's earlier words", a.units.spans or (), []
     parts = {target.span: None for target in a.targets if target.kind == "part" and target.span and spans}
     for start, end in parts:  # two targets may be of one part
         tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
-        pieces.append(NamedSpan(name, start, end, tokens, "answer", 0))
-    in_parts = {unit for piece in pieces for unit in piece.tokens}
+        groups.append(NamedSpan(name, start, end, tokens, "answer", 0))
+    in_parts = {unit for group in groups for unit in group.tokens}
     left = tuple(unit for unit in units if unit not in in_parts)
-    return [*pieces, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not pieces else [])]
+    return [*groups, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not groups else [])]
 
 
 def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
@@ -344,14 +344,14 @@ def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
     end = len(a.text)
     spans = [target.span or (end, end) for target in a.targets]
     special = [target.span is None for target in a.targets]
-    pieces = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None), parts)
-    rows = [list(piece.tokens) for piece in pieces]
-    pieces = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in pieces]
+    groups = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None), parts)
+    rows = [list(group.tokens) for group in groups]
+    groups = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in groups]
 
     changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
     return a._transformed(
         lambda values: np.array([values[part].sum(0, dtype=np.float64) for part in rows]),
-        targets=part_targets(pieces),
+        targets=part_targets(groups),
         **changes,
     )
 
@@ -371,22 +371,22 @@ def check_coarser(a: "Attribution", groups: Sequence[NamedSpan]) -> None:
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 
 
-def units_of(pieces: Sequence[NamedSpan], texts: Sequence[str]) -> Units:
+def units_of(groups: Sequence[NamedSpan], texts: Sequence[str]) -> Units:
     """Return named spans of texts, pictures and sounds as units."""
-    bodies = ["" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in pieces]
+    bodies = ["" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in groups]
     return Units(
-        kind=tuple(piece.kind for piece in pieces),
+        kind=tuple(group.kind for group in groups),
         text=tuple(bodies),
-        special=tuple(piece.kind in APART for piece in pieces),
-        sequence=tuple(piece.sequence for piece in pieces),
-        spans=tuple((piece.start, piece.end) for piece in pieces),
-        name=tuple("" if piece.kind in ("word", "sentence", "paragraph") else piece.name for piece in pieces),
+        special=tuple(group.kind in APART for group in groups),
+        sequence=tuple(group.sequence for group in groups),
+        spans=tuple((group.start, group.end) for group in groups),
+        name=tuple("" if group.kind in ("word", "sentence", "paragraph") else group.name for group in groups),
     )
 
 
-def part_targets(pieces: Sequence[NamedSpan]) -> tuple[Target, ...]:
+def part_targets(groups: Sequence[NamedSpan]) -> tuple[Target, ...]:
     """Return parts of an answer as targets."""
-    return tuple(Target("part", piece.name, span=(piece.start, piece.end)) for piece in pieces)
+    return tuple(Target("part", group.name, span=(group.start, group.end)) for group in groups)
 
 
 def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
@@ -420,7 +420,7 @@ def _groups_of_text(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
         return []
     groups = prompt_sources(sequenced(a), by)
     if a.text_pair is not None and isinstance(by, str):
-        groups += [piece._replace(sequence=1) for piece in prompt_sources(sequenced(a, 1), by)]
+        groups += [group._replace(sequence=1) for group in prompt_sources(sequenced(a, 1), by)]
     return groups
 
 
