@@ -27,7 +27,7 @@ from ...tasks.targets import All, Choice, index_of, is_choice
 from ..every_position import in_rows
 from ..options import Options
 from ..progress import progress_bar
-from .completed_prompts import Completed, TooLongError
+from .completed_prompts import Completed
 from .sources import explain_sources
 from .verification import with_completion_verification
 
@@ -183,7 +183,7 @@ def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Complete
         raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(outputs.name_of, ids))}")
     limit = model.encoder.limit
     if limit is not None and len(encoding) + len(ids) - 1 > limit:
-        raise TooLongError(
+        raise InputError(
             f"the text has {len(encoding)} tokens, {choice!r} has {len(ids)}, and the model reads {limit}; shorten it"
         )
     prompt = with_decoded_text(tokenizer, encoding)
