@@ -25,9 +25,9 @@ from normxlogit.loading.load import AUTO, default_model_folder, device_named
 from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import chains as reasoning_chains
+from . import checkers, grounding_pairs, long_conversations, long_prompts, verdicts, verification
 from . import corpus as corpora
 from . import device as device_costs
-from . import grounding_pairs, long_conversations, long_prompts, verdicts, verification
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import removal as word_removal
@@ -296,6 +296,17 @@ def fit_verdicts(
     for heading, table in verdicts.tables(verdicts.measured_sentences(measured, fitted)).items():
         write(f"## {heading}\n\n{table}\n")
     write(f"written to {output}\n")
+
+
+@app.command("checker")
+def measure_checker(
+    model: Annotated[str, typer.Argument(help="Folder of a classifier of pairs of texts that knows entailment.")],
+    measured: Annotated[Path, typer.Option(help="The sentences, as `pack` writes them.")] = verdicts.MEASURED,
+) -> None:
+    """Measure what a second opinion adds to the verdicts on sentences that were written by hand, by kind."""
+    with quiet():
+        sentences = checkers.check_sentences(model, measured)
+    write(checkers.table(sentences) + "\n")
 
 
 @app.command()

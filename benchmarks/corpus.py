@@ -68,7 +68,7 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     explainer = Explainer.from_pretrained(options.model)
     texts = [json.loads(line)["sentence"] for line in _sentences(options, options.rows)]
     model = explainer.task_model
-    encodings = model.encoder(texts)
+    encodings = model.encoder(texts, long_text="truncate")
     groups = list(batches(encodings, model.batch_tokens))
     random.Random(0).shuffle(groups)  # noqa: S311  # no secret
     path, out = _written(options, options.rows), options.folder / "run"

@@ -55,7 +55,7 @@ TRAINED = {
     "`python -m benchmarks pairs PAIRS --training QNLI/train.jsonl --corpus CORPUS`",
     "features": "of log-probabilities and edits measured by `python -m benchmarks.grounding_features --dtype float32` "
     "of commit eb5edd83 on a GPU: up to 96 edits of a sentence, where `cite` measures fewer; the 8 with the largest "
-    "gain are taken; what a source has of a sentence comes from their words",
+    "gain are taken, none that leaves out two words; what a source has of a sentence comes from their words",
     "reader": "SmolLM2-135M-Instruct, SmolLM2-135M-Instruct.Q4_1.gguf",
 }
 """How the coefficients of the package are trained."""

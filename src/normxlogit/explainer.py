@@ -399,10 +399,10 @@ class Explainer:
             MethodError: If the method does not exist, gives no scores for `layers`, or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        sources, parts, merge = options.pop("sources", None), options.pop("parts", None), options.pop("merge", None)
+        sources, parts = options.pop("sources", None), options.pop("parts", None)
         own_options, other_answer = without_other_answer(options)
         explained = Options.of(own_options, **completion_methods(options.get("method")))
-        return explain_written(self.language_model, prompt, completion, explained, sources, parts, merge, other_answer)
+        return explain_written(self.language_model, prompt, completion, explained, sources, parts, other_answer)
 
     def cite(
         self,

@@ -1,7 +1,5 @@
 """What the app answers, without a browser."""
 
-import base64
-import io
 import json
 import threading
 
@@ -14,8 +12,6 @@ from normxlogit.app.limits import Limits
 from normxlogit.app.models import LoadedModels
 from normxlogit.grounding.result import Citations
 from tests import tiny
-from tests.media.test_signals import PROCESSOR, picture, vit
-from tests.media.towers import model_and_processor
 
 TEXT = "the movie is not good"
 
@@ -34,12 +30,6 @@ def load(name):
 @pytest.fixture(scope="module")
 def app():
     return App(LoadedModels(None, 2, load), Limits(characters=300, methods=3, setting=50, new_tokens=5))
-
-
-@pytest.fixture(scope="module")
-def picture_app():
-    models = {"classifier": (vit(), PROCESSOR), "towers": model_and_processor()}
-    return App(LoadedModels(None, 2, lambda name: Explainer(*models[name]) if name else load(name)), Limits())
 
 
 def test_one_method_is_a_page_with_its_curve(app):
@@ -138,23 +128,3 @@ def test_few_models_are_kept_and_each_is_loaded_once():
         with pytest.raises(InputError):
             models("none")
     assert loaded.count("none") == 2
-
-
-def uploaded(image, kind="PNG"):
-    file = io.BytesIO()
-    image.save(file, kind)
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def test_a_picture_is_classified_compared_or_asked_about_by_what_the_model_is_for(picture_app):
-    shown = picture_app.picture(uploaded(picture()), "", model="classifier")
-    assert Attribution.from_dict(json.loads(shown.json)).media[0].shape[0] == 4
-    shown = picture_app.picture(uploaded(picture()), "the movie\n\n a film", model="towers")
-    results = Attributions.from_dict(json.loads(shown.json))
-    assert {s.text_pair for s in results} == {"the movie", " a film"}
-    assert results[0].prediction.value >= results[1].prediction.value
-    assert len(results[0].images) == 1
-    with pytest.raises(UnsupportedModelError, match="vision-language model"):
-        picture_app.picture(uploaded(picture()), "what?", model=None)
-    with pytest.raises(InputError, match="7 texts, and the app compares a picture with 6 at once"):
-        picture_app.picture(uploaded(picture()), "\n".join("abcdefg"), model="towers")

@@ -148,7 +148,7 @@ def test_on_a_phone_and_for_everyone(watched, address):
         with watched.page(size) as page:
             page.goto(address)
             page.locator("#explain").wait_for()
-            for tab in ("Generate", "Cite", "Picture", "Explain"):
+            for tab in ("Generate", "Cite", "Explain"):
                 page.get_by_role("tab", name=tab).click()
                 assert violations(page) == []
             page.locator("#text textarea").fill(f"{TEXT} On a {size}.")  # the page opens with another text's result

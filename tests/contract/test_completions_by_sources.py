@@ -106,14 +106,10 @@ def test_verified_sources_are_what_the_own_model_loses_without_them(writer, meth
 
 
 def test_what_has_no_sense_is_refused_in_a_line(writer):
-    with pytest.raises(InputError, match="pass sources= with it"):
-        writer.explain_completion(PROMPT, COMPLETION, merge="max")
-    with pytest.raises(InputError, match="merge must be"):
-        writer.explain_completion(PROMPT, COMPLETION, sources=SOURCES, merge="median")
     with pytest.raises(InputError, match="sources are 'word'"):
         writer.explain_completion(PROMPT, COMPLETION, sources="chapter")
     with pytest.raises(InputError, match="parts of an answer are"):
         writer.explain_completion(PROMPT, COMPLETION, parts="chapter")
     lone = writer.explain_completion("the cat sat", COMPLETION, sources="sentence", verify=2)
     assert lone.verified is None
-    assert "not verified: the prompt has no two sources" in lone.notes[-1]
+    assert "not verified" in lone.notes[-1]

@@ -84,7 +84,7 @@ CALLS = {
     "a part of an answer by name": lambda: make_generation().sources("word", "token")["blue"],
     "one target of several": lambda: labels_and_layers().target,
     "a layer that was not asked for": lambda: make_generation().layer(1),
-    "an unknown way to merge sources": lambda: make_generation().sources(merge="median"),
+    "an unknown way to merge tokens": lambda: make_attribution().words("median"),
     "an unknown kind of source": lambda: make_generation().sources("chapter"),
     "an unknown kind of plot": lambda: make_attribution().plot("pie"),
     "a plot of no word": lambda: make_attribution().plot(k=0),

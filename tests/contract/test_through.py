@@ -44,6 +44,8 @@ def test_scores_of_the_answer_are_passed_on_and_sums_stay(explainer, options):
         for k, target in enumerate(direct.targets)
         if target.span and end > first and target.span[0] < end <= target.span[1]
     }
+    if not options:  # the targets are tokens
+        part_of_unit = {unit: unit - direct.prompt_tokens for unit in range(direct.prompt_tokens, len(direct.units))}
     assert len(set(part_of_unit.values())) >= 2
     expected = passed_by_hand(direct.scores, part_of_unit)
     np.testing.assert_allclose(passed.scores, expected, atol=1e-6 * np.abs(direct.scores).max())
@@ -86,6 +88,15 @@ def test_only_the_reasoning_is_passed_through(explainer):
     np.testing.assert_allclose(passed.scores.sum(-1), direct.scores.sum(-1), atol=1e-5)
 
 
+@pytest.mark.parametrize("family", ["t5", "bart"])
+def test_an_encoder_decoder_passes_on_to_its_source(family):
+    direct = tiny.explainer(family, "Seq2SeqLM").explain_completion(PROMPT, ANSWER)
+    passed = direct.through()
+    assert direct.scores[2, direct.prompt_tokens]  # a later token reads the first of the answer
+    assert not passed.scores[:, direct.prompt_tokens :].any()
+    np.testing.assert_allclose(passed.scores.sum(-1), direct.scores.sum(-1), atol=1e-5)
+
+
 def test_every_layer_is_passed_on_by_itself(explainer):
     layers = explainer.explain_completion(PROMPT, ANSWER, parts="sentence", method="normxlogit", layers=[1, 2])
     passed = layers.through()
@@ -99,6 +110,9 @@ def test_what_cannot_be_passed_on_is_refused(explainer):
         explainer.explain_completion(PROMPT, ANSWER).group("sentence").through()
     with pytest.raises(DataError, match="parts='sentence'"):
         tiny.explainer("bert", "SequenceClassification")("a good film").through()
+    for other in ({"target": "cat"}, {"contrast": 5}):
+        with pytest.raises(DataError, match="own words"):
+            explainer.explain_completion(PROMPT, ANSWER, **other).through()
     parts = explainer.explain_completion(PROMPT, ANSWER, parts="sentence")
     with pytest.raises(InputError, match="</think>"):
         parts.through("reasoning")

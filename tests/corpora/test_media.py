@@ -136,7 +136,7 @@ def test_rows_that_cannot_be_read_are_errors_and_cost_no_other(tmp_path, vit, ph
         "x" * 5000: "File name too long",
         "https://example.org/a.png": "a URL, which is not fetched",
         None: "no file: column 'path' is null",
-        3: "cannot read it",
+        3: "the input is a int; expected",
         b"": "cannot be read as a picture",
         "\ud800.png": "cannot be read as a picture",
     }

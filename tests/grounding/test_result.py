@@ -178,13 +178,13 @@ def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradic
     c = citations()
     first, second = (target.span for target in c.attribution.targets)
     place = c.text.index("sat", second[0])
-    said = Reading((WordReading(*first, "The cat.", False, -1.0, -20.0),), ())
+    said = Reading((WordReading(*first, "The cat.", -1.0, -20.0),), ())
     rather = WordEdit("replaced", place, place + 3, "ran", 20.0, 0.0)
     it, sat = (
-        WordReading(second[0], place, "It", False, -1, -20),
-        WordReading(place, place + 3, "sat", False, -19, -20),
+        WordReading(second[0], place, "It", -1, -20),
+        WordReading(place, place + 3, "sat", -19, -20),
     )
-    end = WordReading(place + 3, second[1], ".", False, -0.1, -40.0)
+    end = WordReading(place + 3, second[1], ".", -0.1, -40.0)
     c = replace(c, readings=(said, Reading((it, sat, end), (rather,))))
     assert [s.judgement for s in c.support] == ["rests", "contradicts"]
     assert c.support[1].verdict == 'contradicts [1][2]: the documents rather say "ran" than "sat"'

@@ -70,9 +70,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     verified = [f"{name} (verified)" for name in METHODS[:2]]
     assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *verified}
     assert figure(state, verified[0], "agrees") >= figure(state, METHODS[0], "agrees")
-    norms = explain_sources(
-        model, completed, Options(method=method_named("normxlogit")), completed.named_sources, merge="sum"
-    )
+    norms = explain_sources(model, completed, Options(method=method_named("normxlogit")), completed.named_sources)
     np.testing.assert_allclose(state["methods"]["normxlogit"]["scores"], norms.scores[0, :-2], rtol=1e-3, atol=1e-4)
     text = completed.sequenced()
     assert state["question"] == question.question

@@ -182,48 +182,6 @@ class App:
         )
         return _shown(result)
 
-    def picture(
-        self,
-        picture: str | None,
-        text: str | None,
-        *,
-        model: str | None = None,
-        new_tokens: float = 20,
-        method: str | None = None,
-    ) -> Shown:
-        """Answer a question about a picture, classify it, or compare it with texts, whichever the model is for.
-
-        Args:
-            picture: Its file as a data URI.
-            text: The question; for a model with two towers the texts, one on each line.
-            model: Name or folder of the model.
-            new_tokens: Most tokens to generate.
-            method: Name with settings; empty for the default.
-
-        Raises:
-            NormXLogitError: If something typed does not fit.
-        """
-        explainer = self.models(model)
-        chosen_method = self._method(method)
-        task = explainer.task_model.task
-        if "picture" not in task.media:
-            raise UnsupportedModelError(
-                "choose a vision-language model, an image classifier, or a model with two towers such as CLIP: "
-                f"{explainer.task_model.name} is for {_task(explainer)}"
-            )
-        image: Any = self.limits.picture(picture)
-        result: Any
-        if isinstance(task, Generates):
-            question = {"type": "text", "text": self.limits.text(text, "question")}
-            messages: Any = [{"role": "user", "content": [{"type": "image", "image": image}, question]}]
-            result = explainer.generate(messages, max_new_tokens=self._new_tokens(new_tokens), method=chosen_method)
-        elif task.outputs.labels:
-            result = explainer(image, method=chosen_method)
-        else:
-            compared = explainer.similarity(image, self.limits.lines(text), method=chosen_method)
-            result = Attributions(sorted(compared, key=lambda s: -s.prediction.value))
-        return _shown(result)
-
     def _writer(self, model: str | None) -> Explainer:
         """Return a model that generates text."""
         explainer = self.models(model)

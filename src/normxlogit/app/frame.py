@@ -13,18 +13,11 @@ HEAD = f"<script>\n{(FOLDER / 'page.js').read_text(encoding='utf-8')}</script>"
 CSS = (FOLDER / "page.css").read_text(encoding="utf-8")
 """The style of the app's page, beside Gradio's."""
 
-READ = (FOLDER / "picture.js").read_text(encoding="utf-8")
-"""Reads the chosen picture in the browser; what is larger than MOST bytes is cut, so that the server says so."""
-
 _IN_FRAME = (
     "<style>body { padding: 1rem; } main { max-width: none; } .nxl-text .nxl-mark { cursor: pointer; }</style>\n"
     f"<script>\n{(FOLDER / 'frame.js').read_text(encoding='utf-8')}</script>"
 )
 """Fits the library's page into the app."""
-
-PICTURE_FILE = """<label class="nxl-file">Picture
-<input id="picture-file" type="file" accept="image/png,image/jpeg,image/webp"></label>"""
-"""The field of a picture. Gradio's own would write files on the server."""
 
 DOCUMENTS_FILE = """<label class="nxl-file">Documents from files
 <input id="documents-file" type="file" multiple accept=".txt,.md,.markdown,.rst,.csv,.html,text/plain"></label>"""

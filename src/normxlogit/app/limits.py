@@ -1,15 +1,10 @@
 """Limits of one request to a server that several people share."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..errors import InputError, MethodError
 from ..methods import Method, method_named
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 UNLIMITED = "the command line and Python have no such limit"
 """Advice for users who need more."""
@@ -21,9 +16,7 @@ class Limits:
 
     Attributes:
         characters: Most characters of a text, and of all documents together.
-        methods: Most methods side by side, and most texts that a picture is compared with.
-        picture_bytes: Most bytes of a picture's file.
-        pixels: Most pixels of a picture.
+        methods: Most methods side by side.
         setting: Largest number in a method's settings, such as the samples of LIME: each may be a forward pass.
         new_tokens: Most tokens that a model generates.
         models: Models that are kept loaded besides the one that the app started with.
@@ -32,8 +25,6 @@ class Limits:
     """
 
     characters: int = 20_000
-    picture_bytes: int = 4_000_000
-    pixels: int = 25_000_000
     methods: int = 6
     setting: int = 1_000
     new_tokens: int = 200
@@ -52,34 +43,6 @@ class Limits:
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InputError(f"the {what} holds half of a character; paste it again")
         return text
-
-    def lines(self, text: str | None) -> list[str]:
-        """Return the texts on the lines of a field, for comparison with a picture."""
-        texts = [line for line in self.text(text, "field for texts").splitlines() if line.strip()]
-        if len(texts) > self.methods:  # the results are shown like those of several methods
-            raise InputError(
-                f"{len(texts)} texts, and the app compares a picture with {self.methods} at once; {UNLIMITED}"
-            )
-        return texts
-
-    def picture(self, file: str | None) -> "Image":
-        """Return the picture of an uploaded file.
-
-        Args:
-            file: Its bytes as a data URI, as a browser reads them.
-
-        Raises:
-            InputError: If there is none, it is too large, or cannot be read.
-        """
-        if not file:
-            raise InputError("choose a picture first")
-        content = file.partition(";base64,")[2]
-        if 3 * len(content) > 4 * self.picture_bytes:
-            raise InputError(f"the picture has more than {self.picture_bytes:,} bytes; {UNLIMITED}")
-        from ..media.inputs.items import decoded_base64
-        from ..media.inputs.pictures import open_picture
-
-        return open_picture(io.BytesIO(decoded_base64(content)), "the file", self.pixels)
 
     def chosen(self, names: Sequence[str]) -> list[Method]:
         """Return the chosen methods without duplicates."""

@@ -47,7 +47,7 @@ document.addEventListener("change", async (event) => {
 });
 // Where the window is narrow, a result is below its button. It is scrolled to at once: frames out of sight do not grow.
 document.addEventListener("click", (event) => {
-  const places = {explain: "explained", generate: "generated", cite: "cited", look: "looked"};
+  const places = {explain: "explained", generate: "generated", cite: "cited"};
   const example = event.target.closest && event.target.closest(".nxl-tab:has(#explained) .gallery-item");
   if (example) {  // which is explained at once, and takes the place of a text with words struck out
     earlier.length = 0;

@@ -1,4 +1,4 @@
-"""The page of the app, in Gradio: four tabs of fields, each with a result beside them."""
+"""The page of the app, in Gradio: three tabs of fields, each with a result beside them."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from ..methods.defaults import DEFAULTS
 from ..render.describe import model_text
 from ..results.units.characters import safe
 from .answers import SMALL, App, Shown
-from .frame import DOCUMENTS_FILE, PICTURE_FILE, READ, busy, framed, message
+from .frame import DOCUMENTS_FILE, busy, framed, message
 
 TITLE = "normxlogit: what a model's answer rests on"
 
@@ -36,7 +36,6 @@ DOCUMENTS = (
 HINTS = {
     "Model": "A folder or a name on the hub, by default the app's own model.",
     "Language model": f"A folder or a name on the hub, by default the app's own model. A small one: {SMALL}",
-    "Model for pictures": "A folder or a name on the hub, such as HuggingFaceTB/SmolVLM-256M-Instruct.",
 }
 """What each field of a model says; weights are read as safetensors, and no code of a model is run."""
 
@@ -82,8 +81,6 @@ def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
             _generate_tab(app)
         with gr.Tab("Cite"):
             _cite_tab(app)
-        with gr.Tab("Picture"):
-            _picture_tab(app)
     page.queue(max_size=limits.waiting, default_concurrency_limit=limits.at_once, api_open=False)
     return page
 
@@ -169,7 +166,7 @@ def _generate_tab(app: App) -> None:
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
             button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
             with _options():
-                common = _common_fields(app, "generate", 20, generates=True)
+                common = _common_fields(app, "generate", 20)
                 chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
         result = _result(busy("Nothing written yet."), "generated")
     fields = {"prompt": prompt, **common, "chat": chat}
@@ -203,48 +200,18 @@ def _cite_tab(app: App) -> None:
                 api_visibility="private",
             )
             with _options():
-                common = _common_fields(app, "cite", 40, generates=True)
+                common = _common_fields(app, "cite", 40)
                 verify = gr.Checkbox(True, label="Test it: leave sources out, edit words", elem_id="verify")
         result = _result(busy("Nothing answered yet."), "cited")
     fields = {"question": question, "documents": documents, "answer": answer, **common, "verify": verify}
     _on_click(app, [button.click], app.cite, fields, result, "An answer and its sources")
 
 
-def _picture_tab(app: App) -> None:
-    """Build the tab that reads a picture."""
-    with gr.Row(equal_height=False, elem_classes="nxl-tab"):
-        with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
-            gr.HTML(PICTURE_FILE)
-            picture = gr.Textbox(visible=False)
-            text = gr.Textbox(
-                label="Question, or texts to compare",
-                info="A text on each line for CLIP and SigLIP; none for a classifier",
-                value="What is in the picture?",
-                lines=2,
-                max_lines=12,
-                elem_id="picture-text",
-            )
-            button = gr.Button("Explain the picture", variant="primary", elem_id="look")
-            with _options():
-                common = _common_fields(app, "look", 20, generates=False)
-        result = _result(busy("Nothing looked at yet."), "looked")
-    read_file = READ.replace("MOST", str(app.limits.picture_bytes))
-    _on_click(
-        app,
-        [button.click],
-        app.picture,
-        {"picture": picture, "text": text, **common},
-        result,
-        "A picture and what the answer rests on",
-        js=read_file,
-    )
-
-
-def _common_fields(app: App, tab: str, tokens: int, *, generates: bool) -> dict[str, Any]:
+def _common_fields(app: App, tab: str, tokens: int) -> dict[str, Any]:
     """Return the fields of model, method and length, by the names of the app's arguments."""
-    default_method = DEFAULTS["completions" if generates else "media"].methods[0]
+    default_method = DEFAULTS["completions"].methods[0]
     return {
-        "model": _model_field(app, f"{tab}-model", "Language model" if generates else "Model for pictures"),
+        "model": _model_field(app, f"{tab}-model", "Language model"),
         "method": gr.Textbox(label="Method", placeholder=default_method, elem_id=f"{tab}-method"),
         "new_tokens": gr.Slider(
             1, app.limits.new_tokens, tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
@@ -259,7 +226,6 @@ def _on_click(
     fields: dict[str, Any],
     result: Any,
     what: str,
-    **more: Any,
 ) -> None:
     """Connect a button: it calls a function with the fields as its keyword arguments, and shows the result.
 
@@ -269,7 +235,7 @@ def _on_click(
     def answer(*values: Any) -> str:
         return shown(lambda: work(**dict(zip(fields, values, strict=True))), what)
 
-    gr.on(triggers, answer, list(fields.values()), result, trigger_mode="always_last", **_queue(app), **more)
+    gr.on(triggers, answer, list(fields.values()), result, trigger_mode="always_last", **_queue(app))
 
 
 def _queue(app: App) -> Any:

@@ -177,8 +177,7 @@ def make(
         css=CSS,
         head=HEAD,
     )
-    # Characters of up to 8 bytes in JSON, a picture in base64, and the rest of a request.
-    max_body_bytes = 8 * limits.characters + 4 * limits.picture_bytes // 3 + 100_000
+    max_body_bytes = 8 * limits.characters + 100_000  # characters of up to 8 bytes in JSON, and the rest of a request
     return Guard(served, LOOPBACK if host in LOOPBACK else None, max_body_bytes)
 
 

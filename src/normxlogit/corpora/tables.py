@@ -37,11 +37,11 @@ def shard_table(model: TaskModel, settings: "Settings", rows: ShardRows, metadat
     places = sorted(rows.results)
     results = [rows.results[place] for place in places]
     cells = [result_row(result) | ({} if merge is None else _words(result.scored, merge)) for result in results]
-    kept = rows.shard.kept.take(arrow.array(places, arrow.int64())) if settings.columns.keep else None
     named = [rows.shard.rows[place] for place in places]
     cells = [{**cell, "row": row.number, "id": row.id} for cell, row in zip(cells, named, strict=True)]
     columns = {name: arrow.array([row.get(name) for row in cells], type_) for name, type_ in types.items()}
-    columns |= {name: kept[name] for name in settings.columns.keep}
+    indices = arrow.array(places, arrow.int64())
+    columns |= {name: rows.shard.kept[name].take(indices) for name in settings.columns.keep}
     common = {
         "format_version": FORMAT_VERSION,
         "kind": kind,

@@ -128,26 +128,12 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
             yield texts, rows, mixed
 
 
-def normed_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Return the vectors T_ij = g1 * c(u_ij) / s1_i that token j adds to the first LayerNorm's output at i.
-
-    With the output bias and the LayerNorm's bias, g1 * c(b_O) / s1_i + b1, they sum to that output.
-
-    Yields:
-        Texts, positions i, and T for them, (b, i, T, H).
-    """
-    gain, _, deviation = layer.norm("norm1")  # (H,), (B, T)
-    for texts, rows, mixed in head_mixes(layer, budget):
-        centred = mixed - mixed.mean(-1, keepdim=True)  # (b, i, T, H)
-        yield texts, rows, gain * centred / deviation[texts, rows, None, None]
-
-
 @register("alti", paper="Ferrando et al., 2022", needs=ENCODERS, per_layer=True, passes="3 forward")
 class Alti(MatrixMethod):
     """The reduction of the distance to a position's attention output by each token, multiplied over layers.
 
-    c_ij = max(0, ||y_i||_1 - ||y_i - T_ij||_1), rows divided by their sum, with T_ij of `normed_mixes` and y_i the
-    first LayerNorm's output  (Ferrando et al., 2022)
+    c_ij = max(0, ||y_i||_1 - ||y_i - T_ij||_1), rows divided by their sum, with y_i the first LayerNorm's output, to
+    which token j adds T_ij = g1 * c(u_ij) / s1_i, u_ij of `head_mixes` and c(x) = x - mean(x)  (Ferrando et al., 2022)
 
     Args:
         rollout: As for `MatrixMethod`.
@@ -157,8 +143,11 @@ class Alti(MatrixMethod):
         """Yield the matrices."""
         for layer in encoder_layers(model, run.batch, layers):
             layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
+            gain, _, deviation = layer.norm("norm1")  # (H,), (B, T)
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
-            for texts, rows, vectors in normed_mixes(layer, model.batch_tokens):
+            for texts, rows, mixed in head_mixes(layer, model.batch_tokens):
+                centred = mixed - mixed.mean(-1, keepdim=True)  # (b, i, T, H)
+                vectors = gain * centred / deviation[texts, rows, None, None]  # (b, i, T, H)
                 output = layer.normed1[texts, rows, None]  # (b, i, 1, H)
                 reduction = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
                 scores[texts, rows] = reduction.clamp_min(0.0)
@@ -209,6 +198,6 @@ class AttentionRollout(MatrixMethod):
 
 def with_residual(attention: Tensor) -> Tensor:
     """Return mean attention over heads, averaged with the identity, (B, T, T), from attention, (B, heads, T, T)."""
-    mean = attention.mean(1)
-    mixed = mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
+    mean = attention.mean(1)  # (B, T, T)
+    mixed = mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)  # (B, T, T)
     return mixed / mixed.sum(-1, keepdim=True)

@@ -122,7 +122,8 @@ class ContextCite(_Surrogate):
         """Fit the weights."""
         scale = present.std(0)  # (M,)
         scale[scale == 0] = 1.0
-        return _lasso_weights((present - present.mean(0)) / scale, answers, self.alpha) / scale
+        weights: Floats = _lasso_weights((present - present.mean(0)) / scale, answers, self.alpha) / scale
+        return weights
 
 
 @register("kernel-shap", needs=LOGITS, paper="Lundberg and Lee, 2017", signed=True, passes="200 forward", extra="eval")

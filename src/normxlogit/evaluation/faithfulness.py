@@ -244,7 +244,7 @@ def measure(
 
     def drop_to(values: Floats) -> Floats:
         """Return how much the predicted label's probability drops, or how much a value changes, (N,)."""
-        drop = full_answers[rows, predicted] - values[rows, predicted]  # (N,)
+        drop: Floats = full_answers[rows, predicted] - values[rows, predicted]  # (N,)
         return np.abs(drop) if regression else drop
 
     drops, kept_drops, outputs = [], [], []  # (N,) for each level

@@ -26,7 +26,7 @@ Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell",
 COVERED = ("coefficient", "coverage")
 """The features for whether the sources say the sentence at all."""
 
-AGREED = ("best edit", "best omission", "own words", "values elsewhere", "gain of new words")
+AGREED = ("best edit", "own words", "values elsewhere")
 """The features for whether the sources rather say something else."""
 
 NO_GAIN = -8.0
@@ -43,7 +43,6 @@ class WordReading(NamedTuple):
         start: Its first character in the text.
         end: One past its last.
         text: The word.
-        new: Whether the sources do not have it.
         nats: Log-probability of its tokens with the sources.
         nats_without: The same without them; NaN if nothing of the prompt is left.
     """
@@ -51,7 +50,6 @@ class WordReading(NamedTuple):
     start: Index
     end: Index
     text: str
-    new: bool
     nats: Number
     nats_without: Number
 
@@ -188,20 +186,15 @@ class Reading(NamedTuple):
     def features(self) -> dict[str, float]:
         """The features of the verdict, by name.
 
-        The gain of the best edit is a part of what there is to gain: 1 - D. An omission leaves out a word that is new
-        to the sources.
+        The gain of the best edit is a part of what there is to gain: 1 - D.
         """
-        omissions = [e for e in self.edits if e.kind == "left out" and any(word.new for word in self.edited(e))]
         gain = max((edit.gain for edit in self.edits), default=NO_GAIN)
-        gains_of_new_words = [word.nats - word.nats_without for word in self.words if word.new]
         return {
             "coefficient": _coefficient(self.nats, self.nats_without),
             "coverage": self.coverage,
             "best edit": gain / (1 - self.nats),
-            "best omission": max((edit.due_to_sources for edit in omissions), default=NO_GAIN),
             "own words": self.own_words,
             "values elsewhere": float(self.values_elsewhere > 0),
-            "gain of new words": max(gains_of_new_words, default=0.0),
         }
 
     @property

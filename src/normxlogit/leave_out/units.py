@@ -8,8 +8,8 @@ from ..errors import InputError, nearest
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.layers import representative_layer
-from ..results.units.grouping import check_coarser, groups_of
 from ..results.units.media import Medium
+from ..results.units.spans import check_coarser, groups_of
 from ..results.units.words import UnitScore
 from ..results.verification import Quantity, RemovedBy, RemovedUnit
 

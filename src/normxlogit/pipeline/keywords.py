@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 from ..inputs.encoder import LongText
 from ..leave_out.units import Verify
 from ..methods import Method
-from ..results.units.kinds import Merge, SourceKind
+from ..results.units.kinds import SourceKind
 from ..results.units.spans import PartSpec
 from ..tasks.targets import Choice, Layers, Position, TargetSpec
 
@@ -89,7 +89,6 @@ class ExplainCompletion(Generate, total=False):
         "named spans (start, end) of its characters, in a list of messages (message, start, end), and regions of "
         "pictures as in `Attribution.group`. Perturbation methods leave out sources instead of tokens.",
     ]
-    merge: Annotated[Merge | None, "How a source's score comes from its tokens', as in `Attribution.group`."]
 
 
 class FromOutputs(TypedDict, total=False):

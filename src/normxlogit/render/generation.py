@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..results.attribution import Attribution
 from ..results.units.characters import quoted, visible
@@ -132,43 +133,34 @@ def _name(g: Attribution, *tokens: int) -> str:
 
 
 def _strongest(g: Attribution, negative: str) -> Table:
-    """Return a table row for each generated token, with the strongest words before it."""
-    groups: list[tuple[int, ...]] = [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
-    if g.has_words:
-        groups = [word.tokens for word in g.words()]
-    merges = [merge_scores(g.scores[:, list(tokens)], g.merge).tolist() for tokens in groups]  # (words, G)
-    prompt_tokens, rows = g.prompt_tokens or 0, []
-    for part, generated in enumerate(g.generated):
-        scored = []
-        for tokens, scores in zip(groups, merges, strict=True):
-            tokens_before = tuple(i for i in tokens if i < prompt_tokens + part)
-            if tokens_before and (
-                score := scores[part]
-                if tokens_before == tokens
-                else merge_scores(g.scores[part, list(tokens_before)], g.merge)
-            ):
-                scored.append((score, tokens_before))
-        scored = sorted(scored, key=lambda pair: -abs(pair[0]))[:STRONGEST]
-        grid = Grid(
-            [""],
-            [_name(g, *tokens_before) for _, tokens_before in scored],
-            np.array([[s for s, _ in scored]]),
-            signed=g.signed,
-        )
-        words = tuple(
-            Piece(p.name, p.strength, number=p.number, details=negative if p.strength < 0 else "")
-            for p in grid.pieces(0)
-        )
-        name = Piece(_name(g, prompt_tokens + part), kind="strong")
-        rows.append([Cell((name,)), cell(answer_number(generated), generated.probability), Cell(words)])
+    """Return a table row for each generated token, with the strongest words of the prompt and earlier tokens."""
+    start, special = g.prompt_tokens or 0, g.special_tokens_mask
+    words = [word.tokens for word in g.words()] if g.has_words else [(i,) for i in range(start) if not special[i]]
+    groups = [tokens for tokens in words if tokens[-1] < start]
+    groups += [(i,) for i in range(start, g.text_units - 1) if not special[i]]
+    scores = np.where(_is_read(g), g.scores[:, : g.text_units], 0.0)  # (G, T)
+    merged = np.array([merge_scores(scores[:, list(tokens)], g.merge) for tokens in groups])  # (words, G)
+    names, columns = [_name(g, *tokens) for tokens in groups], merged.reshape(len(groups), len(g)).T  # (G, words)
+    grid = Grid([""] * len(g), names, columns, signed=g.signed, relative=True)
+    rows = []
+    for k, generated in enumerate(g.generated):
+        strongest = [p._replace(details=negative if p.strength < 0 else "") for p in grid.named(k, STRONGEST)]
+        name = Piece(_name(g, start + k), kind="strong")
+        rows.append([Cell((name,)), cell(answer_number(generated), generated.probability), Cell(tuple(strongest))])
     return Table([Column("token"), Column("probability", numbers=True), Column("rests on, strongest first")], rows)
+
+
+def _is_read(g: Attribution) -> NDArray[np.bool_]:
+    """Return which tokens the model had read before each generated one, (G, T)."""
+    is_read: NDArray[np.bool_] = np.arange(g.text_units) < (g.prompt_tokens or 0) + np.arange(len(g))[:, None]
+    return is_read
 
 
 def _matrix(g: Attribution) -> Grid:
     """Return the matrix of scores of the tokens before each generated token."""
     prompt_tokens, placeholders = g.prompt_tokens or 0, {token for medium in g.media for token in medium.tokens}
     columns = [i for i in range(g.text_units - 1) if i not in placeholders]
-    is_context = np.array(columns) < prompt_tokens + np.arange(len(g))[:, None]  # (G, columns)
+    is_context = _is_read(g)[:, columns]  # (G, columns)
     names, scores = [_name(g, i) for i in range(g.text_units)], np.where(is_context, g.scores[:, columns], np.nan)
     kinds = ["special" if g.special_tokens_mask[i] else "" for i in columns]
     caption, seen = "Rows: generated tokens; columns: what they have seen", [names[i] for i in columns]

@@ -88,15 +88,15 @@ def _markup(**attributes: str | None) -> Markup:
     return Markup("".join(formatted))  # noqa: S704  # every value is escaped
 
 
-def _attributes(piece: Piece, place: str = "") -> Markup:
-    """Return the class, colour, tooltip and data of a piece, and its place on a picture."""
+def _attributes(piece: Piece, position: str = "") -> Markup:
+    """Return the class, colour, tooltip and data of a piece, and its position on a picture."""
     sign, style = _colour(piece.strength)
     kind = "nxl-mark" if sign and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
     linked = piece.part is not None or piece.source is not None
     title = "\n".join(filter(None, [f"{piece.name}  {piece.number}".strip(), piece.details]))
     return _markup(
-        **{"class": " ".join(filter(None, [kind, sign, place and "nxl-patch"]))},
-        style=f"position:absolute;{place};{style}" if place else style,
+        **{"class": " ".join(filter(None, [kind, sign, position and "nxl-patch"]))},
+        style=f"position:absolute;{position};{style}" if position else style,
         title=title,
         data_part=None if piece.part is None else str(piece.part),
         data_name=shortened(piece.name or quoted(piece.text), NAME) if linked else None,
@@ -122,7 +122,7 @@ def _colour(strength: float) -> tuple[str, str]:
 
 
 def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
-    """Return the attributes of a cell: class, colour, place, value, and the column's name for narrow pages."""
+    """Return the attributes of a cell: class, colour, anchor, value, and the column's name for narrow pages."""
     sign, style = _colour(cell.strength)
     return _markup(
         **{"class": " ".join(filter(None, ["nxl-number" if column.numbers else "", sign]))},
@@ -134,7 +134,7 @@ def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
 
 
 def _bar_style(bar: Bar) -> str:
-    """Return the style of a bar: place, length and colour; narrow pages shorten it."""
+    """Return the style of a bar: position, length and colour; narrow pages shorten it."""
     start, share = min(bar.start, bar.end), abs(bar.end - bar.start)
     width = f"display:inline-block;height:0.8em;width:{LONGEST * share:.2f}em"
     offset = f"--x:{start:.4f};margin-left:{LONGEST * start:.2f}em;" if start else ""

@@ -12,6 +12,7 @@ from ..results.attribution import Attribution
 from ..results.collection import WordTotal
 from ..results.storage.schema import FloatArray
 from ..results.units.characters import one_line
+from ..results.units.spans import grouped
 from .charts import MOST, Grid, number
 from .describe import shortened
 from .figure import LETTER, LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
@@ -67,7 +68,7 @@ def _plot_completion(a: Attribution, kind: PlotKind | None, k: int | None) -> Pl
     if a.media:
         return a.media[0].figure(a, k)
     parts = a if a.targets[0].kind == "part" else a.group_targets("token")
-    summed = parts.group("word", merge="sum") if a.prompt_tokens is not None else parts
+    summed = grouped(parts, "word") if a.prompt_tokens is not None else parts
     return heat_map(scores_grid(summed).best(k))
 
 

@@ -93,13 +93,13 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
 
 def prompt_fold(s: Attribution) -> Fold:
     """Return the prompt with its sources as linked pieces, and the text between them in grey."""
-    spans, shares, places = [], s.whole().shares, s.units.spans or ((0, 0),) * len(s.units)
+    placed_pieces, shares, spans = [], s.whole().shares, s.units.spans or ((0, 0),) * len(s.units)
     for source, i in enumerate(s.units.sources):
         name = s.units.names[i] if s.units.names[i] != s.units.text[i] else ""
         # A region of a picture whose place is taken has its name there.
         piece = Piece(f"[{name}]" if name else "", name=name, number=f"{shares[i]:.0%}", source=source)
-        spans.append((*places[i], piece))
-    pieces = cut(s.text or "", sorted(spans, key=lambda span: span[:2]), 0, len(s.prompt or ""), between="grey")
+        placed_pieces.append((*spans[i], piece))
+    pieces = cut(s.text or "", sorted(placed_pieces, key=lambda span: span[:2]), 0, len(s.prompt or ""), between="grey")
     return Fold("What the model was given", [as_sentences(pieces, small=True)], opened=True)
 
 

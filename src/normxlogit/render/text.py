@@ -36,7 +36,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
         axis = "layer" if a.layers is not None else "label"
         return [*blocks, laid_out.legend(a), Fold(f"Every {axis}", [bounded(grid)], opened=True)]
     without = laid_out.facts[WITHOUT]
-    ranked = [i for place, i in enumerate(grid.strongest(0)) if place < STRONGEST or without[i]]
+    ranked = [i for rank, i in enumerate(grid.strongest(0)) if rank < STRONGEST or without[i]]
     if ranked:
         blocks.append(_bars(grid, ranked, without, unit))
         read_columns = [i for i, kind in enumerate(grid.kinds) if kind == "read"]

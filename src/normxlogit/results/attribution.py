@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex
 import numpy as np
 
 from ..errors import DataError, InputError, MethodError, TargetError
-from .base import Record, require
-from .storage.schema import FloatArray, Index, Measured
+from .base import Record
+from .storage.schema import FloatArray, Index, Measured, require
 from .targets import Prediction, Quantity, Target, prediction_of
 from .units.kinds import Merge
 from .units.media import Medium
@@ -59,7 +59,7 @@ class Attribution(Record):
         prompt_tokens: P, how many units are tokens before the first generated one; None if nothing was generated.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
         media: What was read beside the text, such as pictures and sounds; see `scored_media`.
-        predictions: The model's answer: one for the input, or for each generated token the likeliest at its place.
+        predictions: The model's answer: one for the input, or for each generated token the likeliest at its position.
         generated: The generated tokens with their logits and probabilities.
         token_predictions: The head's prediction at each single token, at the last layer (the paper's figure 1b); of a
             cosine that of each token's state with the other text's vector. None if it was not computed.
@@ -175,7 +175,7 @@ class Attribution(Record):
 
     @property
     def scored_media(self) -> tuple[Medium, ...]:
-        """The media of the input, each with the scores of its parts in the shape of its places."""
+        """The media of the input, each with the scores of its units in their shape."""
         axes = self.scores.shape[:-1]
         return tuple(
             replace(medium, scores=self.scores[..., medium.units].reshape(*axes, *medium.shape))
@@ -394,15 +394,13 @@ class Attribution(Record):
         total = sum(max(word.score, 0.0) for word in words) or 1.0
         return [word._replace(share=max(word.score, 0.0) / total) for word in words]
 
-    def group(self, by: SourceSpec, *, merge: Merge | None = None) -> "Attribution":
-        """Return the same with coarser units.
+    def group(self, by: SourceSpec) -> "Attribution":
+        """Return the same with coarser units, each with the sum of its units' scores; of words as the method merges.
 
         Args:
             by: "word", "sentence", "paragraph", "message" or named spans of characters of the text (of the prompt,
                 where there is a completion). Beside spans, regions of its picture: (left, top, right, bottom) in
                 pixels of the picture that was given; of several pictures with the picture's number, from 0, first.
-            merge: The "sum" of a unit's scores, their "mean", the "first", or "max", the largest (of a word by
-                magnitude). By default the sum; of words as fits the method, see the attribute `merge`.
 
         What is in no group is the unit "rest", what the answer's own tokens contribute the unit "answer"; each picture
         and sound is a unit with the sum of its parts. A patch that lies partly in a region counts by the share of its
@@ -410,11 +408,11 @@ class Attribution(Record):
 
         Raises:
             DataError: If tokens could not be found in the text.
-            InputError: If there is no such kind, span or `merge`.
+            InputError: If there is no such kind or span.
         """
-        from .units.grouping import grouped
+        from .units.spans import grouped
 
-        return grouped(self, by, merge)
+        return grouped(self, by, self.merge if by == "word" and not self.media else "sum")
 
     def group_targets(self, parts: PartSpec) -> "Attribution":
         """Return the same with coarser targets: the sums over the generated tokens of each part of the answer.
@@ -427,32 +425,28 @@ class Attribution(Record):
             DataError: If nothing was generated, or its tokens could not be found in the text.
             InputError: If there is no such part.
         """
-        from .units.grouping import grouped_targets
+        from .units.spans import grouped_targets
 
         return grouped_targets(self, parts)
 
-    def sources(
-        self, sources: SourceSpec = "sentence", parts: PartSpec = None, *, merge: Merge = "sum"
-    ) -> "Attribution":
+    def sources(self, sources: SourceSpec = "sentence", parts: PartSpec = None) -> "Attribution":
         """Return which sentences, messages or documents of the prompt each part of the answer rests on.
 
-        It is `group` and `group_targets`, always with a target axis.
+        It is `group`, of words too by sums, and `group_targets`, always with a target axis.
 
         Args:
             sources: The units, as in `group`.
             parts: The targets, as in `group_targets`.
-            merge: As in `group`.
 
         Raises:
-            DataError: As `group` and `group_targets`, or if pictures and sounds are not summed.
+            DataError: As `group` and `group_targets`.
             InputError: As these.
         """
-        from .units.grouping import grouped, grouped_targets
+        from .units.spans import grouped
 
-        if self.completion is not None and merge == "sum":  # the parts of the answer become units, too
-            return grouped(grouped_targets(self, parts), sources, merge)
-        coarser = grouped(self, sources, merge)
-        return coarser if self.completion is None else grouped_targets(coarser, parts, merge)
+        if self.completion is None:
+            return grouped(self, sources)
+        return grouped(self.group_targets(parts), sources)  # in this order the parts of the answer are units, too
 
     def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> "Attribution":
         """Return what the parts of an answer rest on through its own earlier words.

@@ -81,21 +81,21 @@ class Attributions(Sequence[R], Exports):
             index: A number, a slice, a list (array, column) of numbers, or one of true and false for each result.
 
         Raises:
-            InputError: If a mask has another length, or places are neither numbers nor a mask.
-            IndexError: If there is no such place.
+            InputError: If a mask has another length, or indices are neither numbers nor a mask.
+            IndexError: If there is no such result.
         """
         if isinstance(index, slice):
             return type(self)(self._items[index])
         if isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0):
             return self._items[index]
-        places = np.asarray(index)
-        if places.ndim != 1 or (len(places) and places.dtype.kind not in "iub"):
+        indices = np.asarray(index)
+        if indices.ndim != 1 or (len(indices) and indices.dtype.kind not in "iub"):
             raise InputError("results are chosen by a number, a slice, a list of numbers, or a mask of true and false")
-        if places.dtype == bool:
-            if len(places) != len(self):
-                raise InputError(f"a mask of {len(places)} for {len(self)} results")
-            places = np.flatnonzero(places)
-        return type(self)(self._items[int(place)] for place in places)
+        if indices.dtype == bool:
+            if len(indices) != len(self):
+                raise InputError(f"a mask of {len(indices)} for {len(self)} results")
+            indices = np.flatnonzero(indices)
+        return type(self)(self._items[int(i)] for i in indices)
 
     def __add__(self, other: Iterable[Any]) -> "Attributions[Any]":
         """Return both, one after the other."""
@@ -308,10 +308,10 @@ class Attributions(Sequence[R], Exports):
         return Attributions(result._of_words() for result in self)
 
     def _columns(self) -> Columns:
-        methods, places = self._methods(), list(range(len(self)))
+        methods, text_indices = self._methods(), list(range(len(self)))
         if any(methods):
-            places = [index for index, group in enumerate(self.by_text()) for _ in group]
-        first: list[Row] = [{"text_index": i, **method} for i, method in zip(places, methods, strict=True)]
+            text_indices = [index for index, group in enumerate(self.by_text()) for _ in group]
+        first: list[Row] = [{"text_index": i, **method} for i, method in zip(text_indices, methods, strict=True)]
         return concat_tables([result._columns() for result in self], first)
 
 
@@ -351,6 +351,6 @@ def _text(result: Record) -> tuple[Any, ...]:
 
 def _ranks(scores: FloatArray) -> npt.NDArray[np.float64]:
     """Return the rank of each score from 1, ties sharing their mean."""
-    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     means: npt.NDArray[np.float64] = np.cumsum(counts) - (counts - 1) / 2
-    return means[places]
+    return means[inverse]

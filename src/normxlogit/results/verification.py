@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from .base import require
-from .storage.schema import Index, Number
+from .storage.schema import Index, Number, require
 from .targets import Prediction
 
 Quantity = Literal["probability", "value", "cosine", "log-probability"]
 """The measured quantity: the probability of the explained answer, a regression value, a cosine, or nats."""
 
 RemovedUnit = Literal["word", "token", "sentence", "paragraph", "message", "source", "region", "moment", "part"]
-"""The kind of part that is removed; "part" if there are several, or a caller named places."""
+"""The kind of part that is removed; "part" if there are several, or a caller named spans."""
 
 RemovedBy = Literal["deleted", "masked", "replaced", "silenced", "removed"]
 """How a part is removed."""

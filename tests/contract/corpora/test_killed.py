@@ -53,6 +53,10 @@ def check(out):
     assert not list(out.rglob(".writing-*"))
 
 
+MAIN = """import signal; signal.signal(signal.SIGINT, signal.default_int_handler)
+from normxlogit.cli import main; main()"""
+"""The command; a shell that starts tests in the background has them ignore Ctrl-C."""
+
 MANY = [*[signal.SIGKILL] * 7, signal.SIGTERM, signal.SIGINT]
 
 
@@ -62,7 +66,7 @@ def test_killed_and_asked_to_stop_at_random_moments(corpus, tmp_path, stops, cap
     rows = 16 // len(stops)  # of a shard: enough of them are left for the last stop
     words = ["attribute", corpus, "--output", out, "--shard-rows", rows]
     for number in stops:
-        process = start("-c", "from normxlogit.cli import main; main()", *words)
+        process = start("-c", MAIN, *words)
         said = stop_at_work(process, out, number, chance.random() * 0.3)
         killed += process.returncode == -signal.SIGKILL
     assert killed >= len(stops) / 3

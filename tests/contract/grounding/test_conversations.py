@@ -218,9 +218,9 @@ def test_messages_that_do_not_fit_the_text_are_refused():
             Citations.from_dict({**state, "messages": wrong})
 
 
-def test_a_conversation_that_is_too_long_names_its_longest_messages() -> None:
+def test_a_conversation_that_is_too_long_is_refused() -> None:
     reader = tiny.writer(length=200)
     long = [*TRACE[:1], {"role": "user", "content": "the cat sat . " * 80}, *TRACE[2:]]
     for messages in (long, long[:-1]):
-        with pytest.raises(InputError, match=r"the model reads 200: leave out .* the longest are user \(about 3\d\d "):
+        with pytest.raises(InputError, match="the model reads 200: "):
             reader.cite(messages=messages)

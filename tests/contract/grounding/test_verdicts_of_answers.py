@@ -215,7 +215,6 @@ def test_verdicts_and_figures_are_kept_in_files(explainer, tmp_path) -> None:
 
 def test_what_the_nearest_source_has_of_a_sentence_is_counted(explainer):
     (reading,) = explainer.cite("When?", DOCUMENTS, answer="The pool was sold by Anna Berg in 1974.").readings
-    assert [word.text for word in reading.words if word.new] == ["sold"]
     assert reading.own_words == len(["The", "pool", "was", "sold"])
     assert reading.values_elsewhere == 0
     counts = {

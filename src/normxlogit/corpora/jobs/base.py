@@ -68,7 +68,13 @@ class Together:
         self._done = self._failed = 0
 
     def __call__(
-        self, work: Callable[[list[int]], Any], rows: Sequence[int], problems: dict[int, str], at_once: int = 0
+        self,
+        work: Callable[[list[int]], Any],
+        rows: Sequence[int],
+        problems: dict[int, str],
+        *,
+        at_once: int = 0,
+        own: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = (),
     ) -> None:
         """Work on rows, and enter the reasons of those that fail.
 
@@ -77,6 +83,7 @@ class Together:
             rows: The rows.
             problems: Where the reasons are entered.
             at_once: How many rows are worked on together; 0 for all.
+            own: Errors that are of a row itself, and do not count as a fault of the model.
         """
         step = at_once or max(len(rows), 1)
         for part in (list(rows[start : start + step]) for start in range(0, len(rows), step)):
@@ -87,25 +94,13 @@ class Together:
                 raise
             except NormXLogitError as error:
                 if len(part) > 1:
-                    self(work, part, problems, (len(part) + 1) // 2)
+                    self(work, part, problems, at_once=(len(part) + 1) // 2, own=own)
                     continue
-                self._failed += 1
-                if not self._done and self._failed >= GIVE_UP:
-                    raise
+                if not isinstance(error, own) or isinstance(error, ChatTemplateError):  # which is of the model
+                    self._failed += 1
+                    if not self._done and self._failed >= GIVE_UP:
+                        raise
                 problems[part[0]] = str(error)
-
-    def one_by_one(self, work: Callable[[int], Any], rows: Sequence[int], problems: dict[int, str]) -> None:
-        """Work on each row alone; what is wrong with a row itself does not count as a fault of the model."""
-
-        def work_on(some: list[int]) -> None:
-            try:
-                work(some[0])
-            except ChatTemplateError:
-                raise  # the model's fault and not the row's
-            except InputError as error:
-                problems[some[0]] = str(error)
-
-        self(work_on, rows, problems, at_once=1)
 
 
 class Job(ABC):

@@ -65,10 +65,10 @@ class CompletionJob(Job):
     ) -> None:
         """Tokenise prompts, with the completions of the input."""
 
-        def read(row: int) -> None:
-            rows.inputs[row] = self.row(model, cells[row])
+        def read(some: list[int]) -> None:
+            rows.inputs[some[0]] = self.row(model, cells[some[0]])
 
-        together.one_by_one(read, [*cells], rows.problems)
+        together(read, [*cells], rows.problems, at_once=1, own=InputError)
 
     def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
         """Generate the completions that the input lacks, and explain the sources of each."""
@@ -79,13 +79,14 @@ class CompletionJob(Job):
             generated = generate_each(model, prompts, {"max_new_tokens": self.max_new_tokens})
             completed.update(zip(some, generated, strict=True))
 
-        def explain(row: int) -> None:
-            rows.results[row], tokens = self.result(model, completed[row], options)
+        def explain(some: list[int]) -> None:
+            rows.results[some[0]], tokens = self.result(model, completed[some[0]], options)
             rows.tokens += tokens
 
         if self.max_new_tokens is not None:
             together(generate, [*completed], rows.problems, at_once=GENERATED_AT_ONCE)
-        together.one_by_one(explain, [row for row in completed if row not in rows.problems], rows.problems)
+        explainable = [row for row in completed if row not in rows.problems]
+        together(explain, explainable, rows.problems, at_once=1, own=InputError)
 
 
 @checked_methods

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import InputError, TargetError, UnsupportedModelError
@@ -114,37 +115,25 @@ class Predictions(Job):
         self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
     ) -> None:
         """Encode texts, pictures or sounds, and look up their targets."""
-        column = self.target_column
-        names = {row: cell_text(cell["target"], column) for row, cell in cells.items()} if column is not None else {}
-        targets = {name: self._target(model, name) for name in set(names.values())}
-        inputs: dict[int, Any] = {}
-        for row, cell in cells.items():
-            target = targets[names[row]] if names else None
-            try:
-                inputs[row] = cell["text"] if model.task.reads == "signal" else self._text(cell)
-            except InputError as error:
-                rows.problems[row] = str(error)
-                continue
-            if isinstance(target, str):
-                rows.problems[row] = target
-                del inputs[row]
-            elif target is not None:
-                rows.targets[row] = target
-        long_text = None if model.task.reads == "signal" else self.long_text
+        media, target_of = model.task.reads == "signal", cache(partial(self._target, model))
 
-        def encode(some: list[int]) -> None:
-            try:
-                encodings, _ = model.task.encode(model, [inputs[row] for row in some], long_text=long_text)
-                if any(encoding.text is not None and encoding.offsets is None for encoding in encodings):
-                    raise InputError("the text's tokens cannot be found in it: it is not known where")
-            except InputError as error:  # a fault of the row, not of the model
-                if len(some) > 1:
-                    raise
-                rows.problems[some[0]] = re.sub("^input 0[:,] ", "", str(error)).replace("input 0 ", "the text ")
-            else:
-                rows.inputs.update(zip(some, encodings, strict=True))
+        def read(some: list[int]) -> None:
+            inputs = [cells[row]["text"] if media else self._text(cells[row]) for row in some]
+            if self.target_column is not None:
+                rows.targets.update(
+                    (row, target_of(cell_text(cells[row]["target"], self.target_column))) for row in some
+                )
+            encodings = (
+                model.task.encode(model, inputs)[0] if media else model.encoder(inputs, long_text=self.long_text)
+            )
+            if not media and any(encoding.offsets is None for encoding in encodings):
+                raise InputError("the text's tokens cannot be found in it: it is not known where")
+            rows.inputs.update(zip(some, encodings, strict=True))
 
-        together(encode, [*inputs], rows.problems)
+        together(read, [*cells], rows.problems, at_once=int(media), own=(InputError, TargetError))
+        for row, problem in rows.problems.items():  # each is the first input where it is read alone
+            without_place = re.sub(r"^input 0(,[^:]*)?: ", "", problem)
+            rows.problems[row] = without_place.replace("input 0 ", "the input " if media else "the text ")
 
     def _text(self, cells: Mapping[str, Any]) -> Any:
         """Return the text of a row, or the pair.
@@ -155,15 +144,16 @@ class Predictions(Job):
         text = _split_or_whole(cells["text"], self.text_column)
         return text if self.pair_column is None else (text, _split_or_whole(cells["pair"], self.pair_column))
 
-    def _target(self, model: TaskModel, name: str | None) -> int | str:
-        """Return the index of a target, or what is wrong with its name."""
+    def _target(self, model: TaskModel, name: str | None) -> int:
+        """Return the index of a target.
+
+        Raises:
+            TargetError: If there is none of this name.
+        """
         if name is None:
-            return "no target"
-        try:
-            index = index_of(model.task, choice_from_text(model.task, name), model.output_count)
-            check_target(model.task, model.output_count, index, self.contrast)
-        except TargetError as error:
-            return str(error)
+            raise TargetError("no target")
+        index = index_of(model.task, choice_from_text(model.task, name), model.output_count)
+        check_target(model.task, model.output_count, index, self.contrast)
         return index
 
     def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:

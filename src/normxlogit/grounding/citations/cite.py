@@ -16,7 +16,7 @@ from ...methods import Method
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_arguments
 from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
-from ...pipeline.completions.completed_prompts import Completed, TooLongError, generate, read_completion
+from ...pipeline.completions.completed_prompts import Completed, generate, read_completion
 from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
@@ -37,9 +37,6 @@ UNTESTED_MEDIA = (
     "the share of a picture or a sound does not tell whether an answer rests on it: verify= asks the model without it"
 )
 """The note of citations with pictures or sounds that were not tested; measured in docs/results-pointing.md."""
-
-LONGEST = 3
-"""Most messages that the error for a long conversation names."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +131,7 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         evidence = cited.evidence.scores[:, cited.sources].sum(0)
         return dict(zip(cited.names, evidence.tolist(), strict=True))
 
-    try:
-        completed = read_in_windows(answered.completed, model.encoder.limit, score)
-    except TooLongError as error:
-        raise (_naming_messages(error, answered.messages) if answered.messages else error) from None
+    completed = read_in_windows(answered.completed, model.encoder.limit, score)
     read, readings = read_sentences(model, completed), ()
     if options.verify is not None and not completed.encoding.media:  # the verdict's regressions have seen texts only
         readings = _readings(read, completed)
@@ -189,10 +183,7 @@ def ask_in(
     """
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     rendered = conversation_prompt(model, conversation, turn, answer)
-    try:
-        completed = _completed(model, rendered.prompt, rendered.spans, rendered.answer, max_new_tokens, longer=True)
-    except TooLongError as error:
-        raise _naming_messages(error, rendered.messages) from None
+    completed = _completed(model, rendered.prompt, rendered.spans, rendered.answer, max_new_tokens, longer=True)
     return Answered(completed, rendered.question, _with_media(rendered.messages, completed.encoding))
 
 
@@ -202,18 +193,6 @@ def _with_media(messages: Sequence[MessageSpan], encoding: Encoding) -> tuple[Me
         MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media
     ]
     return tuple(sorted([*media_messages, *messages], key=lambda message: message.start))
-
-
-def _naming_messages(error: TooLongError, messages: Sequence[MessageSpan]) -> InputError:
-    """Return the error for a conversation that is too long, with the names of its longest messages."""
-    characters = sum(message.end - message.start for message in messages)
-    longest = sorted(messages, key=lambda message: message.start - message.end)[:LONGEST]
-    shares = [(message.name, (message.end - message.start) / characters) for message in longest]
-    listed = ", ".join(f"{name} (about {share * error.tokens:.0f} tokens)" for name, share in shares)
-    return InputError(
-        f"the conversation has {error.tokens} tokens and the model reads {error.limit}: leave out messages or parts of "
-        f"them, or take a model that reads more; the longest are {listed}"
-    )
 
 
 def ask(

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import pairwise
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -176,12 +175,10 @@ def reading_of(
         source_words: The words of each source.
     """
     words, all_words = [], [word for words in source_words for word in words]
-    known = set(all_words)
     for start, end, tokens in word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)]):
         word = sentence.text[start:end]
-        new = any(map(str.isalnum, word)) and word.casefold() not in known
         sums = float(nats[tokens].sum()), float(nats_without[tokens].sum())
-        words.append(WordReading(sentence.start + start, sentence.start + end, word, new, *sums))
+        words.append(WordReading(sentence.start + start, sentence.start + end, word, *sums))
     own = split_words(sentence.text)
     run = SequenceMatcher(None, own, all_words, autojunk=False).find_longest_match().size
     in_prompt = [edit._replace(start=edit.start + sentence.start, end=edit.end + sentence.start) for edit in edits]
@@ -310,7 +307,6 @@ def proposed_edits(
         return []
     spans = [(start, end) for start, end, _ in words]
     left_out = [WordEdit("left out", start, end, "") for start, end in spans] if len(words) > 1 else []
-    left_out += [WordEdit("left out", a, b, "") for (a, _), (_, b) in pairwise(spans)][1:]
     vocabulary = Counter(match.group() for match in _WORD.finditer(prompt_text))
     proposals: dict[WordEdit, float] = {}
     for index, (start, end, tokens) in enumerate(words):

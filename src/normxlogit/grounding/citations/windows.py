@@ -7,7 +7,8 @@ words of a chat template) is in each. All sources are read once; those with the 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from ...pipeline.completions.completed_prompts import Completed, TooLongError
+from ...errors import InputError
+from ...pipeline.completions.completed_prompts import Completed
 
 
 def read_in_windows(
@@ -24,7 +25,7 @@ def read_in_windows(
         The prompt without its other sources, if there are more than fit, and a note that says so.
 
     Raises:
-        TooLongError: If the prompt does not fit without its sources, or no source fits beside the rest.
+        InputError: If the prompt does not fit without its sources, or no source fits beside the rest.
     """
     length = len(completed.encoding)
     if limit is None or length <= limit:
@@ -33,11 +34,9 @@ def read_in_windows(
     room = limit - (length - len(set().union(*tokens.values())))
     fitting = {name: places for name, places in tokens.items() if len(places) <= room}
     if not fitting:
-        raise TooLongError(
+        raise InputError(
             f"prompt and answer have {length} tokens, {limit - room} of them without the sources, and the model reads "
-            f"{limit}: no source fits beside the rest",
-            length,
-            limit,
+            f"{limit}: no source fits beside the rest"
         )
     windows = _windows(fitting, room)
     scores: dict[str, float] = {}

@@ -63,13 +63,11 @@ class MeasuredSentence(NamedTuple):
         statement: The sentence.
         features: The features of the verdict, by name.
         verdict: What follows from them.
-        rather: What was done in the best edit, and the words that it brings; empty if there is none.
     """
 
     statement: Statement
     features: Mapping[str, Number]
     verdict: Verdict
-    rather: tuple[str, ...] = ()
 
 
 def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
@@ -131,10 +129,8 @@ def measure_statements(
     for _, prompt in with_progress("prompts", prompted, on_progress):
         request = (prompt.question, dict(prompt.documents), prompt.system, [s.sentence for s in prompt.statements])
         readings = cache.cached(partial(_read, explainer, prompt), "prompt", *request)
-        for statement, reading in zip(prompt.statements, readings, strict=True):
-            rather = reading.rather
-            edit = () if rather is None else (rather.kind, rather.text)
-            measured.append(MeasuredSentence(statement, reading.features, reading.verdict, edit))
+        read = zip(prompt.statements, readings, strict=True)
+        measured += [MeasuredSentence(statement, reading.features, reading.verdict) for statement, reading in read]
     return measured
 
 
@@ -207,7 +203,7 @@ def listed(measured: Sequence[MeasuredSentence]) -> str:
             f"{verdict.covered:.2f}",
             f"{verdict.agreed:.2f}",
         ]
-        for statement, _, verdict, _ in measured
+        for statement, _, verdict in measured
         if statement.split != "train"
     ]
     return markdown_table(["sentence", "kind", "verdict", "in the documents", "nothing else said"], rows)

@@ -5,7 +5,7 @@ The protocol is ContextCite's (Cohen-Wang et al., 2024).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,8 +90,7 @@ def evaluate_sources(
         protocol: How answers are generated and measured.
         rankings: Further rankings by name: functions that score the sources of a prompt.
         seed: Seed of the ablations, the random order and the bootstrap.
-        folder: Where finished results are kept, so that a stopped run can be resumed, and one with more methods
-            measures those alone; None keeps nothing.
+        folder: Where finished prompts are kept, so that a stopped run can be resumed; None keeps nothing.
         on_progress: Called with the name of the work, the finished prompts and all prompts.
 
     Returns:
@@ -104,70 +103,30 @@ def evaluate_sources(
     method_list = [method_named(method) for method in methods]
     model = explainer.language_model
     stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
+    specs = [method.spec for method in method_list]
+
+    def measure(question: Asked, prompt_seed: int) -> dict[str, Any]:
+        """Return the figures of all rankings on a prompt, by name; empty if no source matters."""
+        prompt = AnsweredPrompt(model, question, protocol, prompt_seed)
+        figures: dict[str, Any] = prompt.baselines()["methods"]
+        for method in method_list if figures else ():
+            figures |= prompt.figures_of_method(method)
+        return figures | {name: prompt.figures(*rank(prompt)) for name, rank in rankings.items() if figures}
+
     prompts = []
     for number, question in with_progress("prompts", questions, on_progress):
-        answered_prompt = cache(partial(AnsweredPrompt, model, question, protocol, seed + number))
-        figures_by_name = _figures_of_prompt(
-            answered_prompt, question, method_list, rankings, stored, f"prompt-{number}"
-        )
-        if figures_by_name:
-            prompts.append(figures_by_name)
+        request = (question.question, dict(question.documents), specs, list(rankings))
+        figures = stored.cached(partial(measure, question, seed + number), f"prompt-{number}", *request)
+        prompts += [figures] if figures else []
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    specs = [method.spec for method in method_list]
     order = dict.fromkeys(["occlusion", *BASELINES, *specs, *rankings, *(spec + VERIFIED for spec in specs)])
     names = [name for name in order if all(name in rows for rows in prompts)]
     results = []
     for name in names:
-        figures = [rows[name]["figures"] for rows in prompts]
         passes = float(np.mean([rows[name]["passes"] for rows in prompts]))
-        results.append(summarise_ranking(name, figures, passes, seed))
+        results.append(summarise_ranking(name, [rows[name]["figures"] for rows in prompts], passes, seed))
     return results, len(prompts)
-
-
-def _figures_of_prompt(
-    answered_prompt: Callable[[], "AnsweredPrompt"],
-    question: Asked,
-    methods: Sequence[Method],
-    rankings: Mapping[str, Callable[["AnsweredPrompt"], Scored]],
-    stored: ResultCache[Mapping[str, Any]],
-    name: str,
-) -> dict[str, Any]:
-    """Return the figures of all rankings on a prompt, by name; empty if no source matters.
-
-    Figures are stored under the prompt and the answer that they are of. The model answers the prompt only where some
-    are missing.
-
-    Args:
-        answered_prompt: Returns the prompt with the model's answer, which is computed at the first call.
-        question: The question of the prompt.
-        methods: The methods to measure.
-        rankings: Further rankings by name, as in `evaluate_sources`.
-        stored: The finished results.
-        name: The name of the prompt's files.
-    """
-    prompt_key = (question.question, dict(question.documents))
-    baselines = stored.cached(lambda: answered_prompt().baselines(), name, *prompt_key)
-    if not baselines["matters"]:
-        return {}
-
-    def measure_method(method: Method) -> dict[str, Any]:
-        return answered_prompt().figures_of_method(method)
-
-    def measure_ranking(ranking: str) -> dict[str, Any]:
-        prompt = answered_prompt()
-        return {ranking: prompt.figures(*rankings[ranking](prompt))}
-
-    measurements: dict[str, Callable[[], dict[str, Any]]] = {m.spec: partial(measure_method, m) for m in methods}
-    measurements |= {ranking: partial(measure_ranking, ranking) for ranking in rankings}
-    is_complete = all(stored.get(name, *prompt_key, baselines["answer"], spec) is not None for spec in measurements)
-    if not is_complete and answered_prompt().answer != baselines["answer"]:
-        # Another device may generate another answer than the one whose figures are stored.
-        baselines = stored.put(answered_prompt().baselines(), name, *prompt_key)
-    figures = dict(baselines["methods"])
-    for spec, measure in measurements.items():
-        figures |= stored.cached(measure, name, *prompt_key, baselines["answer"], spec)
-    return figures
 
 
 class AnsweredPrompt:
@@ -249,7 +208,7 @@ class AnsweredPrompt:
             table, _, passes = score_sources(method, self.measure, self.weights)
         else:
             options = Options(method=method)
-            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources, merge="sum")
+            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
             table, cost = explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
             passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
         if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice

@@ -168,16 +168,15 @@ def _picture_of_array(values: Any) -> Any:
     return _import_pillow().Image.fromarray(np.ascontiguousarray(array.astype(np.uint8)))
 
 
-def open_picture(file: Any, name: str, max_pixels: int | None = None) -> "Image":
+def open_picture(file: Any, name: str) -> "Image":
     """Return an upright picture, in RGB or with the levels of its file.
 
     Args:
         file: A path or a file object.
         name: Its name in errors.
-        max_pixels: Most pixels; None for as many as Pillow takes.
 
     Raises:
-        InputError: If it is not a picture, damaged or too large.
+        InputError: If it is not a picture, or damaged.
     """
     pillow = _import_pillow()
     try:
@@ -185,13 +184,9 @@ def open_picture(file: Any, name: str, max_pixels: int | None = None) -> "Image"
             warnings.simplefilter("ignore", pillow.Image.DecompressionBombWarning)
             opened = pillow.Image.open(file)
         with opened:
-            if max_pixels is not None and opened.width * opened.height > max_pixels:
-                raise InputError(f"{name} has {opened.width} x {opened.height} pixels; at most {max_pixels:,} are read")
             picture = upright(opened)
             picture.load()
             return picture
-    except InputError:
-        raise
     except Exception as error:  # decoders of damaged files raise whatever they come across
         reason = "" if isinstance(error, pillow.UnidentifiedImageError) else getattr(error, "strerror", None) or error
         raise InputError(f"{name} cannot be read as a picture{reason and f': {reason}'}") from None

@@ -155,19 +155,6 @@ MOST = 40
 """The default of `max_new_tokens`."""
 
 
-class TooLongError(InputError):
-    """A prompt, alone or with its completion, exceeds the model's length.
-
-    Attributes:
-        tokens: Their tokens.
-        limit: Most tokens that the model reads.
-    """
-
-    def __init__(self, message: str, tokens: int = 0, limit: int = 0) -> None:  # as pickle calls it
-        super().__init__(message)
-        self.tokens, self.limit = tokens, limit
-
-
 def generate(
     model: TaskModel, prompt: Prompt | ReadPrompt, max_new_tokens: int, options: Mapping[str, Any]
 ) -> Completed:
@@ -257,7 +244,7 @@ def encode_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> C
     limit = model.encoder.limit
     if limit is not None and limit <= len(encoding):
         message = f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to generate"
-        raise TooLongError(message, len(encoding), limit)
+        raise InputError(message)
     return Completed(encoding, len(encoding), len(encoding.text or ""), rendered)
 
 
@@ -301,7 +288,7 @@ def read_completion(
     limit = model.encoder.limit
     if limit is not None and len(encoding) > limit and not longer:
         message = f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them"
-        raise TooLongError(message, len(encoding), limit)
+        raise InputError(message)
     return Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
 
 

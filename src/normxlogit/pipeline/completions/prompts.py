@@ -12,7 +12,6 @@ from ...inputs.texts import arrow_value, rows_of_texts, whole_number
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...results.units.kinds import Merge
 from ...results.units.spans import PartSpec, SourceSpec
 from ...tasks.base import generating_task
 from ..options import Options
@@ -94,7 +93,6 @@ def explain_written(
     options: Options,
     sources: Any = None,
     parts: PartSpec = None,
-    merge: Merge | None = None,
     other_answers: Any = None,
 ) -> Results:
     """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
@@ -103,11 +101,9 @@ def explain_written(
         One result, or a list in the order of the prompts.
 
     Raises:
-        InputError: If the lists differ in length, `merge` is given without sources, or `parts` with another answer.
+        InputError: If the lists differ in length, or `parts` is given with another answer.
     """
     generating_task(model).check_prompts(model)
-    if merge is not None and sources is None:
-        raise InputError("merge= says how a source's score comes from its tokens': pass sources= with it")
     if parts is not None and other_answers is not None:
         raise InputError(WHOLE_ANSWERS)
     prompt_list, single = _prompt_list(model, prompts)
@@ -126,7 +122,7 @@ def explain_written(
     if other_answers is not None:
         others = map(partial(read_completion, model), prompt_list, rows["contrast"])
         completed = [replace(prompt, other=other) for prompt, other in zip(completed, others, strict=True)]
-    results = _explained(model, completed, each_options, divisions, parts, merge or "sum")
+    results = _explained(model, completed, each_options, divisions, parts)
     return results[0] if single else Attributions(results)
 
 
@@ -136,19 +132,18 @@ def _explained(
     options: Sequence[Options],
     divisions: Sequence[SourceSpec | None],
     parts: PartSpec,
-    merge: Merge = "sum",
 ) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
     each = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
-        return [explain_answer(model, prompt, own, by, merge) for prompt, own, by in each]
+        return [explain_answer(model, prompt, own, by) for prompt, own, by in each]
     if parts is None and not any(by is not None for by in divisions):
         results = explain_completions(model, completed, options)
     else:
         results = []
         with progress_bar(len(completed), None) as advance:
             for prompt, own, by in each:
-                results.append(explain_sources(model, prompt, own, by, parts, merge))
+                results.append(explain_sources(model, prompt, own, by, parts))
                 advance(1)
     return [
         with_completion_verification(model, prompt, result, own.verify, by)

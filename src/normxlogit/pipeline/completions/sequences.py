@@ -20,15 +20,14 @@ from ...model.forward_pass import to_host
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Target
-from ...results.units.kinds import Merge
-from ...results.units.spans import SourceSpec
+from ...results.units.spans import SourceSpec, grouped
 from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
 from ..every_position import in_rows
 from ..options import Options
 from ..progress import progress_bar
-from .completed_prompts import Completed, TooLongError
+from .completed_prompts import Completed
 from .sources import explain_sources
 from .verification import with_completion_verification
 
@@ -37,7 +36,7 @@ OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the
 
 
 def explain_answer(
-    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None = None, merge: Merge = "sum"
+    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None = None
 ) -> Attribution:
     """Explain a whole answer, less the other answer to the same prompt if there is one, by the prompt.
 
@@ -48,12 +47,11 @@ def explain_answer(
         completed: The prompt with its answer, and the other one.
         options: The caller's options, without targets.
         sources: How the prompt is divided; None for tokens.
-        merge: How a source's score comes from its tokens'.
 
     Raises:
         InputError: If the end of the prompt is read as other tokens before the other answer.
     """
-    result = _difference(model, completed, options, sources, merge)
+    result = _difference(model, completed, options, sources)
     result = with_completion_verification(model, completed, result, options.verify, sources)
     encoding, start = completed.encoding, completed.prompt_tokens
     with torch.inference_mode():
@@ -76,9 +74,7 @@ def explain_answer(
     )
 
 
-def _difference(
-    model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None, merge: Merge
-) -> Attribution:
+def _difference(model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None) -> Attribution:
     """Return the scores of a prompt for its answer less those for the other one, as of the answer's completion."""
     start, other = completed.prompt_tokens, completed.other
     answers = [completed] if other is None else [completed, other]
@@ -89,7 +85,7 @@ def _difference(
         )
     removes_sources = isinstance(options.method, Perturbation) and sources is not None
     division = sources if removes_sources else None
-    explained = [explain_sources(model, each, options, division, None, merge) for each in answers]
+    explained = [explain_sources(model, each, options, division) for each in answers]
     first, count = explained[0], explained[0].text_units if removes_sources else explained[0].prompt_tokens or 0
 
     def difference(value: Callable[[Attribution], Any]) -> Any:
@@ -124,7 +120,7 @@ def _difference(
         diagnostics=passes,
         notes=tuple(dict.fromkeys(notes)),
     )._transformed(lambda values: values[0])
-    return result if sources is None or removes_sources else result.group(sources, merge=merge)
+    return result if sources is None or removes_sources else grouped(result, sources)
 
 
 # --- the next words of a text ----------------------------------------------------------------------------------------
@@ -187,7 +183,7 @@ def _completed(model: TaskModel, encoding: Encoding, choice: Choice) -> Complete
         raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(outputs.name_of, ids))}")
     limit = model.encoder.limit
     if limit is not None and len(encoding) + len(ids) - 1 > limit:
-        raise TooLongError(
+        raise InputError(
             f"the text has {len(encoding)} tokens, {choice!r} has {len(ids)}, and the model reads {limit}; shorten it"
         )
     prompt = with_decoded_text(tokenizer, encoding)

@@ -15,10 +15,18 @@ from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.grouping import part_targets, units_of
-from ...results.units.kinds import Merge
-from ...results.units.spans import NamedSpan, PartSpec, SourceSpec, answer_parts, is_box, media_places, prompt_sources
-from ...results.units.words import check_merge
+from ...results.units.spans import (
+    NamedSpan,
+    PartSpec,
+    SourceSpec,
+    answer_parts,
+    grouped,
+    is_box,
+    media_places,
+    part_targets,
+    prompt_sources,
+    units_of,
+)
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance
@@ -35,7 +43,6 @@ def explain_sources(
     options: Options,
     sources: SourceSpec | None,
     parts: PartSpec = None,
-    merge: Merge = "sum",
     token_weights: Array | None = None,
 ) -> Attribution:
     """Explain the parts of an answer by the sources of its prompt, or by its tokens.
@@ -50,16 +57,14 @@ def explain_sources(
         options: The caller's options.
         sources: How the prompt is divided; None for tokens.
         parts: How the answer is divided; None for the whole.
-        merge: How a source's score comes from its tokens'.
         token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
             K targets behind the parts, by methods that backpropagate from such sums; others leave them out.
 
     Raises:
-        InputError: If there is no such source, part or `merge`, or the prompt holds none.
+        InputError: If there is no such source or part, or the prompt holds none.
         MethodError: If a perturbation method is asked for another target, a contrast or layers.
         UnsupportedModelError: If the model is not one that the method works on.
     """
-    check_merge(merge)
     options = options.for_media(completed.encoding.media) if completed.encoding.media else options
     method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
@@ -81,8 +86,6 @@ def explain_sources(
         scores, quantity, forward_passes = score_sources(method, Ablations(model, completed, source_pieces), weights)
         sequence = completed.sequenced()
         origin: dict[str, Any] = provenance(model, method) | {"quantity": quantity}
-        if merge != "sum":
-            origin["settings"] = {**method.settings, "merge": merge}
         return Attribution(
             scores=scores.astype(np.float32),
             units=units_of(source_pieces, [sequence.text]),
@@ -100,7 +103,7 @@ def explain_sources(
         with attempt:
             by_token = _token_scores(model, completed, options, part_pieces, weights, token_weights)
     if by_token is not None:
-        result = by_token if sources is None else by_token.group(sources, merge=merge)
+        result = by_token if sources is None else grouped(by_token, sources)
         passes |= {"backward_passes": float(len(by_token.targets))}
     elif completed.encoding.source is not None and sources is not None and not isinstance(method, FrozenGradient):
         raise MethodError(
@@ -109,7 +112,7 @@ def explain_sources(
         )
     else:
         tokens = explain_completion(model, completed, options)
-        result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts, merge=merge)
+        result = tokens.group_targets(parts) if sources is None else tokens.sources(sources, parts)
         if not method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     return replace(result, diagnostics=passes)

@@ -33,8 +33,8 @@ def markdown_escaped(text: str) -> str:
 
 def safe_output(text: str) -> str:
     """Return the text with control sequences made visible, except those that set colours."""
-    pieces = _COLOR.split(text)
-    return "".join(piece if index % 2 else safe(piece) for index, piece in enumerate(pieces))
+    substrings = _COLOR.split(text)
+    return "".join(substring if index % 2 else safe(substring) for index, substring in enumerate(substrings))
 
 
 def visible(text: str) -> str:

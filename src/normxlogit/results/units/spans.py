@@ -1,22 +1,27 @@
-"""Spans: sources of a prompt and parts of an answer, by characters, by tokens, and by regions of pictures."""
+"""Coarser units and targets: spans of texts and regions of pictures, and the sums of the scores in them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
-import numpy.typing as npt
 from numpy.typing import NDArray
 
-from ...errors import InputError
-from ..storage.schema import Index
-from .kinds import PartKind, SourceKind
+from ...errors import DataError, InputError
+from ..storage.schema import FloatArray, Index
+from ..targets import Target
+from .kinds import Merge, PartKind, SourceKind
 from .media import Medium
 from .sentences import paragraph_spans, sentence_spans
-from .units import UnitKind
-from .words import word_groups
+from .units import APART, UnitKind, Units
+from .words import merge_scores, word_groups
+
+if TYPE_CHECKING:
+    from ..attribution import Attribution
+
+Floats = NDArray[np.float64]
 
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters and boxes of pictures."""
@@ -124,15 +129,15 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
         prompt = (MessageSpan("prompt", 0, sequence.prompt_characters),)
         messages = prompt if sequence.messages is None else sequence.messages
         return [
-            piece._replace(name=message.role if sources == "message" else piece.name, kind=sources)
+            group._replace(name=message.role if sources == "message" else group.name, kind=sources)
             for message in messages
-            for piece in _pieces(sequence, sources, message.start, message.end, of_answer=False)
-            if sequence.text[piece.start : piece.end].strip()
+            for group in _groups_between(sequence, sources, message.start, message.end, of_answer=False)
+            if sequence.text[group.start : group.end].strip()
         ]
     if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
     named_spans = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
-    order = sorted(named_spans, key=lambda piece: piece.start)
+    order = sorted(named_spans, key=lambda group: group.start)
     for source, following in pairwise(order):
         if following.start < source.end:
             raise InputError(f"the sources {source.name!r} and {following.name!r} overlap")
@@ -172,13 +177,13 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
             "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
             f"indices, or a span (start, end) of characters, not {parts!r}"
         )
-    pieces = _pieces(sequence, kind, shift + start, shift + end, of_answer=True)
-    if not pieces:
+    groups = _groups_between(sequence, kind, shift + start, shift + end, of_answer=True)
+    if not groups:
         raise InputError("no token of the answer begins there")
-    return pieces
+    return groups
 
 
-def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[NamedSpan]:
+def _groups_between(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[NamedSpan]:
     """Return the spans of a kind between two characters, named by their texts; spans without tokens are left out."""
     if kind == "message":
         spans = [(start, end)]
@@ -188,8 +193,8 @@ def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: 
     else:
         cut = sentence_spans if kind == "sentence" else paragraph_spans
         spans = [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
-    pieces = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=of_answer)) for a, b in spans]
-    return [piece for piece in pieces if piece.tokens]
+    groups = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=of_answer)) for a, b in spans]
+    return [group for group in groups if group.tokens]
 
 
 def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
@@ -212,13 +217,13 @@ Box = tuple[int, int, int, int]
 """Left, top, right and bottom in pixels of the picture that was given."""
 
 
-def share_inside(medium: Medium, box: Sequence[float]) -> npt.NDArray[np.float64]:
+def share_inside(medium: Medium, box: Sequence[float]) -> Floats:
     """Return the share of each part's area that lies in a box, (h, w), of a medium with two axes."""
     left, top, right, bottom = box
     x0, y0, x1, y1 = np.moveaxis(medium.places.astype(np.float64), -1, 0)  # (h, w) each
     wide = np.clip(np.minimum(x1, right) - np.maximum(x0, left), 0, None)
     high = np.clip(np.minimum(y1, bottom) - np.maximum(y0, top), 0, None)
-    shares: npt.NDArray[np.float64] = wide * high / np.maximum((x1 - x0) * (y1 - y0), 1e-12)
+    shares: Floats = wide * high / np.maximum((x1 - x0) * (y1 - y0), 1e-12)
     return shares
 
 
@@ -293,3 +298,152 @@ def regions_of(sources: Any, sizes: Sequence[Sequence[float]]) -> dict[str, tupl
         if picture == other_picture and max(a, e) < min(c, g) and max(b, f) < min(d, h):
             raise InputError(f"the sources {first!r} and {second!r} overlap")
     return regions
+
+
+def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribution":
+    """Return a result with coarser units, see `Attribution.group`; words may have scores other than sums."""
+    groups = groups_of(a, by)
+    if not groups:
+        raise DataError("; ".join(["the prompt holds no source", *a.notes]))
+    check_coarser(a, groups)
+    in_groups = {unit for group in groups for unit in group.tokens}
+    start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    ungrouped = tuple(i for i in range(start) if i not in in_groups)
+    whole = "text" if a.completion is None else "prompt"
+    others = [NamedSpan(f"the rest of the {whole}", 0, 0, ungrouped, "rest", None)]
+    if a.completion is not None:
+        others += _earlier_words(a, range(start, a.text_units))
+    scores = np.stack([_merged(a.scores, group, merge) for group in (*groups, *others)], -1)  # (..., groups + others)
+    units = units_of([*groups, *others], [a.text or "", a.text_pair or ""])
+    sinks = tuple(k for k, group in enumerate((*groups, *others)) if not set(a.sinks).isdisjoint(group.tokens))
+    changes: dict[str, Any] = {"sinks": sinks}
+    if merge != "sum":  # bias and sink add up with sums only
+        changes = {"bias": None, "sink": None, "sinks": ()}
+    targets = tuple(target._replace(position=None) for target in a.targets)
+    return replace(a, scores=scores.astype(np.float32), units=units, targets=targets, **a._without_units(), **changes)
+
+
+def _earlier_words(a: "Attribution", units: Sequence[int]) -> list[NamedSpan]:
+    """Return the units of the answer's own tokens: of each explained part of it one, and of all other tokens one."""
+    name, spans, groups = "the answer's earlier words", a.units.spans or (), []
+    parts = {target.span: None for target in a.targets if target.kind == "part" and target.span and spans}
+    for start, end in parts:  # two targets may be of one part
+        tokens = tuple(unit for unit in units if start < spans[unit][1] <= end)  # it may begin with a space
+        groups.append(NamedSpan(name, start, end, tokens, "answer", 0))
+    in_parts = {unit for group in groups for unit in group.tokens}
+    left = tuple(unit for unit in units if unit not in in_parts)
+    return [*groups, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not groups else [])]
+
+
+def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
+    """Return a result with coarser targets; see `Attribution.group_targets`."""
+    if a.completion is None or not a.has_target_axis:
+        raise DataError("parts of an answer are those of generated tokens, and this result explains none")
+    if a.text is None or all(target.span is None for target in a.targets):
+        raise DataError("parts of an answer need the text and the character offsets of its tokens")
+    end = len(a.text)
+    spans = [target.span or (end, end) for target in a.targets]
+    special = [target.span is None for target in a.targets]
+    groups = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None), parts)
+    rows = [list(group.tokens) for group in groups]
+    groups = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in groups]
+
+    changes: dict[str, Any] = {"predictions": (), "generated": (), "diagnostics": {}, "verified": None}
+    return a._transformed(
+        lambda values: np.array([values[part].sum(0, dtype=np.float64) for part in rows]),
+        targets=part_targets(groups),
+        **changes,
+    )
+
+
+def check_coarser(a: "Attribution", groups: Sequence[NamedSpan]) -> None:
+    """Refuse units that are not tokens, which cannot be divided.
+
+    Raises:
+        InputError: If one reaches beyond its group.
+    """
+    spans = a.units.spans or ()
+    of_text = min(a.text_units, len(spans))
+    for group in groups:
+        for unit in group.tokens:
+            if a.units.kind[unit] != "token" and unit < of_text and spans[unit][1] > group.end:
+                kind = a.units.kind[unit]
+                raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
+
+
+def units_of(groups: Sequence[NamedSpan], texts: Sequence[str]) -> Units:
+    """Return named spans of texts, pictures and sounds as units."""
+    bodies = ["" if p.sequence is None else texts[p.sequence][p.start : p.end] for p in groups]
+    return Units(
+        kind=tuple(group.kind for group in groups),
+        text=tuple(bodies),
+        special=tuple(group.kind in APART for group in groups),
+        sequence=tuple(group.sequence for group in groups),
+        spans=tuple((group.start, group.end) for group in groups),
+        name=tuple("" if group.kind in ("word", "sentence", "paragraph") else group.name for group in groups),
+    )
+
+
+def part_targets(groups: Sequence[NamedSpan]) -> tuple[Target, ...]:
+    """Return parts of an answer as targets."""
+    return tuple(Target("part", group.name, span=(group.start, group.end)) for group in groups)
+
+
+def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
+    """Return one of the texts of a result as characters and tokens.
+
+    Raises:
+        DataError: If the tokenizer gave no offsets.
+    """
+    text = (a.text, a.text_pair)[sequence]
+    if a.offsets is None or text is None:
+        raise DataError("sources need the text and the character offsets of its tokens")
+    masked = [
+        special or text_index not in (None, sequence)
+        for special, text_index in zip(a.special_tokens_mask, a.units.sequence, strict=False)
+    ]
+    completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
+    prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    messages = None if sequence else a.messages
+    prompt_characters = len(text) - completion_length
+    return Sequenced(text, a.offsets, masked, prompt_tokens, prompt_characters, messages, a.units.words)
+
+
+def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
+    """Return the groups of the units of a result: spans of its texts, then its pictures and sounds."""
+    return [*_groups_of_text(a, by), *_groups_of_media(a, by)]
+
+
+def _groups_of_text(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
+    """Return the groups of the units of the text; none for a result of pictures or sounds without a text."""
+    if a.media and (not by or (a.units.spans is None and not a.has_text)):
+        return []
+    groups = prompt_sources(sequenced(a), by)
+    if a.text_pair is not None and isinstance(by, str):
+        groups += [group._replace(sequence=1) for group in prompt_sources(sequenced(a, 1), by)]
+    return groups
+
+
+def _groups_of_media(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
+    """Return the groups of media units: each medium, or its regions and the rest of it."""
+    groups = []
+    left = [np.ones(medium.shape) for medium in a.media]  # the share of each part that is in no region yet
+    for index, name, kind, boxes in media_places(a.media, by):
+        medium = a.media[index]
+        spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
+        span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
+        shares = share_inside(medium, boxes[0]) if kind == "region" else left[index]
+        left[index] = left[index] - shares
+        parts = np.flatnonzero(shares)
+        tokens, weights = tuple((medium.first + parts).tolist()), tuple(shares.ravel()[parts].tolist())
+        groups.append(NamedSpan(name, *span, tokens, kind, None, weights))
+    return groups
+
+
+def _merged(scores: FloatArray, group: NamedSpan, merge: Merge) -> Floats:
+    """Return the scores of a group, (...)."""
+    values = scores[..., list(group.tokens)].astype(np.float64)  # (..., n)
+    if merge == "sum" or group.kind in APART:
+        sums: Floats = values @ np.array(group.weights or [1.0] * len(group.tokens))
+        return sums
+    return np.asarray(merge_scores(values, merge))

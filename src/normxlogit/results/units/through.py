@@ -64,13 +64,16 @@ def passed_through(
 
 def _parts_that_are_units(a: Attribution) -> dict[int, int]:
     """Return the index of the target that each unit of the answer is, or is a token of."""
-    spans = a.units.spans
-    if a.completion is None or not a.has_target_axis or spans is None:
-        raise DataError(
-            "scores are passed on through the parts of an answer: explain_completion(..., parts='sentence')"
-        )
+    own = [token.id for token in a.generated] or [target.id for target in a.targets]
+    if any(target.contrast is not None for target in a.targets) or own != [target.id for target in a.targets]:
+        raise DataError("scores pass through the answer's own words, and another target or a contrast is explained")
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    of_answer = [u for u in range(a.text_units) if a.units.kind[u] == "answer" or (a.prompt_tokens and u >= start)]
+    if a.generated and a.prompt_tokens is not None:  # the targets are the generated tokens
+        return {unit: unit - start for unit in range(start, a.text_units)}
+    units, spans = a.units, a.units.spans
+    if a.completion is None or not a.has_target_axis or spans is None:
+        raise DataError("scores pass through the parts of an answer: explain_completion(..., parts='sentence')")
+    of_answer = [unit for unit in range(a.text_units) if unit >= start or units.kind[unit] == "answer"]
     parts = {}
     for unit in of_answer:
         for k, target in enumerate(a.targets):
