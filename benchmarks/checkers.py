@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from transformers import pipeline
@@ -16,7 +16,7 @@ from normxlogit.grounding.verdicts import Check, Judgement, checked
 from normxlogit.results.units.sentences import sentence_spans
 
 from .grounding_pairs import written
-from .verdicts import measured_sentences
+from .verdicts import Array, measured_sentences
 
 BATCH = 3
 """Pairs of texts that the checker reads at once."""
@@ -43,7 +43,7 @@ def check_sentences(folder: str, path: Path) -> list[CheckedSentence]:
         folder: A classifier of pairs of texts that knows entailment.
         path: The sentences as the reader has measured them.
     """
-    classify = pipeline("text-classification", model=folder, top_k=None, batch_size=BATCH)
+    classify: Any = pipeline("text-classification", model=folder, top_k=None, batch_size=BATCH)
     documents = {
         (asked.domain, sentence): asked.documents
         for asked in written()
@@ -57,9 +57,12 @@ def check_sentences(folder: str, path: Path) -> list[CheckedSentence]:
         texts = documents[statement.domain, statement.sentence].values()
         sources = [text[start:end] for text in texts for start, end in sentence_spans(text)]
         words = set(split_words(statement.sentence))
-        sources.sort(key=lambda source, words=words: -len(words & set(split_words(source))))
-        pairs = [{"text": source, "text_pair": statement.sentence} for source in sources[:SOURCES]]
-        labels = [{label["label"]: label["score"] for label in of_pair} for of_pair in classify(pairs)]
+        shared = [-len(words & set(split_words(source))) for source in sources]
+        nearest = [sources[place] for place in np.argsort(shared, kind="stable")[:SOURCES]]
+        pairs = [{"text": source, "text_pair": statement.sentence} for source in nearest]
+        labels: list[dict[str, float]] = [
+            {label["label"]: label["score"] for label in of_pair} for of_pair in classify(pairs)
+        ]
         checks = [Check(label=max(some, key=some.__getitem__), probability=max(some.values())) for some in labels]
         entailment = max(p for some in labels for name, p in some.items() if name.casefold().startswith("entail"))
         checked_sentences.append(CheckedSentence(sentence, max(checks, key=Check.weight), entailment))
@@ -67,27 +70,35 @@ def check_sentences(folder: str, path: Path) -> list[CheckedSentence]:
 
 
 def table(sentences: Sequence[CheckedSentence]) -> str:
-    """Return by kind how often sentences are said to rest, or to be false, without the checker and with it."""
+    """Return by kind how well sentences are told apart, and what is said of them, without the checker and with it.
+
+    "both" adds the logarithms of the reader's probability and of the checker's.
+    """
     true = [sentence for sentence in sentences if sentence.measured.statement.true]
     false = [sentence for sentence in sentences if not sentence.measured.statement.true]
     kinds = groupby(sorted(false, key=_kind), key=_kind)
     groups = [("true", true), *((kind, list(of_kind)) for kind, of_kind in kinds), ("all that are false", false)]
     rows = []
     for name, group in groups:
+        pairs = zip(_values(true), _values(group), strict=True)
+        areas = ["", "", ""] if group is true else [f"{auroc(*pair):.2f}" for pair in pairs]
         alone = [sentence.measured.verdict.judgement for sentence in group]
         together = [checked(sentence.measured.verdict, sentence.check) for sentence in group]
-        area = "" if group is true else f"{auroc(_entailments(true), _entailments(group)):.2f}"
-        rows.append([name, str(len(group)), area, *_shares(alone), *_shares(together)])
-    columns = ["sentences", "n", "AUROC of the checker alone ↑", "rests", "false", "with it: rests", "with it: false"]
-    return markdown_table(columns, rows)
+        rows.append([name, str(len(group)), *areas, *_shares(alone), *_shares(together)])
+    columns = ["sentences", "n", "AUROC of the reader ↑", "of the checker ↑", "of both ↑"]
+    return markdown_table([*columns, "rests", "false", "with it: rests", "with it: false"], rows)
 
 
 def _kind(sentence: CheckedSentence) -> str:
     return sentence.measured.statement.kind
 
 
-def _entailments(sentences: Sequence[CheckedSentence]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    return np.array([sentence.entailment for sentence in sentences])
+def _values(sentences: Sequence[CheckedSentence]) -> list[Array]:
+    """Return the logarithms of the probabilities of the reader, of the checker, and their sums, (n,) each."""
+    verdicts = [sentence.measured.verdict for sentence in sentences]
+    reader = np.log([verdict.covered * verdict.agreed for verdict in verdicts])
+    checker = np.log([sentence.entailment for sentence in sentences])
+    return [reader, checker, reader + checker]
 
 
 def _shares(judgements: Sequence[Judgement]) -> list[str]:

@@ -36,6 +36,9 @@ def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
 def test_what_a_fast_tokenizer_says_of_ids_counts_while_it_belongs_to_them():
     encoded = tiny.tokenizer_for("bert")(["the cats sat [MASK]", "bad"], padding=True, return_tensors="pt")
     first, second = read(encoded)
+    assert first.offsets == ((0, 0), (0, 3), (4, 7), (7, 8), (9, 12), (13, 19), (0, 0))
+    split = read(tiny.tokenizer_for("bert")([["the", "cats"]], is_split_into_words=True))
+    assert split[0].offsets is None  # which begin anew in each word
     assert (first.sequence_ids, second.sequence_ids) == ((None, 0, 0, 0, 0, 0, None), (None, 0, None))
     turned = BatchEncoding({name: value.flip(0) for name, value in encoded.items()}, encoded.encodings)
     assert [(e.ids, e.special) for e in read(turned)] == [(e.ids, e.special) for e in (second, first)]

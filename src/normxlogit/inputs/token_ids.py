@@ -1,7 +1,7 @@
 """Inputs that the user has tokenised: padded token ids to encodings."""
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import compress
+from itertools import compress, pairwise
 from numbers import Integral
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
-from .encoding import Encoding, check_ids, readable_tokens
+from .encoding import Encoding, Spans, check_ids, readable_tokens
 from .texts import is_column, named_columns, plain_cell
 
 NO_MASK = "{} padding tokens were left out, as the token ids came without an attention_mask; a mask of ones keeps them"
@@ -87,7 +87,7 @@ def read_token_ids(
         if not ids:
             raise InputError(f"row {number} of the encoded input has no real token")
         check_ids(ids, vocabulary, f"row {number} of the encoded input")
-        special = tuple(token_id in specials for token_id in ids)
+        offsets, special = None, tuple(token_id in specials for token_id in ids)
         types = inputs.get("token_type_ids", [0] * len(ids))
         is_pair = {kind for kind, is_special in zip(types, special, strict=True) if not is_special} == {0, 1}
         sequences: tuple[int | None, ...] = tuple(
@@ -95,11 +95,23 @@ def read_token_ids(
         )
         # The user may have cut or joined the tokenizer's output.
         if backend is not None and len(backend.ids) == len(is_real) and list(compress(backend.ids, is_real)) == ids:
-            sequences = tuple(compress(backend.sequence_ids, is_real))
+            spans, words, sequences = (
+                tuple(compress(values, is_real)) for values in (backend.offsets, backend.word_ids, backend.sequence_ids)
+            )
             special = tuple(sequence is None for sequence in sequences)
+            offsets = None if _begin_anew(spans, words, sequences) else spans
         notes = (NO_MASK.format(len(is_real) - len(ids)),) if mask is None and len(ids) < len(is_real) else ()
-        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), None, None, sequences, special, notes=notes))
+        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special, notes=notes))
     return result
+
+
+def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[int | None]) -> bool:
+    """Return whether spans count the characters in each word, as of words that were split before."""
+    tokens = zip(sequences, words, spans, strict=True)
+    return any(
+        sequence == last_sequence is not None and word != last_word and start < last_end
+        for (last_sequence, last_word, (_, last_end)), (sequence, word, (start, _)) in pairwise(tokens)
+    )
 
 
 def _rows_of_fields(encoded: Mapping[str, Any], model_inputs: Collection[str] | None) -> list[Row]:

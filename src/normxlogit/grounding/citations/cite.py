@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...copies.memory import enough_memory
 from ...errors import InputError, nearest
@@ -132,7 +133,7 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         return dict(zip(cited.names, evidence.tolist(), strict=True))
 
     completed = read_in_windows(answered.completed, model.encoder.limit, score)
-    read, readings = read_sentences(model, completed), ()
+    read, readings = read_sentences(model, completed), tuple[Reading, ...]()
     if options.verify is not None and not completed.encoding.media:  # the verdict's regressions have seen texts only
         readings = _readings(read, completed)
     cited = explain(completed, read)
@@ -373,7 +374,7 @@ def _tested(
         removed_groups = list(dict.fromkeys(group_of[source] for source in chosen))
     nats, without = (values @ weights.T for values in (read.answer_nats, read.answer_nats_without))  # (K,) each
 
-    def removal(removed: Sequence[int], remaining_nats: FloatArray) -> Removal:
+    def removal(removed: Sequence[int], remaining_nats: npt.NDArray[np.float64]) -> Removal:
         """Return the result of leaving sources out, by their indices, with what is left of each sentence, (K,)."""
         names = tuple(sources[index].name for index in removed)
         units = tuple(cited.sources[index] for index in removed)

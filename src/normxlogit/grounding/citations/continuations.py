@@ -61,7 +61,7 @@ class Predictions(NamedTuple):
 
     def at(self, places: slice) -> "Predictions":
         """Return the predictions at some places."""
-        return Predictions(*(values[places] for values in self))
+        return Predictions(self.nats[places], self.likeliest_ids[places], self.likeliest_nats[places])
 
 
 class ContinuedText:
@@ -129,7 +129,8 @@ class ContinuedText:
         """
         try:
             cache: Any = DynamicCache(config=self.model.unmodified.config)
-            hidden = self.model.run_trunk({**inputs, self._cache_name: cache, "use_cache": True})  # (1, T, H)
+            cached: dict[str, Any] = {**inputs, self._cache_name: cache, "use_cache": True}
+            hidden = self.model.run_trunk(cached)  # (1, T, H)
             cache.crop(-count - 1)
             self._cache = cache if cache.get_seq_length() == len(self.text) - 1 else None
         except Exception as error:  # whatever a model with another cache raises
