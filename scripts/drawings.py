@@ -150,7 +150,7 @@ def app(browser: Browser, shown: str) -> None:
         for name, width, height, scheme in (("app", 1180, 1480, "light"), ("app-phone", 390, 1500, "dark")):
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             page.goto(address)
-            page.frame_locator("#explained iframe").locator("polyline").first.wait_for()
+            page.frame_locator("#explained iframe").locator("table.nxl-map").first.wait_for()
             page.wait_for_timeout(500)  # the frame grows
             keep(page.screenshot(), name, shown)
             page.close()

@@ -190,3 +190,11 @@ def test_a_file_that_was_replaced_is_noticed(tmp_path, vit, photos):
     path.write_bytes(files(photos)[3].read_bytes())
     with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
         attribute(vit, rows, tmp_path / "out")
+
+
+def test_a_picture_in_memory_that_changed_is_noticed(tmp_path, vit):
+    levels = np.zeros((16, 16, 3), np.uint8)
+    attribute(vit, [{"image": levels}], tmp_path / "out")
+    assert attribute(vit, [{"image": levels.copy()}], tmp_path / "out").fresh == 0
+    with pytest.raises(DataError, match="rows 0 to 0 of the input have changed"):
+        attribute(vit, [{"image": levels + np.uint8(1)}], tmp_path / "out")

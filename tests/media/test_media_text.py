@@ -162,7 +162,7 @@ def test_a_picture_is_read_wherever_a_prompt_has_it(prompt):
         ({"messages": [{"role": "user", "content": BESIDE}], "images": [vlm.picture()] * 2}, "places for 1 pictures"),
         ([{"role": "user", "content": [{"inline": 1}]}], r"a part without a type \(inline\)"),
         ([{"role": "user", "content": [QUESTION, 7]}], "holds a int among its parts"),
-        ((vlm.picture(), QUESTION), "a picture or a sound stands in a message"),
+        ((vlm.picture(), QUESTION), "pictures and sounds are parts of messages"),
         ({"image": vlm.picture(), "text": QUESTION}, "a picture or a sound stands in a message"),
         (lambda: vlm.encoded(made("llava").processor, asked("llava")), "pass pictures in messages"),
     ],

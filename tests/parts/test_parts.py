@@ -11,6 +11,7 @@ from normxlogit.copies.run import run
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts.find_parts import find_parts
 from tests import plain, tiny
+from tools.survey.base import build
 
 INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
 TRUNKS = {"bert": "bert", "gpt2": "transformer", "llama": "model", "opt": "model", "distilbert": "distilbert"}
@@ -30,6 +31,11 @@ def test_trunk_layers_and_embedding_output(family):
     with torch.no_grad():
         done = run(model, INPUTS | {"output_hidden_states": True}, record=[site])
     torch.testing.assert_close(parts.embedded(done.last(site), 4), done.output.hidden_states[0])
+
+
+def test_a_table_of_positions_that_is_called_with_token_ids_is_none_of_words():
+    parts, _ = find_parts(Pool(clone(build("causal-lm", "bigbird_pegasus"))), INPUTS, 3)
+    assert parts.tables == ("model.decoder.embed_tokens",)
 
 
 class Bag(torch.nn.Module):

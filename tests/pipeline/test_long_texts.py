@@ -94,8 +94,8 @@ def test_all_windows_explain_the_prediction_of_the_whole(explainer):
 
 
 def test_a_token_is_said_to_be_what_the_window_around_it_says(explainer):
-    a = explainer(LONG, long_text="window")
-    kept, parts = windows_of(explainer, LONG)
+    a = explainer(LONG, long_text="window", token_predictions=True)
+    kept, parts = windows_of(explainer, LONG, token_predictions=True)
     for place in range(1, len(a.units) - 1):
         holding = [(min(p.index(place), len(p) - 1 - p.index(place)), w) for w, p in enumerate(kept) if place in p]
         best = max(holding)[0]

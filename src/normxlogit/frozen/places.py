@@ -137,8 +137,9 @@ class Readout:
             states = states.permute(*range(tokens - 1), *(tokens - 1 + axis for axis in self.axes))
         if self.positions > 1:
             states = states.flatten(tokens, tokens + self.positions - 1)
-        whole = self.length is None or states.shape[tokens] == self.length
-        return states if whole else states.narrow(tokens, 0, self.length)
+        if self.length is None or states.shape[tokens] == self.length:
+            return states
+        return states.narrow(tokens, 0, self.length)
 
     def detach_sinks(self) -> None:
         """Let no gradient pass the detached tokens in backward passes from now on."""

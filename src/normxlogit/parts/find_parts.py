@@ -122,7 +122,9 @@ def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[st
         for path, module in model.named_modules()
         if isinstance(module, nn.Embedding) or isinstance(getattr(module, "base_layer", None), nn.Embedding)
     }
-    lookup_paths = (call.path for call in calls if call.path in tables and same_ids(call.main_input, ids))
+    looked_up = (call for call in calls if call.path in tables and same_ids(call.main_input, ids))
+    # A table of positions may be called with the token ids, for their number.
+    lookup_paths = (call.path for call in looked_up if getattr(tensor_of(call.returned), "shape", ())[:2] == ids.shape)
     return tuple(dict.fromkeys(path for path in lookup_paths if path.rpartition(".")[0] not in tables))
 
 

@@ -1,8 +1,4 @@
-"""`Attribution`, the one result type of all tasks and methods.
-
-It is long because all that a user calls on a result stands here with its docstring; most of the work is in other
-modules.
-"""
+"""`Attribution`, the one result type of all tasks and methods."""
 
 import operator
 import re
@@ -278,7 +274,8 @@ class Attribution(Record):
         names = [t.name for t in self.targets]
         if isinstance(target, str):
             if target not in names:
-                raise TargetError(f"no target {target!r} among {_listed(names)}")
+                listed = ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if names[10:] else "")
+                raise TargetError(f"no target {target!r} among {listed}")
             if names.count(target) > 1:
                 raise TargetError(f"{names.count(target)} targets are called {target!r}: choose by index")
             return names.index(target)
@@ -597,8 +594,3 @@ class Attribution(Record):
         from ..render.describe import summary_of
 
         return summary_of(self)
-
-
-def _listed(names: Sequence[str], most: int = 10) -> str:
-    listed = ", ".join(map(repr, names[:most]))
-    return f"{listed} and {len(names) - most} more" if len(names) > most else listed

@@ -19,6 +19,12 @@ from .interfaces import ForwardInterface
 MAX_LISTED_LABELS = 20
 """Most labels that an error lists."""
 
+OutputType = Literal["label", "token", "value"]
+"""The kind of target that an output is."""
+
+Exclusivity = Literal["exclusive", "independent"] | None
+"""Whether one of the outputs is true or each by itself; None if they have no probabilities."""
+
 
 class Outputs:
     """The outputs of a model: their names, which one is explained by default, and how they are described.
@@ -32,10 +38,12 @@ class Outputs:
     def __init__(
         self,
         labels: tuple[str, ...] = (),
-        kind: Literal["label", "token", "value"] = "label",
-        outcomes: Literal["exclusive", "independent"] | None = "exclusive",
+        kind: OutputType = "label",
+        outcomes: Exclusivity = "exclusive",
     ) -> None:
-        self.labels, self.kind, self.outcomes = labels, kind, outcomes
+        self.labels = labels
+        self.kind: OutputType = kind
+        self.outcomes: Exclusivity = outcomes
 
     @property
     def vocabulary(self) -> bool:

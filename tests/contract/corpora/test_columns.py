@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+from normxlogit import InputError
 from normxlogit.cli import app
 
 arrow = pytest.importorskip("pyarrow")
@@ -48,3 +49,24 @@ def test_texts_as_bytes(tmp_path):
     assert rows["b"]["units"]
     assert "not UTF-8, at 3" in rows["c"]["reason"]
     assert "is null" in rows["d"]["reason"]
+
+
+def test_columns_are_named_by_their_roles(tmp_path):
+    write(tmp_path / "in.parquet", body=["a fine film", "a bad plot"], why=["negative", "positive"])
+    rows = explained(tmp_path, tmp_path / "in.parquet", "--column", "text=body", "--column", "target=why")
+    assert [row["text"] for row in rows] == ["a fine film", "a bad plot"]
+    assert [row["target"] for row in rows] == [["negative"], ["positive"]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (["text=body", "text=why"], "one column for each role"),
+        (["prompt=body"], "is for --job completions"),
+        (["body"], "ROLE=NAME"),
+    ],
+)
+def test_a_role_that_a_job_has_not_is_refused(tmp_path, columns, says):
+    words = [word for column in columns for word in ("--column", column)]
+    with pytest.raises(InputError, match=says):
+        CliRunner().invoke(app, ["attribute", "in.parquet", "--output", str(tmp_path), *words], catch_exceptions=False)

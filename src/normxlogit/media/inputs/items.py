@@ -126,7 +126,7 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
             )
         if isinstance(item, str) and (key == "base64" or item.startswith(BASE64_STARTS)):
             return io.BytesIO(decoded_base64(item)), name
-        path = Path(url2pathname(urlsplit(item).path) if str(item).startswith("file:") else item)
+        path = Path(url2pathname(urlsplit(str(item)).path) if str(item).startswith("file:") else item)
         return path, path.name
     return (io.BytesIO(item), name) if isinstance(item, bytes | bytearray | memoryview) else (item, name)
 

@@ -64,8 +64,9 @@ def passed_through(
 
 def _parts_that_are_units(a: Attribution) -> dict[int, int]:
     """Return the index of the target that each unit of the answer is, or is a token of."""
-    own = [token.id for token in a.generated] or [target.id for target in a.targets]
-    if any(target.contrast is not None for target in a.targets) or own != [target.id for target in a.targets]:
+    explained = [target.id for target in a.targets]
+    is_other = bool(a.generated) and explained != [token.id for token in a.generated]
+    if is_other or any(target.contrast is not None for target in a.targets):
         raise DataError("scores pass through the answer's own words, and another target or a contrast is explained")
     start = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     if a.generated and a.prompt_tokens is not None:  # the targets are the generated tokens
