@@ -56,7 +56,7 @@ def test_a_regression_is_explained_by_the_distance_to_each_value(count):
     assert result.prediction.probability is None
     assert result.prediction.value == pytest.approx(outputs[0, 0].item(), abs=1e-5), "the value that is explained"
     assert (result.signed, result.target.kind) == (False, "value")
-    with pytest.raises(TargetError, match="there is no contrast"):
+    with pytest.raises(TargetError, match="leave out contrast"):
         e(tiny.PAIR, target=0, contrast=1 % count)
 
 

@@ -26,11 +26,11 @@ def explainer(bert):
     "make",
     [
         lambda arrow: pd.DataFrame({"text": TEXTS, "label": ["good", "bad"]}),
-        lambda arrow: np.array(TEXTS),
+        lambda arrow: np.array(TEXTS)[:, None],
         lambda arrow: arrow.chunked_array([TEXTS[:1], TEXTS[1:]]),
         lambda arrow: arrow.array(TEXTS).dictionary_encode(),
     ],
-    ids=["other texts beside", "array", "Arrow in chunks", "Arrow dictionary"],
+    ids=["other texts beside", "one column", "Arrow in chunks", "Arrow dictionary"],
 )
 def test_columns_of_texts_as_other_packages_hold_them(explainer, make):
     assert [result.text for result in explainer(make(pytest.importorskip("pyarrow")))] == TEXTS
@@ -111,19 +111,30 @@ def test_a_row_of_a_frame_is_a_row(explainer):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"text": TEXTS, "stars": range(len(TEXTS))})
     expected = explainer(TEXTS[0]).scores
-    np.testing.assert_allclose(explainer(frame.iloc[0].to_dict()).scores, expected, atol=1e-6)
-    with pytest.raises(InputError, match="input 1 must be a string"):
-        explainer(frame.iloc[0])
+    for row in (frame.iloc[0], next(frame.itertuples()), next(frame.itertuples(index=False))):
+        np.testing.assert_allclose(explainer(row).scores, expected, atol=1e-6)
     indexed = frame.assign(key=[f"k{i}" for i in range(len(TEXTS))]).set_index("key")["text"]
     assert len(explainer(indexed)) == len(TEXTS)
 
 
 def test_names_of_labels_methods_and_layers_as_people_have_them(bert, explainer):
+    datasets = pytest.importorskip("datasets")
     names = [f"name {i}" for i in range(bert[0].config.num_labels)]
-    for labels in (names, tuple(names), np.array(names), pd.Series(names)):
+    id2label = dict(enumerate(names))
+    backwards = dict(reversed(id2label.items()))
+    as_text, label2id = {str(i): name for i, name in id2label.items()}, {name: i for i, name in backwards.items()}
+    for labels in (
+        tuple(names),
+        np.array(names),
+        id2label,
+        backwards,
+        as_text,
+        label2id,
+        datasets.ClassLabel(names=names),
+    ):
         targets = Explainer(*bert, labels=labels)(TEXTS[0], target=ALL).targets
         assert [target.name for target in targets] == names
-    for labels in (dict(enumerate(names)), set(names), "name"):
+    for labels in ({1: "a", 2: "b"}, {"a": "b"}, {}, set(names), "name"):
         with pytest.raises(InputError, match="labels are a list of names"):
             Explainer(*bert, labels=labels)
     expected = explainer(TEXTS[0], method="frozen-gradient")

@@ -175,7 +175,8 @@ def text_column(inputs: Any) -> Any:
     inputs = collected(inputs)
     columns = named_columns(inputs)
     if columns is None:
-        return inputs
+        shape: Any = getattr(inputs, "shape", ())
+        return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
     split = _split(columns[WORDS]) if WORDS in columns and "text" not in columns else None
     if isinstance(split, list) or (split is not None and isinstance(inputs, Mapping)):  # a frame's cells may be texts
         return split
@@ -211,11 +212,20 @@ def repeatable(inputs: Any) -> Any:
 
 
 def collected(inputs: Any) -> Any:
-    """Return a lazy frame with its rows computed, and the only split of a data set; anything else unchanged."""
+    """Return a lazy frame with its rows computed, the only split of a data set, a row as a mapping; others unchanged.
+
+    A row is one of a pandas frame (`iloc`, `itertuples`), which has names and holds something else than texts, too.
+    """
     if is_lazy(inputs):
         return inputs.collect()
-    split = next(iter(inputs.values()), None) if isinstance(inputs, Mapping) and len(inputs) == 1 else None
-    return split if hasattr(split, "info") and hasattr(split, "column_names") else inputs
+    if isinstance(inputs, Mapping):
+        split = next(iter(inputs.values()), None)
+        return split if len(inputs) == 1 and hasattr(split, "info") and hasattr(split, "column_names") else inputs
+    if hasattr(inputs, "_asdict") and not all(map(_is_text, inputs)):
+        return inputs._asdict()
+    names = getattr(inputs, "index", None) if getattr(inputs, "ndim", 0) == 1 and hasattr(inputs, "to_dict") else None
+    is_row = names is not None and len(names) > 0 and all(isinstance(name, str) for name in names)
+    return inputs.to_dict() if is_row and not all(_is_text(value) or is_missing(value) for value in inputs) else inputs
 
 
 def is_column(value: Any) -> bool:
