@@ -19,9 +19,6 @@ from .texts import SplitText, Text, pair_of
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """A token of a single byte, as SentencePiece writes it."""
 
-WORD_OR_SIGN = r"[\u3400-\u9fff\uf900-\ufaff]|[^\W_]+|[^\w\s]|_"
-"""A word, a sign or an ideograph, as BERT splits texts."""
-
 CONTEXT = 8
 """Tokens before a token with which it is decoded: the text that it adds depends on them."""
 
@@ -113,8 +110,7 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
     word that do not read like it either all stand for the word. None if the words one by one give other tokens.
     """
     spans = _matched(tokenizer, ids, text)
-    for pattern in (WORD_OR_SIGN, r"\S+"):
-        words = [word.span() for word in re.finditer(pattern, text)]
+    for words in (_words_and_signs(tokenizer, text), [word.span() for word in re.finditer(r"\S+", text)]):
         if spans is None:
             tokens: list[Any] = [
                 tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text[start:end])) for start, end in words
@@ -127,6 +123,28 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
                     or [(0, end - start)] * len(of_word)
                 )
     return spans
+
+
+def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]]:
+    """Return the characters of each word, sign, ideograph and special token, as BERT splits texts."""
+    words: list[tuple[int, int]] = []
+    special = "|".join(map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True)))
+    index = 0
+    for number, part in enumerate(re.split(f"({special})", text) if special else [text]):
+        if number % 2:
+            words.append((index, index + len(part)))
+        in_word = False
+        for start, character in enumerate(() if number % 2 else part, index):
+            kind = unicodedata.category(character)
+            is_ideograph = kind == "Lo" and unicodedata.name(character, "").startswith("CJK")
+            is_sign = kind[0] == "P" or (kind[0] == "S" and character.isascii()) or is_ideograph
+            if in_word and not is_sign and not character.isspace():
+                words[-1] = words[-1][0], start + 1
+            elif not character.isspace():
+                words.append((start, start + 1))
+            in_word = not is_sign and not character.isspace()
+        index += len(part)
+    return words
 
 
 def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Spans | None:
