@@ -335,7 +335,8 @@ def _state_of(backend: Tokenizer) -> Any:
         states = [None if component is None else component.__getstate__() for component in components]
     except Exception:  # of a component that is written in Python
         return None
-    return states, backend.encode_special_tokens, backend.get_vocab_size(), backend.get_added_tokens_decoder()
+    sizes = backend.get_vocab_size(), backend.get_added_tokens_decoder()
+    return backend, states, backend.encode_special_tokens, *sizes  # the same object, and as it was
 
 
 def _copy_backend(backend: Tokenizer) -> Tokenizer:
