@@ -71,4 +71,4 @@ def _marked_answer(cited: Citations) -> list[Piece]:
         answer.append(piece._replace(text=text[start:end], cited=marks[part]))
         position = end
     # A space between two words is nothing that can be chosen.
-    return [piece if piece.text.strip() else piece._replace(part=None) for piece in answer if piece.text]
+    return [p if p.text.strip() else p._replace(part=None, source=None) for p in answer if p.text]

@@ -91,7 +91,7 @@ def find_parts(
             trunk=trunk.path,
             trunk_gives_states=states_of(trunk.returned) is not None,
         )
-    site, axes = _embedding_site(model, calls, embedded)
+    site, axes = _embedding_site(model, calls, embedded, ids)
     squeezed = embedded is not None and embedded.shape[1] < token_count  # a state of several tokens is no token's
     parts = replace(
         parts,
@@ -126,6 +126,21 @@ def _lookup_tables(model: nn.Module, calls: list[Call], ids: Tensor) -> tuple[st
     # A table of positions may be called with the token ids, for their number.
     lookup_paths = (call.path for call in looked_up if getattr(tensor_of(call.returned), "shape", ())[:2] == ids.shape)
     return tuple(dict.fromkeys(path for path in lookup_paths if path.rpartition(".")[0] not in tables))
+
+
+def _first_lookup(model: nn.Module, calls: list[Call], ids: Tensor) -> str | None:
+    """Return the path of the first module without children of a plain module that returns a vector for each id."""
+    if isinstance(model, PreTrainedModel):
+        return None
+    leaves = {path for path, module in model.named_modules() if not any(True for _ in module.children())}
+    for call in calls:
+        output = tensor_of(call.returned)
+        looked_up = output is not None and output.is_floating_point() and output.ndim == 3
+        # The model may have put the axis of tokens first.
+        read_ids = same_ids(call.main_input, ids) or same_ids(call.main_input, ids.T)
+        if looked_up and read_ids and call.path in leaves:
+            return call.path
+    return None
 
 
 def _with_layer_access(
@@ -165,12 +180,14 @@ def _check_states_of_tokens(model: nn.Module, head: Head, trunk: Call, token_cou
         )
 
 
-def _embedding_site(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> tuple[Site | None, Axes]:
+def _embedding_site(
+    model: PreTrainedModel, calls: list[Call], embedded: Tensor | None, ids: Tensor
+) -> tuple[Site | None, Axes]:
     """Find a module whose input or output is the embedding layer's output; return the order of its axes, too."""
     same_axes = (0, 1, 2)
     if embedded is None:  # several streams from the start, made from the word embeddings
         table = table_of(model)
-        path = None if table is None else path_of(model, table)
+        path = _first_lookup(model, calls, ids) if table is None else path_of(model, table)
         return None if path is None else Site(path), same_axes
     first_calls = [call for call in calls if call.number == 1]  # which is recorded
     for call in first_calls:
