@@ -20,6 +20,8 @@ from .columns import DERIVED, STORED, citation_row, citation_state
 from .verdicts import Check, Judgement, Reading, WordEdit, checked
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from ..render.blocks import Block
 
 LEAST = 0.2
@@ -532,6 +534,17 @@ class Citations(Record):
             "text": self.text,
         }
         return read_first | fields
+
+    def plot(self, *, k: int | None = None) -> "Figure":
+        """Return a matplotlib heat map of the shares, a row for each source and a column for each sentence.
+
+        Args:
+            k: How many sources: the strongest for any sentence, in the order of the prompt, by default 12.
+
+        Raises:
+            DataError: If matplotlib is missing.
+        """
+        return self.evidence.plot(k=k)
 
     def _row(self) -> dict[str, Any]:
         return citation_row(self)
