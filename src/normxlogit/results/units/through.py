@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import eq, lt
 
 import numpy as np
 
@@ -48,16 +49,15 @@ def passed_through(
     passed[..., list(part_of_unit)] = rests[..., list(part_of_unit)] = 0
     support = np.zeros_like(direct)  # r, (K, ..., U)
     for k in range(len(a.targets)):
-        own = [unit for unit, j in part_of_unit.items() if j == k]
-        for unit, j in part_of_unit.items():
-            if j < k:
-                passed[k] += direct[k, ..., unit, None] * support[j]
-                rests[k] += basis[k, ..., unit, None] * support[j]
+        own, earlier = ([unit for unit, j in part_of_unit.items() if is_of(j, k)] for is_of in (eq, lt))
+        of_earlier = support[[part_of_unit[unit] for unit in earlier]]  # (n, ..., U)
+        for scores, total in ((direct, passed), (basis, rests)):
+            total[k] += np.einsum("...n,n...u->...u", scores[k][..., earlier], of_earlier)  # (..., U)
         positive = np.maximum(rests[k], 0)
         positive[..., own[:1]] += positive.sum(-1, keepdims=True) == 0  # of a part that rests on nothing it stays there
         support[k] = positive / positive.sum(-1, keepdims=True) if own else 0
-        for unit in own:  # what a part takes from its own earlier words rests on what the part rests on
-            passed[k] += direct[k, ..., unit, None] * support[k]
+        # What a part takes from its own earlier words rests on what the part rests on.
+        passed[k] += direct[k][..., own].sum(-1, keepdims=True) * support[k]
     settings = {**a.settings, "through": "the answer" if spans is None else str(spans)}
     return replace(a, scores=passed.astype(np.float32), settings=settings, verified=None)
 
