@@ -370,6 +370,20 @@ def cited(
     write(sources_table(results))
 
 
+def _measure_cases(
+    benchmark: Any, cases: Any, model: str, gguf_file: str | None, threads: int | None, output: Path | None
+) -> None:
+    """Read cases that a program wrote by a language model, and deliver the benchmark's table and rows."""
+    with quiet():
+        _use(threads)
+        explainer = _load(model, gguf_file)
+        with progress(1) as step:
+            results = benchmark.read(explainer, cases, on_progress=step)
+    rows = [found._asdict() for found in results]
+    state = {"environment": environment(device_named(AUTO)), "rows": rows}
+    _deliver(benchmark.table(results), state, output)
+
+
 @app.command()
 def traces(
     model: Annotated[str, typer.Option(help="Folder of a language model.")],
@@ -380,14 +394,8 @@ def traces(
     output: Output = None,
 ) -> None:
     """Measure whether the first source of an answer is the message that holds the fact, on synthetic traces."""
-    with quiet():
-        _use(threads)
-        explainer = _load(model, gguf_file)
-        with progress(1) as step:
-            results = synthetic_traces.read(explainer, synthetic_traces.write_traces(limit, seed), on_progress=step)
-    rows = [found._asdict() for found in results]
-    state = {"environment": environment(device_named(AUTO)), "rows": rows}
-    _deliver(synthetic_traces.table(results), state, output)
+    cases = synthetic_traces.write_traces(limit, seed)
+    _measure_cases(synthetic_traces, cases, model, gguf_file, threads, output)
 
 
 @app.command()
@@ -400,14 +408,8 @@ def chains(
     output: Output = None,
 ) -> None:
     """Measure whether the facts that a reasoned conclusion stands on are first, on chains written by a program."""
-    with quiet():
-        _use(threads)
-        explainer = _load(model, gguf_file)
-        with progress(1) as step:
-            results = reasoning_chains.read(explainer, reasoning_chains.write_chains(limit, seed), on_progress=step)
-    rows = [found._asdict() for found in results]
-    state = {"environment": environment(device_named(AUTO)), "rows": rows}
-    _deliver(reasoning_chains.table(results), state, output)
+    cases = reasoning_chains.write_chains(limit, seed)
+    _measure_cases(reasoning_chains, cases, model, gguf_file, threads, output)
 
 
 @app.command()
