@@ -77,6 +77,17 @@ def test_parts_that_rest_on_nothing_keep_what_later_ones_take_from_them(explaine
     assert passed.scores[1, direct.units.kind.index("answer")] == 3.0
 
 
+@pytest.mark.parametrize("options", [{}, {"sources": "sentence"}])
+def test_parts_are_passed_through_as_they_stand_in_the_text(explainer, options):
+    parts = [4, 0, -2]
+    direct = explainer.explain_completion(PROMPT, ANSWER, parts=parts, **options)
+    in_order = explainer.explain_completion(PROMPT, ANSWER, parts=[0, 4, -2], **options).through()
+    passed = direct.through()
+    np.testing.assert_allclose(passed.scores.sum(-1), direct.scores.sum(-1), atol=1e-5)
+    prompt = [unit for unit, (_, end) in enumerate(direct.units.spans) if 0 < end <= len(PROMPT)]
+    np.testing.assert_allclose(passed.scores[:, prompt], in_order.scores[[1, 0, 2]][:, prompt], atol=1e-5)
+
+
 def test_only_the_reasoning_is_passed_through(explainer):
     answer = " A good film. </think> The plot was never bad. So it was good"
     direct = explainer.explain_completion(PROMPT, answer, parts="sentence", sources="sentence")

@@ -78,16 +78,20 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
         direct: What the earlier parts' shares come from, and how much is left to the sources; None for the same.
     """
     direct = s if direct is None else direct
-    sources, parts = s.units.sources, list(earlier_parts(direct).values())
+    sources, unit_of_part = s.units.sources, earlier_parts(direct)
+    parts = list(unit_of_part.values())
     positive = np.maximum(np.atleast_2d(direct.scores), 0)  # (K, U)
-    own_and_later = np.triu(np.ones((len(positive), len(parts)), bool))  # (K, P)
+    starts = np.array([(target.span or (0, 0))[0] for target in direct.targets])  # (K,)
+    own_and_later = starts[:, None] <= np.array([start for start, _ in unit_of_part], int)  # (K, P)
     positive[:, parts] = np.where(own_and_later, 0, positive[:, parts])
     total = positive[:, [*sources, *parts]].sum(-1, keepdims=True)  # (K, 1)
     earlier = np.divide(positive[:, parts], total, out=np.zeros((len(total), len(parts))), where=total > 0)  # (K, P)
     rows = np.hstack([shares_grid(s).scores * (1 - earlier.sum(-1, keepdims=True)), earlier])  # (K, S + P)
-    shares: list[list[float | None]] = [[float(f"{share:.3g}") for share in row] for row in rows]
-    for k, row in enumerate(shares):
-        row[len(sources) + k :] = [None] * len(row[len(sources) + k :])
+    is_read = np.hstack([np.ones((len(rows), len(sources)), bool), ~own_and_later])  # (K, S + P)
+    shares = [
+        [float(f"{share:.3g}") if known else None for share, known in zip(row, known_of_row, strict=True)]
+        for row, known_of_row in zip(rows, is_read, strict=True)
+    ]
     return Links({"shares": shares} | ({"verdicts": list(verdicts)} if verdicts else {}), HINT)
 
 

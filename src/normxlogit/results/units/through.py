@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import eq, lt
 
 import numpy as np
 
@@ -48,8 +47,10 @@ def passed_through(
     passed, rests = direct.copy(), basis.copy()
     passed[..., list(part_of_unit)] = rests[..., list(part_of_unit)] = 0
     support = np.zeros_like(direct)  # r, (K, ..., U)
-    for k in range(len(a.targets)):
-        own, earlier = ([unit for unit, j in part_of_unit.items() if is_of(j, k)] for is_of in (eq, lt))
+    starts = [k if a.generated else (target.span or (0, 0))[0] for k, target in enumerate(a.targets)]
+    for k in sorted(range(len(starts)), key=starts.__getitem__):  # as they stand in the text
+        own = [unit for unit, j in part_of_unit.items() if j == k]
+        earlier = [unit for unit, j in part_of_unit.items() if starts[j] < starts[k]]
         of_earlier = support[[part_of_unit[unit] for unit in earlier]]  # (n, ..., U)
         for scores, total in ((direct, passed), (basis, rests)):
             total[k] += np.einsum("...n,n...u->...u", scores[k][..., earlier], of_earlier)  # (..., U)
