@@ -4,6 +4,7 @@ from ..render.blocks import Block, Column, Fold, Header, Paragraph, Piece, Table
 from ..render.charts import Legend
 from ..render.layout import answer_pieces
 from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
+from ..render.ways import ways_of
 from .chat_drawing import chat_of
 from .result import Citations
 
@@ -33,7 +34,8 @@ def citation_blocks(cited: Citations) -> list[Block]:
     return [
         Header("", [("question", cited.question), *facts_of(s)], s.notes),
         chat_of(cited, answer) if cited.messages else as_sentences(answer),
-        links_of(evidence, [sentence.verdict for sentence in support], cited.attribution),
+        links := links_of(evidence, [sentence.verdict for sentence in support], cited.attribution),
+        *ways_of(s, links.data["shares"]),
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
         source_table([(*row[:3], None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
         Legend(

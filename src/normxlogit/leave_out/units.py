@@ -21,9 +21,9 @@ Group = Literal["word", "sentence", "paragraph", "message"]
 Named = Group | list[Any] | tuple[Any, ...] | Mapping[str, Any]
 """Units that a caller names, see `units_named`."""
 
-Verify = int | Literal["auto"] | Named | None
-"""What is removed one at a time: so many units of the highest scores, "auto" five of them, every unit of a kind, or the
-units of a list; None for nothing."""
+Verify = int | Literal["auto", "reasoning"] | Named | None
+"""What is removed one at a time: so many units of the highest scores, "auto" five of them, every unit of a kind, every
+sentence of a completion's reasoning, or the units of a list; None for nothing."""
 
 
 class Together(list[Any]):
@@ -42,6 +42,7 @@ class Removable(NamedTuple):
         singles: How many of the parts are removed one at a time, the first ones.
         named: Whether a caller named these.
         one_by_one: Whether they are removed one at a time too, and a smallest set and a control looked for.
+        all_can_go: Whether something else of the prompt stays without all parts.
         among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
     """
 
@@ -51,6 +52,7 @@ class Removable(NamedTuple):
     target: str = "the completion"
     quantity: Quantity = "log-probability"
     singles: int = 0
+    all_can_go: bool = False
     among_all: bool = False
     named: bool = False
     one_by_one: bool = True
@@ -58,7 +60,8 @@ class Removable(NamedTuple):
     @property
     def most(self) -> int:
         """Most parts that are removed together: all, but of a prompt one stays, as a completion of nothing is none."""
-        return len(self.parts) - (self.quantity == "log-probability" and self.one_by_one)
+        keeps_one = self.quantity == "log-probability" and self.one_by_one and not self.all_can_go
+        return len(self.parts) - keeps_one
 
 
 def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:

@@ -28,6 +28,7 @@ class Options:
         media_method: The method for prompts with a picture or a sound; None for `method`.
         verify: Which units are removed, see `leave_out.units.Verify`.
         parts: The parts of a generated completion that are explained; None for each token.
+        reasoning: Where the completion reasons, in its characters; None to look for it.
     """
 
     method: Method
@@ -42,6 +43,7 @@ class Options:
     media_method: Method | None = None
     verify: Verify = None
     parts: PartSpec = None
+    reasoning: Sequence[tuple[int, int]] | None = None
     extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -110,7 +112,7 @@ def checked_verify(verify: Verify) -> Verify:
     Raises:
         InputError: If it is neither a count, "auto", a kind of unit nor a list of units.
     """
-    kinds = ("auto", *get_args(Group))
+    kinds = ("auto", "reasoning", *get_args(Group))
     if isinstance(verify, str) and verify not in kinds:
         raise InputError(
             f"verify must be a number of units, {', '.join(map(repr, kinds))} or a list of words and spans, not "

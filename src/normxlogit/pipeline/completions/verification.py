@@ -1,18 +1,21 @@
 """Verify completions: the loss without the words, sources or parts of media of the highest scores."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from ...errors import InputError
 from ...leave_out.answers import Answer
 from ...leave_out.removal import TextRemoval
 from ...leave_out.search import run_searches
 from ...leave_out.units import Removable, Verify, picked, removable
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.spans import NamedSpan, SourceSpec
+from ...results.units.spans import NamedSpan, SourceSpec, answer_parts
 from ...results.units.words import UnitScore
 from ..progress import progress_bar
 from .ablations import Ablations
@@ -46,7 +49,9 @@ def _losses(
 ) -> tuple[Removable, Answers]:
     """Return what of a prompt is removed, and a function that measures its completion without it."""
     whole = (g if g.layers is None else g.layer(g.layers[-1])).whole()
-    if whole.units.kind[0] == "token":
+    if verify == "reasoning":
+        units, pieces, completed = _thoughts(whole, completed)
+    elif whole.units.kind[0] == "token":
         found = removable(whole)
         if whole.text_units != len(completed.joined().encoding):  # an encoder's input has no scores
             found = found._replace(parts=[part for part in found.parts if part.tokens[0] >= whole.text_units])
@@ -64,6 +69,38 @@ def _losses(
         return [Answer(None, float(nats), None) for nats in ablations.nats(np.array(present))]
 
     return units, answers
+
+
+def _thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, list[NamedSpan], Completed]:
+    """Return each sentence of the reasoning by its units and tokens, and the prompt completed by what follows it.
+
+    Of a result by sources the sentences are the parts that are explained.
+    """
+    sequence, prompt = completed.sequenced(), completed.joined()
+    if not whole.reasoning:
+        raise InputError("verify='reasoning': no reasoning was found in the answer; pass its spans, reasoning=")
+    end = sequence.prompt_characters + max(end for _, end in whole.reasoning)
+    answer = [i for i in range(prompt.prompt_tokens, len(sequence.offsets)) if sequence.offsets[i][0] >= end]
+    spans = whole.units.spans or ()
+    by_token = whole.units.kind[0] == "token"
+    if by_token:
+        named = [(piece.tokens, piece.start, piece.end) for piece in answer_parts(sequence, "sentence")]
+    else:
+        named = [((i,), *spans[i]) for i, kind in enumerate(whole.units.kind) if kind == "answer" and spans[i][1]]
+    parts, pieces = [], []
+    for (units, begin, stop), (first, last) in product(named, whole.reasoning):
+        start, stop = max(begin, first + sequence.prompt_characters), min(stop, last + sequence.prompt_characters)
+        if tokens := sequence.tokens_in(start, stop, of_answer=True):
+            units = tokens if by_token else units
+            text = sequence.text[start:stop].strip()
+            parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
+            pieces.append(NamedSpan(text, start, stop, tokens))
+    if not answer or not parts:
+        raise InputError("verify='reasoning': the completion holds no sentence of reasoning, or nothing behind it")
+    found = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_can_go=True, named=True)
+    start = completed.prompt_tokens + answer[0] - prompt.prompt_tokens
+    characters = sequence.offsets[answer[0]][0] - sequence.prompt_characters + completed.prompt_characters
+    return found, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
 
 
 def _in_characters(completed: Completed, named: Any) -> Any:
