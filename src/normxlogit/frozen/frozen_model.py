@@ -46,7 +46,7 @@ class FrozenModel:
         self.places = ModelPlaces(model)
         self._lock = threading.RLock()
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
-        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show
+        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -167,20 +167,14 @@ class FrozenModel:
             embedded = embedded.detach() if isinstance(embedded, Tensor) else embedded or no_states(self.module)
             logits, predictor = (None, predict_with_graph) if head else (answer.detach(), None)
             forward = self.model.finish(batch, hidden, embedded, None, logits, predict, predictor)
-        options = {"places": places, "sink_threshold": sink_threshold, "baseline": baseline, "point": point}
         return FrozenPass(
             **vars(forward),
             readouts=readouts,
             answer=answer,
             head=head,
             predicted=predicted,
-            again=None if everywhere else partial(self._record_everywhere, batch, **options, predict=predict),
+            is_recorded=everywhere,
         )
-
-    def _record_everywhere(self, batch: Batch, **options: Any) -> FrozenPass:
-        """Run a pass with all of its operations recorded, as all later ones."""
-        self.recorded.add("")
-        return self._run_copy(batch, **options)
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 

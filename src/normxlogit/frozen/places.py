@@ -90,7 +90,6 @@ class Readout:
         edges: Where the gradients arrive. Several for tables that share a place.
         vectors: What the gradients are multiplied by: the state, or its difference from a baseline.
         sinks: Which tokens are attention sinks there, (B, T); None without any.
-        detached: Which of them no gradient passes in the backward passes from now on, (B, T).
     """
 
     axes: Axes = BATCH_FIRST
@@ -99,7 +98,6 @@ class Readout:
     edges: list[GradientEdge] = field(default_factory=list)
     vectors: list[Tensor] = field(default_factory=list)
     sinks: Tensor | None = None
-    detached: Tensor | None = None
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
         """Read a state, by default as the vector, and return an equal one to go on with, which a model may write on.
@@ -115,7 +113,7 @@ class Readout:
     @property
     def tokens(self) -> Tensor:
         """The first vector of each token, (B, T, H), or with an axis of streams."""
-        return self._by_token(self.vectors[0])
+        return self.by_token(self.vectors[0])
 
     def contributions(self, gradients: Sequence[Tensor | None]) -> Tensor:
         """Return what each token contributes, (..., B, T), for the gradient of each edge, None for no path.
@@ -125,12 +123,13 @@ class Readout:
         total: Tensor | None = None
         for vector, gradient in zip(self.vectors, gradients, strict=True):
             if gradient is not None:
-                tokens = self._by_token(vector).float()  # (B, T, ...)
-                products = (self._by_token(gradient).float() * tokens).flatten(2 - tokens.ndim)  # (..., B, T, H)
-                total = products.sum(-1) if total is None else total + products.sum(-1)
+                tokens = self.by_token(vector).float()  # (B, T, ...)
+                products = self.by_token(gradient).float() * tokens  # (..., B, T, H), or with an axis of streams
+                values = products.sum(tuple(range(2 - tokens.ndim, 0)))  # (..., B, T)
+                total = values if total is None else total + values
         return torch.zeros_like(self.tokens.flatten(2)[..., 0], dtype=torch.float32) if total is None else total
 
-    def _by_token(self, states: Tensor) -> Tensor:
+    def by_token(self, states: Tensor) -> Tensor:
         """Return states in the module's order of axes, or several stacked, as (..., B, T, H)."""
         tokens = states.ndim - len(self.axes) + 1  # the axis of tokens
         if self.axes != BATCH_FIRST:
@@ -141,20 +140,42 @@ class Readout:
             return states
         return states.narrow(tokens, 0, self.length)
 
-    def detach_sinks(self) -> None:
-        """Let no gradient pass the detached tokens in backward passes from now on."""
-        node, output = self.edges[0].node, self.edges[0].output_nr
+    def held(self, side: Side, exempt: Tensor | None) -> Tensor | None:
+        """Return the sinks that are held, (..., B, T), where some tokens of the text are exempt, (..., B, T)."""
+        return self.sinks if self.sinks is None or exempt is None or side is not Side.TEXT else self.sinks & ~exempt
 
-        def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-            gradient = gradients[output]
-            if gradient is None or self.detached is None:
-                return gradients
-            passed = gradient.clone()  # of one axis of positions, so that `_by_token` is a view
-            mask = self.detached[(..., *[None] * (len(self.axes) - 2))]  # (B, T, 1)
-            self._by_token(passed).masked_fill_(mask, 0.0)
-            return *gradients[:output], passed, *gradients[output + 1 :]
 
-        node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
+def detach_sinks(readouts: Mapping[Place, Readout]) -> None:
+    """Let no gradient pass attention sinks in backward passes from now on, where they leave a layer.
+
+    A sink that is the only token from which a quantity is read is exempt: all of the answer passes through it.
+    """
+    last, exempt = max(readouts), None
+
+    def detach(place: Place, readout: Readout, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        nonlocal exempt
+        output = readout.edges[0].output_nr
+        if (gradient := gradients[output]) is None:
+            return gradients
+        if place == last:  # the first to which a gradient arrives
+            exempt = only_token(readout.contributions([gradient]))
+        held = readout.held(place.side, exempt)
+        if held is None:
+            return gradients
+        passed = gradient.clone()  # of one axis of positions, so that `by_token` is a view
+        mask = held[(..., *[None] * (len(readout.axes) - 2))]  # (B, T, 1)
+        readout.by_token(passed).masked_fill_(mask, 0.0)
+        return *gradients[:output], passed, *gradients[output + 1 :]
+
+    for place, readout in readouts.items():
+        if place == last or readout.sinks is not None:  # the hook runs after the gradient of the state was taken
+            readout.edges[0].node.register_prehook(partial(detach, place, readout))
+
+
+def only_token(contributions: Tensor) -> Tensor:
+    """Return which token is the only one of its text that contributes, (..., B, T)."""
+    contributes = contributions != 0
+    return contributes & (contributes.sum(-1, keepdim=True) == 1)
 
 
 def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
