@@ -119,20 +119,20 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place]) -> 
             found.append(_gradients(sums, group.tolist(), list(read.values()), retain=number < len(groups) - 1))
     values = {place: torch.cat(each) for place, each in zip(read, zip(*found, strict=True), strict=True)}  # (K, B, T)
     total, sink = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)
-    sinks = [_no_sinks(run, side) for side in (Side.SOURCE, Side.TEXT)]  # (B, S) and (B, T)
+    sinks: dict[Side, list[Tensor]] = {Side.SOURCE: [], Side.TEXT: []}  # by place, (B, S) and (B, T)
     exempt = only_token(values[last]) if with_sinks else None
     for place, readout in read.items():  # the last first
-        if (held := readout.held(place.side, exempt)) is not None:  # (K, B, T)
+        if (held := readout.held(place.side, exempt)) is not None:
+            held = held.expand_as(values[place])  # (K, B, T)
             total = total + (values[place] * held).sum(-1).T
             values[place] = values[place].masked_fill(held, 0.0)
-            sinks[place.side - Side.SOURCE] |= held.any(0)
+            sinks[place.side].append(held.any(0))
         sink[place] = total
-    detached = torch.cat(sinks, -1)  # (B, S + T)
     return Contributions(
         answer.detach(),
         {place: values[place].transpose(0, 1) for place in places},
         {place: sink[place] for place in places},
-        detached if with_sinks and bool(detached.any()) else None,
+        _any_place(sinks, run) if with_sinks else None,
     )
 
 
@@ -155,10 +155,15 @@ def _gradients(sums: Tensor, group: list[int], readouts: Sequence[Readout], *, r
     return [each.expand(len(group), *each.shape[-2:]) for each in values]
 
 
-def _no_sinks(run: FrozenPass, side: Side) -> Tensor:
-    """Return a mask of the tokens of a side without any sink, (B, T); (B, 0) for none of the side."""
-    count = next((readout.tokens.shape[1] for place, readout in run.readouts.items() if place.side is side), 0)
-    return run.answer.new_zeros(len(run.batch.mask), count, dtype=torch.bool)
+def _any_place(sinks: Mapping[Side, list[Tensor]], run: FrozenPass) -> Tensor | None:
+    """Return the sinks of all places, by side and place (B, S) and (B, T), as (B, S + T); None if there are none."""
+    of_sides: list[Tensor] = []
+    for side, masks in sinks.items():
+        count = next((readout.tokens.shape[1] for place, readout in run.readouts.items() if place.side is side), 0)
+        none = run.answer.new_zeros(len(run.batch.mask), count, dtype=torch.bool)
+        of_sides.append(torch.stack(masks).any(0) if masks else none)
+    together = torch.cat(of_sides, -1)
+    return together if bool(together.any()) else None
 
 
 # --- what a vocabulary head answers ----------------------------------------------------------------------------------

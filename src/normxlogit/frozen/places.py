@@ -79,6 +79,29 @@ def lowest_of_sides(places: Collection[Place]) -> list[Place]:
     return [min(place for place in places if place.side is side) for side in sorted({p.side for p in places})]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a frozen pass reads.
+
+    Attributes:
+        places: Where contributions are read; at the lowest of each side, the input enters the graph.
+        sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink, which
+            is held where it leaves the layer; None holds none.
+        baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
+        point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
+    """
+
+    places: Sequence[Place]
+    sink_threshold: float | None = None
+    baseline: Tensor | None = None
+    point: float = 1.0
+
+    @property
+    def is_of_the_text(self) -> bool:
+        """Whether the network is frozen at the text itself, and contributions are not differences."""
+        return self.baseline is None and self.point == 1.0
+
+
 @dataclass
 class Readout:
     """The contributions read at one place.
@@ -142,7 +165,9 @@ class Readout:
 
     def held(self, side: Side, exempt: Tensor | None) -> Tensor | None:
         """Return the sinks that are held, (..., B, T), where some tokens of the text are exempt, (..., B, T)."""
-        return self.sinks if self.sinks is None or exempt is None or side is not Side.TEXT else self.sinks & ~exempt
+        if self.sinks is None or exempt is None or side is not Side.TEXT:
+            return self.sinks
+        return self.sinks & ~exempt if exempt.shape[-1] == self.sinks.shape[-1] else self.sinks
 
 
 def detach_sinks(readouts: Mapping[Place, Readout]) -> None:
@@ -241,29 +266,11 @@ class ModelPlaces:
         return (WORDS, MEDIA) if batch.media else (WORDS,)
 
     @contextmanager
-    def reading(
-        self,
-        batch: Batch,
-        places: Collection[Place],
-        readouts: dict[Place, Readout],
-        *,
-        baseline: Tensor | None = None,
-        point: float = 1.0,
-        find_sinks: bool = False,
-    ) -> Iterator[dict[str, Replace]]:
-        """Yield the `replace=` of `run` for a pass in this block that reads contributions at places.
-
-        Args:
-            batch: The batch.
-            places: The places; at the lowest of each side, the input enters the graph.
-            readouts: The pass adds its readouts, by place.
-            baseline: As for `FrozenModel.run`.
-            point: As for `FrozenModel.run`.
-            find_sinks: Whether all layers above the entries are read, as any may have attention sinks.
-        """
-        entries, masks = lowest_of_sides(places), masks_of(batch)
-        by_path: dict[str, dict[int, tuple[Place, LayerOutput]]] = {}
-        for place, output in self._outputs(batch, places, find_sinks=find_sinks).items():
+    def replaced(self, batch: Batch, reading: Reading, readouts: dict[Place, Readout]) -> Iterator[dict[str, Replace]]:
+        """Yield the `replace=` of `run` for a pass in this block, which adds its readouts, by place."""
+        places, masks = reading.places, masks_of(batch)
+        entries, by_path = lowest_of_sides(places), dict[str, dict[int, tuple[Place, LayerOutput]]]()
+        for place, output in self._outputs(batch, reading).items():
             by_path.setdefault(output.path, {})[output.call] = place, output
 
         def layer_reader(outputs_by_call: Mapping[int, tuple[Place, LayerOutput]]) -> Replace:
@@ -297,7 +304,9 @@ class ModelPlaces:
         if WORDS in places:
             ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
             path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
-            lookups.append(Lookup(path, ids, partial(read_entry, WORDS, start=baseline, at=point), mask))
+            lookups.append(
+                Lookup(path, ids, partial(read_entry, WORDS, start=reading.baseline, at=reading.point), mask)
+            )
             # What further tables hold for the ids of the tokens is the tokens' contribution.
             further = partial(read_entry, WORDS)
             lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
@@ -355,7 +364,7 @@ class ModelPlaces:
         """The modules that return the outputs of layers."""
         return {output.path for output in (*(self.model.parts.outputs or ()), *(self._source_layers or ()))}
 
-    def _outputs(self, batch: Batch, places: Collection[Place], *, find_sinks: bool) -> dict[Place, LayerOutput]:
+    def _outputs(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
         parts = self.model.parts
         outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
@@ -363,7 +372,7 @@ class ModelPlaces:
             outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
         if parts.embedding_output is not None:
             outputs[Place(Side.TEXT, 0)] = parts.embedding_output
-        wanted = set(places) - {WORDS, SOURCE, MEDIA}
+        wanted = set(reading.places) - {WORDS, SOURCE, MEDIA}
         if missing := wanted - outputs.keys():
             layer = min(missing).layer
             what = f"the output of layer {layer}" if layer else "the embeddings"
@@ -372,8 +381,8 @@ class ModelPlaces:
                 f"no module of {self.name} returns {what} as `hidden_states` has it, a state for each token, so the "
                 f"frozen network cannot be read there{hint}"
             )
-        if find_sinks:
-            lowest = {place.side: place for place in lowest_of_sides(places)}
+        if reading.sink_threshold is not None:
+            lowest = {place.side: place for place in lowest_of_sides(reading.places)}
             wanted |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
         return {place: outputs[place] for place in wanted}
 

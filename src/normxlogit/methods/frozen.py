@@ -12,7 +12,7 @@ from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
 from ..frozen.contributions import Contributions, FrozenPass, contributions, quantities
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.places import MEDIA, ReadAt, Side
+from ..frozen.places import MEDIA, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass
@@ -156,12 +156,14 @@ class FrozenGradient(Method):
                 check_same_pass(run, at_point)
             yield replace(at_point, positions=run.positions)  # the question stays where the text has it
 
-    def _run(self, model: TaskModel, batch: Batch, layers: tuple[int, ...], **options: Any) -> FrozenPass:
-        """Run the frozen network, with the options of `FrozenModel.run`, reading what this method uses."""
+    def _run(
+        self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = False, **path: Any
+    ) -> FrozenPass:
+        """Run the frozen network where this method reads, at a point of the `path` from a baseline, see `Reading`."""
         frozen = FrozenModel.of(model)
-        places = frozen.places.read(batch, self.read_at, layers)
         threshold = self.sink_threshold if self.points == (1.0,) else None
-        return frozen.run(batch, places, sink_threshold=threshold, **{"predict": False, **options})
+        reading = Reading(frozen.places.read(batch, self.read_at, layers), threshold, **path)
+        return frozen.run(batch, reading, predict=predict)
 
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
