@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
@@ -15,9 +15,6 @@ from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
 from ..results.units.spans import PartSpec
 from ..tasks.targets import Choice, Layers, Position, TargetSpec, is_choice
-
-VerifyCount = int | Literal["auto"] | None
-"""How many sources of a cited answer are left out; None for none."""
 
 
 @dataclass(frozen=True)
@@ -125,20 +122,6 @@ def checked_verify(verify: Verify) -> Verify:
             raise InputError("verify= is an empty list: name what is removed")
         return verify
     return positive_integer(verify, "verify")
-
-
-def checked_count(verify: Verify) -> VerifyCount:
-    """Return how many sources of an answer are left out; None for none.
-
-    Raises:
-        InputError: If it is neither a count nor "auto".
-    """
-    checked = checked_verify(verify)
-    if checked is None or isinstance(checked, int):
-        return checked
-    if checked == "auto":
-        return "auto"
-    raise InputError(f"citations are tested by verify= a number of sources or 'auto', not {verify!r}")
 
 
 def _listed(targets: object) -> list[Choice]:
