@@ -101,6 +101,8 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
     if verify is None or verify == "auto" or isinstance(verify, int):
         count = verify if isinstance(verify, int) else SHOWN if verify == "auto" else 0
         return found._replace(parts=ranked, singles=min(count, len(ranked)), among_all=verify == "auto")
+    if verify == "reasoning":
+        raise InputError("verify='reasoning' leaves out sentences of a completion, and nothing was generated")
     if isinstance(verify, str):
         is_finer = verify == "word" and a.units.kind[0] not in ("token", "word")
         groups = groups_of(a, verify) if a.has_text and not is_finer else []
