@@ -108,7 +108,7 @@ def _rules_of(output: Tensor, entries: Sequence[Tensor | GradientEdge]) -> dict[
             held_inputs = row.held(node) if callable(row.held) else row.held
             if held_inputs or row.slope is not None or row is UNKNOWN:
                 rules[node] = row, held_inputs
-            passing = [edge for index, edge in enumerate(edges) if index not in held_inputs]
+            passing = [edge for index, edge in enumerate(edges) if index not in held_inputs] if held_inputs else edges
             to_visit.append((node, passing))
             to_visit += [(parent, None) for parent, _ in passing]
     return rules
