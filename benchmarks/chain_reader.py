@@ -7,6 +7,7 @@ step to six, so that training takes minutes on one core.
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -18,7 +19,7 @@ from normxlogit.explainer import Explainer
 
 from .chains import Chain, as_prompt, write_chain
 
-SHAPE = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4}
+WIDTH, HEADS = 128, 4
 
 PHRASES = ("\n\nQuestion: ", "?\nAnswer:", "is in the", "more than", ", which makes", "That one", "So the answer is")
 """What is one token though it has spaces."""
@@ -30,8 +31,8 @@ THETA, SHARPNESS, OFFSETS, FAST = 1e6, 5.0, (2, 3, 5, 4), 6
 """Of what the first two layers begin with: the base of the rotary positions, how sharp the attention to offsets is,
 how far back each head attends, and how many rotations are too fast to compare tokens far from each other."""
 
-STATE, WRITTEN, COPIED, COMPARED = 0.15, 0.1, 0.15, 1.7
-"""Scales of the embeddings and of what the first two layers begin with."""
+INITIAL, STATE, WRITTEN, COPIED, COMPARED = 0.05, 0.15, 0.1, 0.15, 1.7
+"""Scales of the weights, of the embeddings and of what the first two layers begin with."""
 
 IGNORED = -100
 """The label of a token that is not learnt."""
@@ -42,8 +43,9 @@ def trained_reader(folder: Path | None = None, seed: int = 0, on_progress: OnPro
     if folder is not None and (folder / "config.json").exists():
         return Explainer.from_pretrained(folder)
     explainer = train(seed, on_progress)
+    model: Any = explainer.model
     if folder is not None:
-        explainer.model.save_pretrained(folder)
+        model.save_pretrained(folder)
         explainer.tokenizer.save_pretrained(folder)
     return explainer
 
@@ -52,18 +54,22 @@ def train(seed: int = 0, on_progress: OnProgress | None = None) -> Explainer:
     """Train a reader on chains that are drawn with a seed."""
     torch.manual_seed(seed)
     rng, tokenizer = random.Random(f"training {seed}"), make_tokenizer()  # noqa: S311
-    ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.eos_token_id, "bos_token_id": None}
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        tie_word_embeddings=True,
-        attention_bias=True,
-        initializer_range=0.05,
-        rope_theta=THETA,
-        max_position_embeddings=512,
-        **SHAPE,
-        **ends,
-    )
-    model = LlamaForCausalLM(config).train()
+    shape: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": WIDTH,
+        "intermediate_size": 2 * WIDTH,
+        "num_hidden_layers": 3,
+        "num_attention_heads": HEADS,
+        "max_position_embeddings": 512,
+        "tie_word_embeddings": True,
+        "attention_bias": True,
+        "initializer_range": INITIAL,
+        "rope_theta": THETA,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.eos_token_id,
+        "bos_token_id": None,
+    }
+    model = LlamaForCausalLM(LlamaConfig(**shape)).train()
     _begin_as_induction(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
     for step, _ in with_progress("training", range(STEPS), on_progress):
@@ -115,14 +121,13 @@ def _begin_as_induction(model: LlamaForCausalLM) -> None:
     A half of the states holds tokens. The heads of the first layer write what stands `OFFSETS` places back into the
     other half; those of the second layer find where the same stands two places back, and copy the token there.
     """
-    config = model.config
-    width, size, half = config.hidden_size // 2, config.head_dim, config.head_dim // 2
+    width, size, half = WIDTH // 2, WIDTH // HEADS, WIDTH // HEADS // 2
     frequencies = THETA ** -(torch.arange(half) / half)  # (D / 2,)
     slow = [i for i in range(size) if i % half >= FAST]
     first, second = (layer.self_attn for layer in model.model.layers[:2])
     code = torch.linalg.qr(torch.randn(width, size)).Q.T  # (D, H / 2)
     with torch.no_grad():
-        model.model.embed_tokens.weight[:, :width] *= STATE / config.initializer_range
+        model.model.embed_tokens.weight[:, :width] *= STATE / INITIAL
         for layer in model.model.layers[:2]:
             attention = layer.self_attn
             for module in (attention.q_proj, attention.k_proj, attention.v_proj, attention.o_proj, layer.mlp.down_proj):

@@ -114,7 +114,7 @@ def _measure(work: str, prompt: int, answer: int, shape: Mapping[str, Any]) -> S
             model(ids, logits_to_keep=answer)
         else:
             last = after[:-1].rindex(".") + 2
-            parts = "sentence" if work == EACH else (last, len(after))
+            parts: Any = "sentence" if work == EACH else (last, len(after))
             explained = explainer.explain_completion(before, after, sources="sentence", parts=parts)
             spans, backward = len(explained.targets), int(explained.diagnostics["backward_passes"])
         seconds = time.process_time() - start
