@@ -118,23 +118,16 @@ def removable_sources(
     """
     sequence, units = completed.sequenced(), whole.units
     of_media = iter(media_sources(completed, division))
-    sources: dict[int, NamedSpan] = {}
+    words_of = {i: " ".join(units.text[i].split()) or i for i in units.sources}
     same_words: dict[str | int, list[NamedSpan]] = {}
-    for i in units.sources:
+    for i, words in words_of.items():
         if units.kind[i] in ("medium", "region"):
-            sources[i] = next(of_media)
+            source = next(of_media)
         else:
             start, end = (units.spans or ())[i]
-            sources[i] = NamedSpan(units.text[i], start, end, sequence.tokens_in(start, end, of_answer=False))
-        same_words.setdefault(_words(units.text[i]) or i, []).append(sources[i])
-    pieces: dict[Tokens, NamedSpan] = {}
-    for i in sources:
-        piece = _together(same_words[_words(units.text[i]) or i])
-        if piece.tokens or piece.places:
-            pieces[i,] = piece
+            source = NamedSpan(units.text[i], start, end, sequence.tokens_in(start, end, of_answer=False))
+        same_words.setdefault(words, []).append(source)
+    together = {i: _together(same_words[words]) for i, words in words_of.items()}
+    pieces: dict[Tokens, NamedSpan] = {(i,): piece for i, piece in together.items() if piece.tokens or piece.places}
     parts = [UnitScore(units.names[i] or units.text[i], unit, float(whole.scores[i])) for unit in pieces for i in unit]
     return Removable(parts, "source", "deleted"), pieces
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split())
