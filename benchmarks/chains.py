@@ -1,8 +1,8 @@
 """Chains of reasoning with known facts: are the facts that a conclusion stands on the first ones?
 
-A program writes facts, among them those of other chains, a question, the reasoning and its conclusion. The reasoning
-names things by pronouns and by numbers, so that most of the facts share no word with the conclusion. Each way ranks the
-facts for the conclusion alone, the last sentence of the answer. FlashTrace (arXiv 2602.01914) is among them where its
+A program writes facts, among them those of other chains, a question, the reasoning and its conclusion. Each way ranks
+the facts for the conclusion alone, the last sentence of the answer, where the model itself draws it: where the last
+word is the model's own choice. FlashTrace (arXiv 2602.01914) is among them where its
 package is installed.
 """
 
@@ -27,7 +27,8 @@ LEVELS = (
     ("drawer", "cupboard", "wardrobe", "trunk", "locker", "cabinet", "crate", "desk"),
     ("kitchen", "cellar", "garage", "attic", "office", "bedroom", "hall", "library"),
     ("farm", "school", "hotel", "museum", "castle", "station", "bank", "church"),
-    ("north", "south", "east", "west", "middle", "suburb", "old town", "harbour"),
+    ("north", "south", "east", "west", "middle", "suburb", "outskirts", "harbour"),
+    ("county", "region", "province", "island", "valley", "republic", "kingdom", "district"),
 )
 """What is in what, from the smallest to the largest."""
 
@@ -68,45 +69,53 @@ def look_up(rng: random.Random, steps: int) -> Chain:
     }
     order = rng.sample(sorted(facts), len(facts))
     names = [column[0] for column in columns]
-    reasoning = [f"It is in the {names[1]}.", *(f"That one is in the {name}." for name in names[2:])]
+    reasoning = [f"That one is in the {name}." for name in names[1:]]
     return Chain(
         "look-up",
         tuple(facts[place] for place in order),
         tuple(order.index((0, step)) for step in range(steps)),
-        f"Where is the {names[0]} in the end?",
+        f"In the end, where is the {names[0]}?",
         " ".join([*reasoning, f"So the answer is the {names[-1]}."]),
     )
 
 
 def arithmetic(rng: random.Random, steps: int) -> Chain:
-    """Write who has how many more or fewer than whom, in so many steps."""
+    """Write who has how many more than whom, in so many steps."""
     goods, names = rng.choice(GOODS), rng.sample(NAMES, ARITHMETIC_CHAINS * steps)
-    facts, reasoning, count = {}, [], 0
+    facts, reasoning = {}, []
     for chain in range(ARITHMETIC_CHAINS):
-        people, count, lines = names[chain * steps : (chain + 1) * steps], rng.randint(2, 9), []
-        facts[chain, 0] = f"{people[0]} has {count} {goods}."
-        lines.append(f"First there are {count}.")
-        for step in range(1, steps):
-            change = rng.choice([n for n in range(-9, 10) if n and count + n > 0])
-            more = "more" if change > 0 else "fewer"
-            facts[chain, step] = f"{people[step]} has {abs(change)} {goods} {more} than {people[step - 1]}."
-            lines.append(f"Then {count} {'+' if change > 0 else '-'} {abs(change)} = {count + change}.")
-            count += change
-        reasoning.append([*lines, f"So the answer is {count}."])
+        people, total, lines = names[chain * steps : (chain + 1) * steps], 0, []
+        for step, (person, other) in enumerate(zip(people, [*people[1:], ""], strict=True)):
+            number = rng.randint(1, 5)
+            held = f"{number} {goods} more than {other}" if other else f"{number} {goods}"
+            facts[chain, step] = f"{person} has {held}."
+            total += number
+            lines.append(f"That one has {held}, which makes {total}.")
+        reasoning.append(" ".join([*lines, f"So the answer is {total}."]))
     order = rng.sample(sorted(facts), len(facts))
     return Chain(
         "arithmetic",
         tuple(facts[place] for place in order),
         tuple(order.index((0, step)) for step in range(steps)),
-        f"How many {goods} has {names[steps - 1]}?",
-        " ".join(reasoning[0]),
+        f"How many {goods} has {names[0]}?",
+        reasoning[0],
     )
 
 
-def write_chains(count: int, seed: int, most_steps: int = 5) -> list[Chain]:
+def write_chain(rng: random.Random, is_lookup: bool, steps: int) -> Chain:
+    """Write a chain of so many steps."""
+    return (look_up if is_lookup else arithmetic)(rng, steps)
+
+
+def write_chains(count: int, seed: int, most_steps: int = 6) -> list[Chain]:
     """Write chains of both kinds in turn, of 2 steps to `most_steps`."""
     rng = random.Random(seed)  # noqa: S311
-    return [(look_up, arithmetic)[i % 2](rng, 2 + i // 2 % (most_steps - 1)) for i in range(count)]
+    return [write_chain(rng, i % 2 == 0, 2 + i // 2 % (most_steps - 1)) for i in range(count)]
+
+
+def as_prompt(chain: Chain) -> str:
+    """Return the prompt that `cite` writes for a model without a chat template."""
+    return f"{' '.join(chain.facts)}\n\nQuestion: {chain.question}\nAnswer:"
 
 
 class Ranked(NamedTuple):
@@ -136,9 +145,11 @@ def ranked(way: str, chain: Chain, scores: Sequence[float]) -> Ranked:
 
 
 def read(explainer: Explainer, chains: Sequence[Chain], on_progress: OnProgress | None = None) -> list[Ranked]:
-    """Rank the facts of chains by every way."""
+    """Rank the facts by every way, of the chains whose conclusion ends with the word that the model would write."""
     rng, results = np.random.default_rng(0), []
     for _, chain in with_progress("chains", chains, on_progress):
+        if not draws_conclusion(explainer, chain):
+            continue
         cited = explainer.cite(chain.question, {"facts": " ".join(chain.facts)}, answer=chain.answer, verify=None)
         sources, conclusion = cited.sources, chain.answer[chain.answer.index("So the") :]
         words, last_words = set(_words(chain.answer)), set(_words(conclusion + chain.question))
@@ -155,6 +166,13 @@ def read(explainer: Explainer, chains: Sequence[Chain], on_progress: OnProgress 
         }
         results += [ranked(way, chain, scores) for way, scores in ways.items()]
     return results
+
+
+def draws_conclusion(explainer: Explainer, chain: Chain) -> bool:
+    """Return whether the last word of the conclusion is the model's own choice, after the reasoning."""
+    word = chain.answer.rsplit(" ", 1)[1]
+    ids, logs = _distributions(explainer, f"{as_prompt(chain)} {chain.answer}", word)
+    return bool((logs.argmax(-1) == ids)[:-1].all())  # without the full stop
 
 
 def _words(text: str) -> list[str]:
@@ -237,5 +255,6 @@ def table(results: Sequence[Ranked]) -> str:
             if kind == "all":
                 cells[-2] = interval_text(mean_interval(first))
         rows.append([way, *cells])
+    count = sum(result.way == THROUGH for result in results)
     heads = [f"{kind}: {measure}" for kind in kinds for measure in ("first \u2191", "precision \u2191")]
-    return markdown_table(["ranked by", *heads], rows)
+    return f"{count} conclusions are the model's own.\n\n{markdown_table(['ranked by', *heads], rows)}"

@@ -1,7 +1,7 @@
 """The commands: each measurement of this folder is one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,17 @@ from normxlogit.loading.load import AUTO, default_model_folder, device_named
 
 from . import at2 as learned_attention
 from . import attnlrp as authors_package
+from . import (
+    chain_reader,
+    checkers,
+    grounding_pairs,
+    long_answers,
+    long_conversations,
+    long_prompts,
+    verdicts,
+    verification,
+)
 from . import chains as reasoning_chains
-from . import checkers, grounding_pairs, long_conversations, long_prompts, verdicts, verification
 from . import corpus as corpora
 from . import device as device_costs
 from . import memory as memory_overhead
@@ -399,12 +408,12 @@ def cited(
 
 
 def _measure_cases(
-    benchmark: Any, cases: Any, model: str, gguf_file: str | None, threads: int | None, output: Path | None
+    benchmark: Any, cases: Any, load: Callable[[], Explainer], threads: int | None, output: Path | None
 ) -> None:
     """Read cases that a program wrote by a language model, and deliver the benchmark's table and rows."""
     with quiet():
         _use(threads)
-        explainer = _load(model, gguf_file)
+        explainer = load()
         with progress(1) as step:
             results = benchmark.read(explainer, cases, on_progress=step)
     rows = [found._asdict() for found in results]
@@ -423,12 +432,15 @@ def traces(
 ) -> None:
     """Measure whether the first source of an answer is the message that holds the fact, on synthetic traces."""
     cases = synthetic_traces.write_traces(limit, seed)
-    _measure_cases(synthetic_traces, cases, model, gguf_file, threads, output)
+    _measure_cases(synthetic_traces, cases, partial(_load, model, gguf_file), threads, output)
 
 
 @app.command()
 def chains(
-    model: Annotated[str, typer.Option(help="Folder of a language model.")],
+    model: Annotated[
+        str | None, typer.Option(help="Folder of a language model; by default a small one trained on such chains.")
+    ] = None,
+    reader: Annotated[Path | None, typer.Option(help="Folder where the trained one is kept.")] = None,
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many chains.")] = 80,
     seed: Annotated[int, typer.Option(help="Of the drawn facts.")] = 0,
@@ -437,7 +449,31 @@ def chains(
 ) -> None:
     """Measure whether the facts that a reasoned conclusion stands on are first, on chains written by a program."""
     cases = reasoning_chains.write_chains(limit, seed)
-    _measure_cases(reasoning_chains, cases, model, gguf_file, threads, output)
+
+    def load() -> Explainer:
+        if model is not None:
+            return _load(model, gguf_file)
+        with progress(1) as step:
+            return chain_reader.trained_reader(reader, on_progress=step)
+
+    _measure_cases(reasoning_chains, cases, load, threads, output)
+
+
+@app.command("long-answers")
+def spans_of_long_answers(
+    shape: Annotated[Literal["small", "smollm2-135m"], typer.Option(help="Shape of the model.")] = "small",
+    prompt: Annotated[int, typer.Option(min=10, help="Tokens of the prompt, about.")] = 2000,
+    answer: Annotated[int, typer.Option(min=10, help="Tokens of the answer, about.")] = 500,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure what the spans of a long answer cost in forward passes and in memory."""
+    with quiet():
+        _use(threads)
+        show = partial(typer.echo, err=True)
+        rows = list(long_answers.compare(long_answers.SHAPES[shape], prompt, answer, on_progress=show))
+    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(row) for row in rows]}
+    _deliver(long_answers.as_table(rows), state, output)
 
 
 @app.command()

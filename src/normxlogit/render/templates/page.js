@@ -55,6 +55,7 @@
     const patch = (e) => e.classList.contains("nxl-patch");
     const name = (e) => e.dataset.name;
     const written = (value, scale) => (data.shares ? Math.round(100 * value) + "%" : digits(value, scale, data.signed));
+    const key = (e) => e.dataset.part + "/" + e.dataset.source;
     const elements = [...new Set([...parts, ...sources])];
     const titles = new Map(elements.map((e) => [e, e.title]));
     const turns = [...card.querySelectorAll(".nxl-turn")].filter((turn) => turn.querySelector(".nxl-share")).map((turn) => ({
@@ -78,7 +79,7 @@
     function strongest(found, scale, sign) {
       const kept = found.filter(([e, value]) => !special(e) && value * sign > (data.shares ? 0.03 : 0));
       kept.sort((a, b) => sign * (b[1] - a[1]));
-      const once = kept.filter(([e], i) => kept.findIndex(([other]) => name(other) === name(e)) === i); // a box and its text
+      const once = kept.filter(([e], i) => kept.findIndex(([other]) => key(other) === key(e)) === i); // a box and its text
       return once.slice(0, 5).map(([e, value]) => name(e) + " " + written(value, scale)).join(", ");
     }
 
