@@ -101,6 +101,8 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
     if verify is None or verify == "auto" or isinstance(verify, int):
         count = verify if isinstance(verify, int) else SHOWN if verify == "auto" else 0
         return found._replace(parts=ranked, singles=min(count, len(ranked)), among_all=verify == "auto")
+    if verify == "reasoning":
+        raise InputError("verify='reasoning' leaves out sentences of a completion, and nothing was generated")
     if isinstance(verify, str):
         is_finer = verify == "word" and a.units.kind[0] not in ("token", "word")
         groups = groups_of(a, verify) if a.has_text and not is_finer else []
@@ -190,11 +192,14 @@ def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> 
         for match in re.finditer(re.escape(body), text):
             if match.start() in starts and match.end() in ends:
                 found += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
-    found = found or [token for part in parts if part.text.strip() == body for token in part.tokens]
-    if not found and a.units.kind[0] != "token":  # all sources of a document or message, which are called "notes.txt:1"
-        found = [token for part in parts if part.text.rpartition(":")[0] == body for token in part.tokens]
+    names = [{part.text.strip()} for part in parts]
+    if a.units.kind[0] != "token":  # "notes.txt:1" is a source of what is called "notes.txt"
+        names = [{name, name.rpartition(":")[0]} for (name,) in names]
+    found = found or [
+        token for part, called in zip(parts, names, strict=True) if body in called for token in part.tokens
+    ]
     if not found:
-        near = nearest(body, {part.text.strip() for part in parts})
+        near = nearest(body, set().union(*names))
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise InputError(f"there is no {words!r} to leave out{hint}")
     return found

@@ -27,9 +27,11 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
     ]
     labels = [f"S{i + 1}" for i in range(len(sources))]  # of sources, then of earlier parts
     labels += [f"{'R' if is_thought[spans.index(span)] else 'A'}{i + 1}" for i, span in enumerate(parts)]
-    answer, reasoning, used = [], [], set()
+    answer: list[Box] = []
+    reasoning: list[Box] = []
+    used: set[int] = set()
     for k, span in enumerate(spans):
-        ranked = sorted(((share, j) for j, share in enumerate(shares[k]) if (share or 0) >= LEAST), reverse=True)
+        ranked = sorted(((share, j) for j, share in enumerate(shares[k]) if share and share >= LEAST), reverse=True)
         ways = [(labels[j], share) for share, j in ranked[:STRONGEST]]
         used |= {j for _, j in ranked[:STRONGEST] if j < len(sources)}
         place = list(parts).index(span) if span in parts else None

@@ -1,24 +1,23 @@
 """Verify completions: the loss without the words, sources or parts of media of the highest scores."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ...errors import InputError
 from ...leave_out.answers import Answer
 from ...leave_out.removal import TextRemoval, Tokens
 from ...leave_out.search import run_searches
 from ...leave_out.units import Removable, Verify, picked, removable
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.spans import NamedSpan, SourceSpec, answer_parts
+from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
 from ..progress import progress_bar
 from .ablations import Ablations, Array
 from .completed_prompts import Completed
+from .reasoning import thoughts
 from .sources import media_sources
 
 Answers = Callable[[list[TextRemoval]], list[Answer]]
@@ -40,7 +39,7 @@ def with_completion_verification(
         return result
     whole = (result if result.layers is None else result.layer(result.layers[-1])).whole()
     if verify == "reasoning":
-        units, pieces, completed = _thoughts(whole, completed)
+        units, pieces, completed = thoughts(whole, completed)
     elif whole.units.kind[0] == "token":
         found = removable(whole)
         if whole.text_units != len(completed.joined().encoding):  # an encoder's input has no scores
@@ -75,41 +74,6 @@ def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Arra
         return [Answer(None, float(nats.sum()), None, values=tuple(nats.tolist())) for nats in parts]
 
     return answers
-
-
-def _thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[Tokens, NamedSpan], Completed]:
-    """Return each sentence of the reasoning by its units and tokens, and the prompt completed by what follows it.
-
-    Of a result by sources the sentences are the parts that are explained.
-    """
-    sequence, prompt = completed.sequenced(), completed.joined()
-    if not whole.reasoning:
-        raise InputError("verify='reasoning': no reasoning was found in the answer; pass its spans, reasoning=")
-    shift = sequence.prompt_characters
-    end = shift + max(end for _, end in whole.reasoning)
-    answer = [i for i in range(prompt.prompt_tokens, len(sequence.offsets)) if sequence.offsets[i][0] >= end]
-    spans = whole.units.spans or ()
-    by_token = whole.units.kind[0] == "token"
-    if by_token:
-        named = [(piece.tokens, piece.start, piece.end) for piece in answer_parts(sequence, "sentence")]
-    else:
-        named = [((i,), *spans[i]) for i, kind in enumerate(whole.units.kind) if kind == "answer" and spans[i][1]]
-    reasoning = [(shift + first, shift + last) for first, last in whole.reasoning]
-    parts: list[UnitScore] = []
-    pieces: dict[Tokens, NamedSpan] = {}
-    for units, start, stop in named:
-        inside = [sequence.tokens_in(max(start, first), min(stop, last), of_answer=True) for first, last in reasoning]
-        if tokens := tuple(token for found in inside for token in found):
-            units = tokens if by_token else units
-            text = sequence.text[sequence.offsets[tokens[0]][0] : sequence.offsets[tokens[-1]][1]].strip()
-            parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
-            pieces[units] = NamedSpan(text, start, stop, tokens)
-    if not answer or not parts:
-        raise InputError("verify='reasoning': the completion holds no sentence of reasoning, or nothing behind it")
-    found = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
-    start = completed.prompt_tokens + answer[0] - prompt.prompt_tokens
-    characters = sequence.offsets[answer[0]][0] - shift + completed.prompt_characters
-    return found, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
 
 
 def _in_characters(completed: Completed, named: Any) -> Any:
@@ -154,23 +118,16 @@ def removable_sources(
     """
     sequence, units = completed.sequenced(), whole.units
     of_media = iter(media_sources(completed, division))
-    sources: dict[int, NamedSpan] = {}
+    words_of = {i: " ".join(units.text[i].split()) or i for i in units.sources}
     same_words: dict[str | int, list[NamedSpan]] = {}
-    for i in units.sources:
+    for i, words in words_of.items():
         if units.kind[i] in ("medium", "region"):
-            sources[i] = next(of_media)
+            source = next(of_media)
         else:
             start, end = (units.spans or ())[i]
-            sources[i] = NamedSpan(units.text[i], start, end, sequence.tokens_in(start, end, of_answer=False))
-        same_words.setdefault(_words(units.text[i]) or i, []).append(sources[i])
-    pieces: dict[Tokens, NamedSpan] = {}
-    for i in sources:
-        piece = _together(same_words[_words(units.text[i]) or i])
-        if piece.tokens or piece.places:
-            pieces[i,] = piece
+            source = NamedSpan(units.text[i], start, end, sequence.tokens_in(start, end, of_answer=False))
+        same_words.setdefault(words, []).append(source)
+    together = {i: _together(same_words[words]) for i, words in words_of.items()}
+    pieces: dict[Tokens, NamedSpan] = {(i,): piece for i, piece in together.items() if piece.tokens or piece.places}
     parts = [UnitScore(units.names[i] or units.text[i], unit, float(whole.scores[i])) for unit in pieces for i in unit]
     return Removable(parts, "source", "deleted"), pieces
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split())

@@ -169,9 +169,8 @@
 
   // Lines from each part of an answer to what it rests on; those that begin elsewhere are faint while one is pointed at.
   function ways(grid) {
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    svg.setAttribute("aria-hidden", "true");
-    grid.append(svg);
+    grid.insertAdjacentHTML("beforeend", '<svg aria-hidden="true"></svg>');
+    const svg = grid.lastElementChild;
     const boxes = new Map([...grid.querySelectorAll(".nxl-box")].map((box) => [box.dataset.box, box]));
     const targets = (box) => {
       const words = box.dataset.ways.trim().split(" ");
@@ -191,11 +190,11 @@
         const x = a.right - whole.left, y = a.top + a.height / 2 - whole.top;
         const x2 = (same ? b.right : b.left) - whole.left, y2 = b.top + b.height / 2 - whole.top;
         const bend = same ? 30 : (x2 - x) / 2;
-        const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+        svg.insertAdjacentHTML("beforeend", "<path></path>");
+        const path = svg.lastElementChild;
         path.setAttribute("d", `M${x} ${y} C${x + bend} ${y} ${same ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`);
         path.setAttribute("stroke-width", String(1 + 6 * share));
         path.classList.toggle("nxl-off", Boolean(kept) && !kept.has(box));
-        svg.append(path);
       }
     }
     for (const box of boxes.values()) {
