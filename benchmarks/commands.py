@@ -377,8 +377,8 @@ def qnli(
 
 @app.command()
 def evidence(
-    name: Annotated[Literal["phrases", "agreement", "sums", "causes", "answers"], typer.Argument(help="The set.")],
-    data_dir: Annotated[Path, typer.Option(help="Folder with sst2/, blimp/ and qnli/.")] = Path(),
+    name: Annotated[Literal["phrases", "agreement", "sums"], typer.Argument(help="The set.")],
+    data_dir: Annotated[Path, typer.Option(help="Folder with sst2/ and blimp/.")] = Path(),
     model: Annotated[str | None, typer.Option(help="Folder of a language model, for all sets but phrases.")] = None,
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
     dtype: DType = None,

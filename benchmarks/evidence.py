@@ -3,14 +3,11 @@
 - phrases: sentences of SST-2, and their words that people labelled alone, out of any sentence, as the sentence is.
 - agreement: BLiMP's sentences; the word that decides between the right form and the wrong one, by a parse.
 - sums: sums among other numbers. The model adds right, also where a number is changed, and ignores the others.
-- causes: a tool's result is changed, and the model's answer with it: it prefers the wrong answer to the right one.
-- answers: questions of QNLI about seven sentences, of which one answers; the answer is the model's own.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
-from math import log
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +20,6 @@ from paper.blimp import Counts, load_pairs
 from paper.evidence import evidence_of
 from paper.minimal_pairs import Item, encode_pairs
 
-from .qnli import qnli_questions
-from .traces import FACTS
-
 Row = dict[str, Any]
 """A line of the file: the fields of `normxlogit.evaluation.evidence.Known`."""
 
@@ -35,9 +29,6 @@ SUMS = (
     "a = {a}, b = {b}, c = {c}, d = {d}. The sum a + b is {a} + {b} = ",
 )
 """Sums of a and b, of at most 9; c and d are of no use."""
-
-PLACES = 5
-"""Tools that return something."""
 
 
 def known_phrases(data_dir: Path) -> Iterator[Row]:
@@ -85,60 +76,6 @@ def known_sums(explainer: Explainer, seed: int) -> Iterator[Row]:
             yield {"text": texts[0], "evidence": [str(a), str(b)]}
 
 
-def known_causes(explainer: Explainer, seed: int) -> Iterator[Row]:
-    """Yield conversations of which a tool's changed result makes the answer wrong: without the change it is right."""
-    random = np.random.default_rng(seed)
-    for _ in range(10_000):
-        fact = FACTS[int(random.integers(len(FACTS)))]
-        things, values = ([str(x) for x in random.permutation(of)] for of in (fact.things, fact.values))
-        place = int(random.integers(PLACES))
-        right, wrong = (fact.sentence.format(thing=things[place], value=v) for v in (values[place], values[PLACES]))
-        told = [fact.sentence.format(thing=t, value=v) for t, v in zip(things[:PLACES], values, strict=False)]
-        changed = [wrong if sentence == right else sentence for sentence in told]
-        question = fact.question.format(thing=things[place])
-        prefers = [_log_odds(explainer, _conversation(question, results), wrong, right) for results in (told, changed)]
-        if prefers[0] < 0 < prefers[1]:
-            yield {
-                "messages": _conversation(question, changed),
-                "completion": wrong,
-                "contrast": right,
-                "units": "message",
-                "among": changed,
-                "evidence": [wrong],
-            }
-
-
-def _conversation(question: str, results: Sequence[str]) -> list[Row]:
-    system = {"role": "system", "content": "You answer in one short sentence."}
-    tools = [{"role": "tool", "content": result} for result in results]
-    return [system, *tools, {"role": "user", "content": question}]
-
-
-def _log_odds(explainer: Explainer, messages: list[Row], answer: str, other: str) -> float:
-    """Return how much likelier a model finds an answer than another one, in nats."""
-    explained = explainer.explain_completion([messages, messages], [answer, other], method="random")
-    first, second = (sum(log(max(token.probability or 0, 1e-30)) for token in a.generated) for a in explained)
-    return first - second
-
-
-def known_answers(explainer: Explainer, data_dir: Path, seed: int) -> Iterator[Row]:
-    """Yield a model's own answers to QNLI's questions about seven sentences, with the one that answers."""
-    rows = read_rows(data_dir / "qnli" / "validation.jsonl")
-    answering = {row["question"]: " ".join(str(row["sentence"]).split()) for row in rows if row["label"] == 0}
-    for asked in qnli_questions(rows, len(rows), seed):
-        document = " ".join(str(asked.documents["text"]).split())
-        messages = [{"role": "user", "content": f"{document}\n\n{asked.question}"}]
-        answer = explainer.generate(messages, max_new_tokens=24, method="random").completion
-        if answer and answer.strip():
-            yield {
-                "messages": messages,
-                "completion": answer,
-                "units": "sentence",
-                "among": [document],
-                "evidence": [answering[asked.question]],
-            }
-
-
 def known_rows(name: str, explainer: Explainer | None, data_dir: Path, limit: int, seed: int) -> list[Row]:
     """Return the rows of a set.
 
@@ -152,7 +89,5 @@ def known_rows(name: str, explainer: Explainer | None, data_dir: Path, limit: in
     rows = {
         "agreement": known_agreement(explainer, data_dir, seed),
         "sums": known_sums(explainer, seed),
-        "causes": known_causes(explainer, seed),
-        "answers": known_answers(explainer, data_dir, seed),
     }[name]
     return list(islice(rows, limit))
