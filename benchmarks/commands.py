@@ -37,6 +37,7 @@ from . import (
 from . import chains as reasoning_chains
 from . import corpus as corpora
 from . import device as device_costs
+from . import evidence as known_evidence
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import removal as word_removal
@@ -381,6 +382,25 @@ def qnli(
     questions = qnli_questions(read_lines(data, dict, "not a row of QNLI"), limit, seed)
     output.write_text("".join(json.dumps(asdict(asked)) + "\n" for asked in questions), "utf-8")
     write(f"written to {output}\n")
+
+
+@app.command()
+def evidence(
+    name: Annotated[Literal["phrases", "agreement", "sums"], typer.Argument(help="The set.")],
+    data_dir: Annotated[Path, typer.Option(help="Folder with sst2/ and blimp/.")] = Path(),
+    model: Annotated[str | None, typer.Option(help="Folder of a language model, for all sets but phrases.")] = None,
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    dtype: DType = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most rows.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Draws them.")] = 0,
+    output: Annotated[Path, typer.Option(help="Where the rows are written.")] = Path("known.jsonl"),
+) -> None:
+    """Make a set in which it is known what an answer rests on, for `normxlogit evaluate evidence`."""
+    with quiet():
+        explainer = None if model is None else _load(model, gguf_file, dtype=dtype)
+        rows = known_evidence.known_rows(name, explainer, data_dir, limit, seed)
+    output.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    write(f"{len(rows)} rows written to {output}\n")
 
 
 @app.command("context-cite")

@@ -164,8 +164,10 @@ def judge(name: str, passes: float | None, words: Deletions, scores: Array | Non
         wrong[t] += np.bincount(others, (1 - below) / 2, texts)
 
     def drawn(sample: Any) -> Array:
-        """Return how often each text is in a sample, or in each of several, (R, N)."""
-        return np.stack([np.bincount(row, minlength=texts) for row in np.atleast_2d(sample)]).astype(np.float64)
+        """Return how often each text is in a sample, (R, N); in one without changes, each once."""
+        counts = np.stack([np.bincount(row, minlength=texts) for row in np.atleast_2d(sample)]).astype(np.float64)
+        counts[counts @ np.bincount(words.text, words.flips, texts) == 0] = 1
+        return counts
 
     def share(values: Array, label: bool) -> Callable[[Array], Array]:
         chosen = words.flips == label
