@@ -33,7 +33,8 @@ def measure_agreement(before: Explainer, after: Explainer, texts: Sequence[str],
     generator = np.random.default_rng(seed)
     differences = [d for d in compare_models(before, after, texts) if d.changed]
     for count in COUNTS:
-        chosen, random = [], []
+        chosen: list[bool] = []
+        random: list[bool] = []
         for d in differences:
             words = [word for word in d.words() if any(map(str.isalnum, word.text))]
             if len(words) <= count:

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from normxlogit.leave_out.deletion import DeletionCurve, deletion_curve
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.app.curves import curves_cards
 from normxlogit.corpora.summaries.page import summary_page
-from normxlogit.leave_out.deletion import DeletionCurve, deletion_curve
 from normxlogit.render.cards import results_page
 from normxlogit.results.targets import Prediction, Target
 from tests import tiny

@@ -48,11 +48,12 @@ def compare_models(
         from .corpus import compare_table
 
         names = (None if name == "default" else name for name in (before, after))
-        models = [options.load(name, device, dtype, None, trust_remote_code) for name in names]
+        first, second = (options.load(name, device, dtype, None, trust_remote_code) for name in names)
         if of_table and output is not None:
-            summary = compare_table(*models, Path(texts[0]), output, column or ["text"], **settings)
+            summary = compare_table(first, second, Path(texts[0]), output, column or ["text"], **settings)
             write(text_of_blocks(summary.blocks()) + "\n")
             return
         kind = output_format or format_for(output)
-        results = compare(*models, texts, completion and [completion] * len(texts), **settings)
+        completions = None if completion is None else [completion] * len(texts)
+        results = compare(first, second, texts, completions, **settings)
     deliver_result(results, kind, output)

@@ -44,7 +44,7 @@ def compare_models(
     method: str | Method | None = None,
     long_text: str = "truncate",
     verify: Verify = None,
-) -> ModelDifference | Attributions[ModelDifference]:
+) -> Any:
     """Compare two models on texts: where their answers differ, and which words carry the difference.
 
     The scores are those of the words in the model after, less those in the model before. With bias and sink they add up
@@ -67,7 +67,7 @@ def compare_models(
             `verified`, where `changed` says that the models agree without them, or no longer agree.
 
     Returns:
-        The difference of a single text, or of several.
+        A `ModelDifference` of a single text, or `Attributions` of them.
 
     Raises:
         InputError: If a text cannot be read, both are one model, or the models' templates write different prompts.
@@ -136,8 +136,8 @@ def _explain_answers(
             read.append(encodings)
             cheap = side.explainer(encodings, method="random", long_text=long_text)
             predictions.append([a.prediction for a in cheap])
-    compared = [outputs.compared(*pair, target, contrast) for pair in zip(*predictions, strict=True)]
-    explained = []
+    compared = [outputs.compared(before, after, target, contrast) for before, after in zip(*predictions, strict=True)]
+    explained: list[Explained] = []
     for which, (side, encodings) in enumerate(zip(sides, read, strict=True)):
         with side.active():
             results = _explain_targets(side, encodings, compared, which, method=method, long_text=long_text)

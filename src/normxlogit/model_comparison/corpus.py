@@ -51,7 +51,7 @@ def compare_table(
     with progress_bar(len(texts), None, "comparing") as update:
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            found = list(compare_models(*models, some, **options))
+            found: list[ModelDifference] = list(compare_models(*models, some, **options))
             changed = [place for place, d in enumerate(found) if d.changed]
             if verify and changed:
                 verified = compare_models(*models, [some[place] for place in changed], verify=verify, **options)

@@ -64,7 +64,7 @@ class Summary:
         rows = []
         for (word, answers), count in self._carried.items():
             scores = self._scores[word, answers]
-            numbers = {"carries it in": count, "changed texts with it": len(scores)}
+            numbers: dict[str, float] = {"carries it in": count, "changed texts with it": len(scores)}
             numbers |= {"texts with it": self._holding[word], "mean score": sum(scores) / len(scores)}
             rows.append({"word": word, "answers": answers, **numbers})
         return sorted(rows, key=lambda row: (-row["carries it in"], -row["mean score"]))
