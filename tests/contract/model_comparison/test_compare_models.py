@@ -12,6 +12,7 @@ import normxlogit
 from normxlogit import Explainer, InputError, MethodError, TargetError, UnsupportedModelError, compare_models
 from tests import tiny
 from tests.adapters import adapted
+from tests.commands import run
 
 TEXT = "the movie is not good"
 LONG = "a great film with charm and wit , but maybe mediocre plot !"
@@ -280,3 +281,21 @@ def test_a_table_of_texts_is_compared_into_a_folder(tmp_path) -> None:
     assert summary.words[0]["carries it in"] >= 1
     with pytest.raises(normxlogit.DataError, match="not an empty folder"):
         compare_table((MODEL, TOKENIZER), (after, TOKENIZER), rows, tmp_path / "out")
+
+
+def test_the_command_compares_texts_and_tables(tmp_path, capsys) -> None:
+    for name, seed in (("before", 0), ("after", 1)):
+        tiny.save(tmp_path / name, "bert", seed=seed)
+    folders = (tmp_path / "before", tmp_path / "after")
+    code, out, _ = run(capsys, "compare-models", *folders, TEXT, "--verify", "1")
+    assert code == 0
+    assert "after less before" in out
+    pytest.importorskip("pyarrow")
+    (tmp_path / "rows.csv").write_text(f"sentence\n{TEXT}\nbad\n")
+    table = (*folders, tmp_path / "rows.csv", "--column", "sentence")
+    code, out, _ = run(capsys, "compare-models", *table, "--output", tmp_path / "out")
+    assert code == 0
+    assert "of 2 texts" in out
+    code, _, err = run(capsys, "compare-models", *table)
+    assert code == 2
+    assert "--output" in err
