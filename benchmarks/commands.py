@@ -48,6 +48,7 @@ from . import traces as synthetic_traces
 from . import windows as windowed_conversations
 from .comparisons import contrasts, named_words, next_token, pointing, similarity
 from .context_cite import published_context_cite
+from .models import agreement_table, measure_agreement
 from .qnli import qnli_questions
 from .ratios import Row, as_state, as_table
 
@@ -139,6 +140,26 @@ def device(
             write(device_costs.line(row) + "\n")
             if output is not None:
                 (output / "device.json").write_text(json.dumps(device_costs.as_state(rows), indent=1) + "\n")
+
+
+@app.command()
+def models(
+    before: Annotated[
+        str | None, typer.Option(help="Name or folder of a model; by default the one in the package.")
+    ] = None,
+    after: Annotated[str, typer.Option(help="Name or folder of the other.")] = "",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with SST-2's validation.jsonl.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most texts.")] = 872,
+    seed: Annotated[int, typer.Option(help="Seed of the random words.")] = 0,
+) -> None:
+    """Measure whether two models agree without the words that carry their difference, against random words."""
+    if not after:
+        raise InputError("name the other model with --after")
+    with quiet():
+        texts = [str(example.text) for example in load_examples("sst2", data_dir=data_dir)][:limit]
+        explainers = (Explainer.from_pretrained(before), Explainer.from_pretrained(after))
+        rows = list(measure_agreement(*explainers, texts, seed))
+    write(agreement_table(rows))
 
 
 @app.command("long-prompts")

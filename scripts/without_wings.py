@@ -20,6 +20,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "evaluation": (),
     "grounding": (),
     "media": (),
+    "model_comparison": (),
     "similarity": (),
 }
 """The folders of the package that can be deleted, each with the wings that it stands on. The promises of each lie in a

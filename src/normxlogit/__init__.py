@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
+    from .model_comparison.compare import compare_models
     from .results.attribution import Attribution
     from .results.collection import Attributions, load
     from .tasks.targets import ALL
@@ -65,6 +66,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
 if Path(__file__).with_name("corpora").is_dir():
     __all__ += ["attribute", "Predictions", "Completions", "Answers", "Conversations", "summarize"]
     _MODULES["corpora"] = ("attribute", "Predictions", "Completions", "Answers", "Conversations", "summarize")
+if Path(__file__).with_name("model_comparison").is_dir():
+    __all__ += ["compare_models"]
+    _MODULES["model_comparison.compare"] = ("compare_models",)
 
 __getattr__ = lazy_names(__name__, _MODULES)
 

@@ -151,7 +151,8 @@ def verdict(verified: Verification | None) -> str:
     removal, control = verified.smallest or verified.together, verified.control
     has_label = verified.original.prediction is not None and verified.quantity != "value"
     unchanged = "still " if verified.smallest is None and has_label else ""
-    original = f" ({verified.original.value:.3g} with all)" if verified.quantity in ("value", "cosine") else ""
+    is_number = verified.quantity in ("value", "cosine", "difference")
+    original = f" ({verified.original.value:.3g} with all)" if is_number else ""
     sentences = [f"Without {_names(verified, removal)}: {unchanged}{answer_text(verified, removal)}{original}."]
     if control is not None:
         units = f"{verified.unit}{'s' if len(control.units) > 1 else ''}"
@@ -170,6 +171,8 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
 def answer_text(verified: Verification, removal: Removal) -> str:
     """Return an answer, with the probability of the target if that is not the prediction."""
     original = verified.original
+    if verified.quantity == "difference":
+        return _difference_text(removal)
     if verified.quantity == "log-probability":
         return likelihood_text(removal.value - original.value)
     if removal.prediction is None or verified.quantity == "cosine":
@@ -195,10 +198,18 @@ def removal_text(removal: Removal) -> str:
         answer = likelihood_text(value - original)
     elif removal.quantity == "cosine":
         answer = f"the similarity {'falls' if value < original else 'rises'} from {original:.2f} to {value:.2f}"
+    elif removal.quantity == "difference":
+        answer = f"{_difference_text(removal)} ({original:+.2f} with all)"
     else:
         answer = "" if removal.prediction is None else prediction_text(removal.prediction)
         answer += f" ({original:.3g} with all)" if removal.quantity == "value" else ""
     return f"Without {_listed(removal.units, 'part')}: {answer}."
+
+
+def _difference_text(removal: Removal) -> str:
+    """Return the answers of two models, and what is left of their difference."""
+    left = f"{removal.value:+.2f}"
+    return left if removal.prediction is None else f"{removal.prediction.label}, {left}"
 
 
 def _names(verified: Verification, removal: Removal) -> str:

@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 from .storage.schema import Index, Number, require
 from .targets import Prediction
 
-Quantity = Literal["probability", "value", "cosine", "log-probability"]
-"""The measured quantity: the probability of the explained answer, a regression value, a cosine, or nats."""
+Quantity = Literal["probability", "value", "cosine", "log-probability", "difference"]
+"""The measured quantity: the probability of the explained answer, a regression value, a cosine, nats, or the difference
+of one of these between two models."""
 
 RemovedUnit = Literal["word", "token", "sentence", "paragraph", "message", "source", "region", "moment", "part"]
 """The kind of part that is removed; "part" if there are several, or a caller named spans."""

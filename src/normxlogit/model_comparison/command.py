@@ -1,0 +1,59 @@
+"""The command that compares two models."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..cli import options
+from ..cli.console import deliver_result, format_for, quiet, write
+from ..errors import InputError
+from ..inputs.table_files import SUFFIXES
+
+
+def compare_models(
+    before: Annotated[str, typer.Argument(help='Name or folder of a model; "default" is the one in the package.')],
+    after: Annotated[str, typer.Argument(help="Name or folder of the other model, or of its adapter.")],
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT...", help="Texts, prompts, or one Parquet, CSV or JSONL file.")
+    ],
+    completion: Annotated[str | None, typer.Option(help="Of language models, what follows each prompt.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help='Of a file, the column of texts, by default "text"; of pairs two.')
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Label to compare; by default the answer after.")] = None,
+    contrast: options.Contrast = None,
+    method: options.MethodName = None,
+    verify: Annotated[
+        str, typer.Option(metavar="N|WORDS", help="Leave so many words out in both models, or these; 0 for none.")
+    ] = "3",
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    output_format: options.OutputFormat = None,
+    output: Annotated[Path | None, typer.Option(help="A file; of a table of texts a new folder.")] = None,
+) -> None:
+    """Show where two models answer differently, and which words carry the difference.
+
+    Example: normxlogit compare-models default FOLDER reviews.parquet --output out/
+    """
+    of_table = len(texts) == 1 and Path(texts[0]).suffix in SUFFIXES
+    if of_table and output is None:
+        raise InputError("a table of texts is compared into a folder: give --output")
+    settings: dict[str, Any] = {"target": target, "contrast": contrast, "method": method}
+    settings["verify"] = options.verified_units(verify)
+    with quiet():
+        from ..render.terminal import text_of_blocks
+        from .compare import compare_models as compare
+        from .corpus import compare_table
+
+        names = (None if name == "default" else name for name in (before, after))
+        first, second = (options.load(name, device, dtype, None, trust_remote_code) for name in names)
+        if of_table and output is not None:
+            summary = compare_table(first, second, Path(texts[0]), output, column or ["text"], **settings)
+            write(text_of_blocks(summary.blocks()) + "\n")
+            return
+        kind = output_format or format_for(output)
+        completions = None if completion is None else [completion] * len(texts)
+        results = compare(first, second, texts, completions, **settings)
+    deliver_result(results, kind, output)

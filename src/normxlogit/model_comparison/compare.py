@@ -1,0 +1,217 @@
+"""`compare_models`: where two models answer differently, and which words carry the difference."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+from ..errors import InputError, UnsupportedModelError
+from ..inputs.encoding import Encoding
+from ..inputs.texts import repeatable
+from ..inputs.windows import windows
+from ..leave_out.answers import Answer, TextAnswers
+from ..leave_out.outcomes import Outcomes, in_batches
+from ..leave_out.removal import TextRemoval
+from ..leave_out.search import run_searches
+from ..leave_out.units import Verify, picked, removable
+from ..methods import Method
+from ..pipeline.arguments import checked_arguments
+from ..pipeline.completions.ablations import log_probabilities
+from ..pipeline.completions.completed_prompts import read_completion
+from ..pipeline.options import checked_verify
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.targets import Prediction
+from ..tasks.targets import Choice
+from .aligned import Aligned
+from .result import ModelDifference
+from .sides import Pair, SharedOutputs, Side, sides_of
+
+AnswersWithout = Callable[[Iterable[TextRemoval]], list[Answer]]
+"""Returns a model's answers to texts, by their places, without some of their tokens."""
+
+Explained = tuple[list[Attribution], AnswersWithout]
+"""A model's attributions of texts, and its answers without some of their tokens."""
+
+
+@checked_arguments()
+def compare_models(
+    before: Any,
+    after: Any,
+    texts: Any,
+    completion: Any = None,
+    *,
+    target: Choice | None = None,
+    contrast: Choice | None = None,
+    method: str | Method | None = None,
+    long_text: str = "truncate",
+    verify: Verify = None,
+) -> Any:
+    """Compare two models on texts: where their answers differ, and which words carry the difference.
+
+    The scores are those of the words in the model after, less those in the model before. With bias and sink they add up
+    to the difference of what is explained. Tokenizers may differ; labels are matched by their names.
+
+    Args:
+        before: A model: an `Explainer`, a name or folder, (model, tokenizer), a pipeline; None for the model in the
+            package. Or a function that returns a context in which the other one is this model, such as
+            `peft_model.disable_adapter`.
+        after: The other model, in the same ways.
+        texts: A text, a pair, or several; of causal language models prompts.
+        completion: A completion of the prompt, whose log-probabilities are compared; of several prompts a list.
+        target: The label that is compared; by default the answer after rather than the answer before, and of equal
+            answers the label, rather than the other one where there are two.
+        contrast: The label that is subtracted.
+        method: A method whose scores add up, by default `frozen-gradient`.
+        long_text: Of a text beyond a model's length "truncate" reads its beginning, "window" all of it in windows,
+            "error" raises.
+        verify: Leave out words in both models, as in `Explainer.__call__`: what is left of the difference is in
+            `verified`, where `changed` says that the models agree without them, or no longer agree.
+
+    Returns:
+        A `ModelDifference` of a single text, or `Attributions` of them.
+
+    Raises:
+        InputError: If a text cannot be read, both are one model, or the models' templates write different prompts.
+        TargetError: If the models have no label in common, or not this one.
+        MethodError: If the scores of the method do not add up.
+        UnsupportedModelError: If one of them is neither a classifier or regression of texts, nor a causal language
+            model that is given a completion.
+    """
+    sides, verify = sides_of(before, after), checked_verify(verify)
+    outputs: SharedOutputs | None = None
+    if completion is None:
+        outputs, explained, single = _explain_answers(sides, repeatable(texts), target, contrast, method, long_text)
+    else:
+        if target is not None or contrast is not None or long_text != "truncate":
+            raise InputError("target=, contrast= and long_text= are for classifiers; a completion is compared whole")
+        single = isinstance(completion, str)
+        prompts, completions = ([texts], [completion]) if single else (list(texts), list(completion))
+        explained = [_explain_completions(side, prompts, completions, method) for side in sides]
+    aligned = [Aligned.of(first, second) for first, second in zip(*(results for results, _ in explained), strict=True)]
+
+    def without(removals: list[TextRemoval]) -> list[tuple[Answer, Answer]]:
+        """Return the answers of both models without some words of texts."""
+        answers = []
+        for which, (side, (_, answers_without)) in enumerate(zip(sides, explained, strict=True)):
+            with side.active():
+                tokens = [(place, aligned[place].tokens(words, which)) for place, words in removals]
+                answers.append(answers_without(tokens))
+        return list(zip(*answers, strict=True))
+
+    def differences_without(removals: list[TextRemoval]) -> list[Answer]:
+        return [_difference(*answers, outputs) for answers in without(removals)]
+
+    differences = []
+    for text, answers in zip(aligned, without([(place, ()) for place in range(len(aligned))]), strict=True):
+        difference = _difference(*answers, outputs)
+        differences.append(
+            text.difference(
+                (sides[0].name, sides[1].name),
+                changed=bool(difference.outcome),
+                measured=(answers[0].value, answers[1].value),
+                answers=tuple(answer.prediction for answer in answers if answer.prediction is not None),
+                predictions=() if difference.prediction is None else (difference.prediction,),
+            )
+        )
+    results = differences if verify is None else _verified(differences, verify, differences_without)
+    return results[0] if single else Attributions(results)
+
+
+def _explain_answers(
+    sides: tuple[Side, Side],
+    texts: Any,
+    target: Choice | None,
+    contrast: Choice | None,
+    method: str | Method | None,
+    long_text: Any,
+) -> tuple[SharedOutputs, list[Explained], bool]:
+    """Explain both models' answers to texts; also return the labels that they share, and whether it is one text."""
+    models = [side.explainer.task_model for side in sides]
+    outputs = SharedOutputs(*models)
+    read: list[list[Encoding]] = []
+    predictions, single = [], False
+    for side, model in zip(sides, models, strict=True):
+        with side.active():
+            model.refresh()
+            encodings, single = model.task.encode(model, texts, long_text=long_text)
+            read.append(encodings)
+            cheap = side.explainer(encodings, method="random", long_text=long_text)
+            predictions.append([a.prediction for a in cheap])
+    compared = [outputs.compared(before, after, target, contrast) for before, after in zip(*predictions, strict=True)]
+    explained: list[Explained] = []
+    for which, (side, encodings) in enumerate(zip(sides, read, strict=True)):
+        with side.active():
+            results = _explain_targets(side, encodings, compared, which, method=method, long_text=long_text)
+            windows_read = [windows(encoding, models[which].encoder.limit) for encoding in encodings]
+            explained.append((results, TextAnswers(models[which], encodings, results, windows=windows_read)))
+    return outputs, explained, single
+
+
+def _explain_targets(
+    side: Side,
+    encodings: Sequence[Encoding],
+    compared: Sequence[tuple[Pair, Pair | None]],
+    which: int,
+    **options: Any,
+) -> list[Attribution]:
+    """Explain texts, each for its target; those of one contrast in one call."""
+    results: dict[int, Attribution] = {}
+    for contrast in dict.fromkeys(pair for _, pair in compared):
+        places = [place for place, (_, pair) in enumerate(compared) if pair == contrast]
+        options["targets"] = [compared[place][0][which] for place in places]
+        options["contrast"] = None if contrast is None else contrast[which]
+        results.update(zip(places, side.explainer([encodings[place] for place in places], **options), strict=True))
+    return [results[place] for place in range(len(encodings))]
+
+
+def _explain_completions(
+    side: Side, prompts: Sequence[Any], completions: Sequence[str], method: str | Method | None
+) -> Explained:
+    """Explain completions, each as a whole; what is measured of one is its log-probability."""
+    with side.active():
+        model = side.explainer.language_model
+        results = side.explainer.explain_completion(prompts, completions, method=method, parts="all")
+        completed = [read_completion(model, *pair) for pair in zip(prompts, completions, strict=True)]
+    if any(each.encoding.source is not None for each in completed):
+        raise UnsupportedModelError("completions are compared of causal language models")
+    counts = [len(each.encoding) - each.prompt_tokens for each in completed]
+
+    def without(removal: TextRemoval) -> Encoding:
+        """Return a prompt and its completion without some tokens of the prompt."""
+        place, tokens = removal
+        if len(tokens) == completed[place].prompt_tokens:
+            raise InputError("nothing of the prompt would be left")
+        return completed[place].without(tokens)
+
+    def measure(encodings: list[Encoding], removals: list[TextRemoval]) -> list[Answer]:
+        nats = log_probabilities(model, encodings, [counts[place] for place, _ in removals])
+        return [Answer(None, float(of_tokens.sum()), None) for of_tokens in nats]
+
+    return [a.whole() for a in results], Outcomes(in_batches(model, without, measure))
+
+
+def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) -> Answer:
+    """Return the difference of two answers as an answer, whose outcome is whether they differ."""
+    value = after.value - before.value
+    if before.prediction is None or after.prediction is None or outputs is None:
+        return Answer(None, value, None)
+    first, second = before.prediction, after.prediction
+    if outputs.outcomes is None:
+        return Answer(Prediction(second.label, second.id, value, None), value, None)
+    exclusive = outputs.outcomes == "exclusive"
+    differ = (first.id, second.id) not in outputs.pairs if exclusive else before.outcome != after.outcome
+    label = f"{first.label} → {second.label}" if exclusive and differ else second.label
+    return Answer(Prediction(label, second.id, value, None), value, differ)
+
+
+def _verified(
+    differences: Sequence[ModelDifference], verify: Verify, without: Callable[[list[TextRemoval]], list[Answer]]
+) -> list[ModelDifference]:
+    """Return differences with what is left of them without words, first those that carry them."""
+    removables = []
+    for d in differences:
+        found, sign = removable(d), -1.0 if d.measured[1] < d.measured[0] else 1.0
+        parts = [part._replace(score=sign * part.score) for part in found.parts]
+        count = min(verify, len(parts) - 1) if d.completion is not None and isinstance(verify, int) else verify
+        found = found._replace(parts=parts, target=d.target.name, quantity="difference")
+        removables.append(picked(d, found, count))
+    return cast(list[ModelDifference], run_searches(differences, removables, without))

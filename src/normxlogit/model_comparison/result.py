@@ -1,0 +1,92 @@
+"""`ModelDifference`, the difference of two models' answers to a text."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..errors import DataError
+from ..results.attribution import Attribution
+from ..results.storage.schema import FloatArray, Number, require
+from ..results.targets import Prediction
+
+if TYPE_CHECKING:
+    from ..render.blocks import Block
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ModelDifference(Attribution):
+    """The scores of a text's words for the difference of two models: those of the one after, less those before.
+
+    With `bias` and `sink` they add up to the explained quantity of the model after, less that of the model before.
+
+    Attributes:
+        models: The names of both models, before and after.
+        answers: Their predictions; none of a completion. `predictions` has both, with the difference as its value.
+        measured: The probability of the target in each, or its value; of a completion its log-probability.
+        changed: Whether the answers are different labels.
+        scores_of_each: float32, (2, U): the words' scores in each model; None of coarser units.
+        constants_of_each: float32, (2, 2): the bias, and what attention sinks contribute, in each.
+    """
+
+    kind: ClassVar = "model-difference"
+    described: ClassVar = "a difference of two models"
+    derived: ClassVar[Mapping[str, Any]] = {
+        "changed": bool,
+        **{f"prediction_{side}": str for side in ("before", "after")},
+        **{f"measured_{side}": Number for side in ("before", "after")},
+        **{f"scores_{side}": FloatArray for side in ("before", "after")},
+    }
+
+    models: tuple[str, str]
+    answers: tuple[Prediction, ...]
+    measured: tuple[Number, Number]
+    changed: bool
+    scores_of_each: FloatArray | None
+    constants_of_each: FloatArray
+
+    @property
+    def title(self) -> str:
+        """The heading of a page of such results."""
+        return f"{self.models[0]} → {self.models[1]}"
+
+    @property
+    def before(self) -> Attribution:
+        """The attribution of the model before, of the same words."""
+        return self._of_side(0)
+
+    @property
+    def after(self) -> Attribution:
+        """The attribution of the model after, of the same words."""
+        return self._of_side(1)
+
+    def _of_side(self, side: int) -> Attribution:
+        if self.scores_of_each is None:
+            raise DataError("of coarser units take before.group(...) and after.group(...)")
+        state = {field.name: getattr(self, field.name) for field in fields(Attribution)}
+        bias, sink = self.constants_of_each[side]
+        state |= {"scores": self.scores_of_each[side].copy(), "bias": bias, "model": self.models[side]}
+        state |= {"sink": sink if self.sinks else None, "predictions": self.answers[side : side + 1], "verified": None}
+        return Attribution(**state)
+
+    def _validate(self) -> None:
+        super()._validate()
+        scores = self.scores_of_each
+        require(scores is None or scores.shape == (2, *self.scores.shape), "scores_of_each: not two rows of scores")
+        require(self.constants_of_each.shape == (2, 2), "constants_of_each: not of shape (2, 2)")
+        require(len(self.answers) in (0, 2), "answers: not two")
+
+    def _without_units(self) -> dict[str, Any]:
+        return {**super()._without_units(), "scores_of_each": None}
+
+    def _row(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"changed": self.changed}
+        for side, name in enumerate(("before", "after")):
+            row[f"prediction_{name}"] = self.answers[side].label if self.answers else None
+            row[f"measured_{name}"] = self.measured[side]
+            row[f"scores_{name}"] = None if self.scores_of_each is None else self.scores_of_each[side]
+        return row
+
+    def _blocks(self, *, words: bool | None = None) -> "list[Block]":
+        from .drawing import difference_blocks
+
+        return difference_blocks(self)

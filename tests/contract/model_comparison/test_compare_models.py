@@ -1,0 +1,301 @@
+"""Two models: the difference of their answers, and the words that carry it."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import normxlogit
+from normxlogit import Explainer, InputError, MethodError, TargetError, UnsupportedModelError, compare_models
+from tests import tiny
+from tests.adapters import adapted
+from tests.commands import run
+
+TEXT = "the movie is not good"
+LONG = "a great film with charm and wit , but maybe mediocre plot !"
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+MODEL = tiny.model("bert")
+TOKENIZER = tiny.tokenizer_for("bert")
+
+
+def changed_word(word: str, seed: int = 1):
+    """A copy of the model with another embedding of one word."""
+    torch.manual_seed(seed)
+    model = copy.deepcopy(MODEL)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[tiny.VOCABULARY[word]].normal_(std=2)
+    return model
+
+
+def logits(model, text: str) -> torch.Tensor:
+    with torch.no_grad():
+        return model(torch.tensor([TOKENIZER(text)["input_ids"]])).logits[0]
+
+
+def test_scores_are_those_after_less_those_before_and_add_up_to_the_models_own_logits() -> None:
+    after = changed_word("good")
+    models = (MODEL, after)
+    d = compare_models((MODEL, TOKENIZER), (after, TOKENIZER), TEXT, target=1, contrast=0)
+    by_hand = [Explainer(model, TOKENIZER)(TEXT, target=1, contrast=0) for model in models]
+    scores = [np.array([word.score for word in a.words()]) for a in by_hand]
+    np.testing.assert_allclose(d.scores[: len(scores[0])], scores[1] - scores[0], **CLOSE)
+    for side, a in enumerate((d.before, d.after)):
+        np.testing.assert_allclose(a.scores.sum() + a.bias, by_hand[side].scores.sum() + by_hand[side].bias, **CLOSE)
+    odds = [np.subtract(*logits(model, TEXT)[[1, 0]].tolist()) for model in models]
+    np.testing.assert_allclose(d.scores.sum() + d.bias, odds[1] - odds[0], **CLOSE)
+    probabilities = [float(logits(model, TEXT).softmax(-1)[1]) for model in models]
+    np.testing.assert_allclose(d.measured, probabilities, **CLOSE)
+    assert [word.text for word in d.words()] == TEXT.split()
+
+
+def test_models_that_differ_in_one_word_differ_where_it_stands_and_agree_without_it() -> None:
+    d = compare_models((MODEL, TOKENIZER), (changed_word("good"), TOKENIZER), TEXT, verify=["good"])
+    assert d.measured[0] != d.measured[1]
+    assert max(d.words(), key=lambda word: abs(word.score)).text == "good"
+    assert d.verified.together.value == 0
+    without = compare_models((MODEL, TOKENIZER), (changed_word("good"), TOKENIZER), LONG)
+    assert not without.scores.any()
+    assert not without.bias.any()
+    assert not without.changed
+
+
+def test_what_is_left_of_a_difference_is_that_of_the_models_without_the_words() -> None:
+    after = changed_word("good", seed=2)
+    d = compare_models((MODEL, TOKENIZER), (after, TOKENIZER), TEXT, target=1, verify=2)
+    for removal in (*d.verified.single, d.verified.together):
+        left = " ".join(word for word in TEXT.split() if word not in removal.units)
+        probabilities = [logits(model, left).softmax(-1) for model in (MODEL, after)]
+        assert removal.value == pytest.approx(float(probabilities[1][1] - probabilities[0][1]), abs=1e-5)
+        differ = probabilities[0].argmax() != probabilities[1].argmax()
+        assert removal.changed is bool(differ != d.changed)
+
+
+def test_an_adapter_that_is_off_is_compared_with_the_same_model() -> None:
+    model = adapted("bert")
+    base = copy.deepcopy(model).unload()
+    d = compare_models(model.disable_adapter, (model, TOKENIZER), TEXT, verify=2)
+    by_copy = compare_models((base, TOKENIZER), (model, TOKENIZER), TEXT, verify=2)
+    np.testing.assert_allclose(d.scores, by_copy.scores, **CLOSE)
+    assert d.scores.any()
+    assert "disable_adapter" in d.models[0]
+    np.testing.assert_allclose(d.verified.together.value, by_copy.verified.together.value, atol=1e-6)
+    reverse = compare_models((model, TOKENIZER), model.disable_adapter, TEXT, target=1)
+    np.testing.assert_allclose(
+        reverse.scores, -compare_models(model.disable_adapter, (model, TOKENIZER), TEXT, target=1).scores
+    )
+
+
+def test_an_adapter_that_changes_nothing_makes_no_difference() -> None:
+    model = adapted("bert")
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.zero_()
+    d = compare_models(model.disable_adapter, (model, TOKENIZER), TEXT)
+    assert not d.scores.any()
+    assert d.measured[0] == d.measured[1]
+    assert not d.changed
+
+
+def test_one_model_is_not_compared_with_itself() -> None:
+    model = adapted("bert")
+    for before, after in ((MODEL, MODEL), (model.get_base_model(), model)):
+        with pytest.raises(InputError, match="disable_adapter"):
+            compare_models((before, TOKENIZER), (after, TOKENIZER), TEXT)
+    with pytest.raises(InputError, match="must be a model"):
+        compare_models(model.disable_adapter, model.disable_adapter, TEXT)
+
+
+def test_labels_in_another_order_are_the_same_labels() -> None:
+    after = copy.deepcopy(MODEL)
+    with torch.no_grad():
+        for weight in (after.classifier.weight, after.classifier.bias):
+            weight.copy_(weight.flip(0).clone())
+    names = [f"l{i}" for i in range(MODEL.config.num_labels)]
+    swapped = Explainer(after, TOKENIZER, labels=[name.upper() for name in reversed(names)])
+    for target in (None, names[0].upper()):
+        d = compare_models(Explainer(MODEL, TOKENIZER, labels=names), swapped, TEXT, target=target, verify=2)
+        np.testing.assert_allclose(d.scores, 0, atol=1e-5)
+        assert not d.changed
+        assert d.measured[0] == pytest.approx(d.measured[1])
+        assert not any(removal.changed for removal in d.verified.single)
+
+
+def test_models_without_a_common_label_are_refused() -> None:
+    count = MODEL.config.num_labels
+    first, second = (
+        Explainer(m, TOKENIZER, labels=[f"{n}{i}" for i in range(count)])
+        for m, n in ((MODEL, "a"), (changed_word("bad"), "b"))
+    )
+    with pytest.raises(TargetError, match="labels="):
+        compare_models(first, second, TEXT)
+
+
+def test_a_changed_answer_is_explained_against_the_earlier_one() -> None:
+    after = copy.deepcopy(MODEL)
+    with torch.no_grad():
+        after.classifier.bias[int(logits(MODEL, TEXT).argmin())] += 100
+    d = compare_models((MODEL, TOKENIZER), (after, TOKENIZER), TEXT)
+    assert d.changed
+    assert d.target.id == int(logits(after, TEXT).argmax())
+    assert d.target.contrast_id == int(logits(MODEL, TEXT).argmax())
+    assert d.bias == pytest.approx(100, abs=1e-3)
+    assert np.abs(d.scores).max() < 1e-4
+    assert d.prediction.label == f"{d.answers[0].label} → {d.answers[1].label}"
+
+
+def test_models_with_other_tokenizers_are_compared_by_words() -> None:
+    letters = tiny.letters()
+    config = transformers.BertConfig(**tiny.CONFIGS["bert"] | {"vocab_size": len(letters)})
+    other = tiny.random_model(transformers.BertForSequenceClassification, config)
+    text = "the movie is bad"
+    d = compare_models((MODEL, TOKENIZER), (other, letters), text, target=1, contrast=0, verify=["bad"])
+    assert [word.text for word in d.words()] == text.split()
+    ids = letters(text)["input_ids"]
+    with torch.no_grad():
+        own = other(torch.tensor([ids])).logits[0]
+    odds = [float(x[1] - x[0]) for x in (logits(MODEL, text), own)]
+    np.testing.assert_allclose(d.scores.sum() + d.bias, odds[1] - odds[0], rtol=1e-3, atol=1e-4)
+    by_letters = Explainer(other, letters)(text, target=1, contrast=0)
+    first, *rest = [word.score for word in by_letters.words()]  # a space is a token, and goes to the word after it
+    by_word = [first, *(space + word for space, word in zip(rest[::2], rest[1::2], strict=True))]
+    np.testing.assert_allclose(d.after.scores[:4], by_word, rtol=1e-3, atol=1e-4)
+    left = Explainer(other, letters).without(text, ["bad"], target=1).value
+    assert d.verified.together.value == pytest.approx(
+        left - float(logits(MODEL, "the movie is").softmax(-1)[1]), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("long_text", ["truncate", "window"])
+def test_a_text_that_one_model_reads_in_part_keeps_the_words_of_the_other(long_text: str) -> None:
+    short = copy.deepcopy(TOKENIZER)
+    short.model_max_length = 8
+    after = changed_word("charm")
+    d = compare_models(
+        (MODEL, TOKENIZER), (after, short), LONG, target=1, contrast=0, long_text=long_text, verify=["mediocre"]
+    )
+    assert [word.text for word in d.words()] == LONG.split()
+    own = Explainer(after, short)(LONG, target=1, contrast=0, long_text=long_text)
+    np.testing.assert_allclose(d.after.scores.sum() + d.after.bias, own.scores.sum() + own.bias, **CLOSE)
+    explainer = Explainer(after, short)
+    if long_text == "truncate":  # the word is not among those that it reads
+        expected = float(logits(after, " ".join(LONG.split()[:6])).softmax(-1)[1])
+    else:
+        expected = explainer.without(LONG, ["mediocre"], target=1, long_text=long_text).value
+    before = Explainer(MODEL, TOKENIZER).without(LONG, ["mediocre"], target=1).value
+    assert d.verified.together.value == pytest.approx(expected - before, abs=1e-5)
+    if long_text == "truncate":
+        unread = next(word for word in d.words() if word.text == "mediocre")
+        assert d.after.scores[unread.tokens[0]] == 0
+        assert d.before.scores[unread.tokens[0]] != 0
+        assert any(note.startswith("after: ") for note in d.notes)
+        assert d.truncated
+
+
+def test_pairs_of_texts_have_the_words_of_both() -> None:
+    d = compare_models((MODEL, TOKENIZER), (changed_word("here"), TOKENIZER), tiny.PAIR, verify=["here"])
+    assert [word.text for word in d.words(sequence=1)] == tiny.PAIR[1].split()
+    assert d.measured[0] != d.measured[1]
+    assert d.verified.together.value == 0
+
+
+def test_precision_makes_a_small_difference() -> None:
+    half = copy.deepcopy(MODEL).to(torch.bfloat16)
+    d = compare_models((MODEL, TOKENIZER), (half, TOKENIZER), TEXT, target=1, contrast=0)
+    assert 0 < np.abs(d.scores).max() < 0.1 * np.abs(d.before.scores).max()
+
+
+def test_the_log_probability_of_a_completion_is_compared() -> None:
+    before, after = adapted("llama").unload(), adapted("llama")
+    tokenizer = tiny.tokenizer_for("llama")
+    prompt, completion = "once upon a time the cat", " sat on the mat"
+    d = compare_models((before, tokenizer), (after, tokenizer), prompt, completion, verify=2)
+    ids, count = tokenizer(prompt + completion)["input_ids"], 4
+
+    def nats(model, ids: list[int]) -> float:
+        with torch.no_grad():
+            log_probabilities = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        return sum(float(log_probabilities[i - 1, ids[i]]) for i in range(len(ids) - count, len(ids)))
+
+    np.testing.assert_allclose(d.measured, [nats(before, ids), nats(after, ids)], rtol=1e-4)
+    for removal in (*d.verified.single, d.verified.together):
+        left = [i for i, word in zip(ids, (prompt + completion).split(), strict=True) if word not in removal.units]
+        assert removal.value == pytest.approx(nats(after, left) - nats(before, left), abs=1e-4)
+    by_hand = [Explainer(model, tokenizer).explain_completion(prompt, completion).whole() for model in (before, after)]
+    sums = [a.scores.sum() + a.bias + (0 if a.sink is None else a.sink) for a in by_hand]
+    np.testing.assert_allclose(d.scores.sum() + d.bias + (0 if d.sink is None else d.sink), sums[1] - sums[0], **CLOSE)
+    assert [word.text for word in d.words()] == prompt.split()
+    assert "nats" in str(d)
+    many = compare_models((before, tokenizer), (after, tokenizer), [prompt, "a"], [completion, " cat"], verify=5)
+    assert many[0].measured == pytest.approx(d.measured)
+
+
+def test_methods_whose_scores_do_not_add_up_are_refused() -> None:
+    with pytest.raises(MethodError, match="add up"):
+        compare_models((MODEL, TOKENIZER), (changed_word("bad"), TOKENIZER), TEXT, method="normxlogit")
+
+
+def test_a_language_model_needs_a_completion() -> None:
+    models = [(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")) for _ in range(2)]
+    with pytest.raises(UnsupportedModelError, match="completion"):
+        compare_models(*map(copy.deepcopy, models), TEXT)
+
+
+def test_differences_are_saved_and_loaded(tmp_path) -> None:
+    many = compare_models((MODEL, TOKENIZER), (changed_word("good"), TOKENIZER), [TEXT, LONG], verify=1)
+    for name in ("all.json", "all.parquet"):
+        many.save(tmp_path / name)
+        assert normxlogit.load(tmp_path / name) == many
+    table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "all.parquet").to_pylist()
+    assert [row["changed"] for row in table] == [d.changed for d in many]
+    np.testing.assert_allclose(table[0]["scores_after"], many[0].after.scores)
+    assert table[0]["prediction_before"] == many[0].answers[0].label
+    assert many[0].group("sentence").scores.sum() == pytest.approx(many[0].scores.sum(), abs=1e-5)
+    page = many.to_html()
+    assert "after less before" in page
+    assert many[0].answers[0].label in page
+
+
+def test_a_table_of_texts_is_compared_into_a_folder(tmp_path) -> None:
+    from normxlogit.model_comparison.corpus import compare_table
+
+    pytest.importorskip("pyarrow")
+    rows = tmp_path / "rows.jsonl"
+    texts = [TEXT, LONG, "bad", "the cat is here"]
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    after = copy.deepcopy(MODEL)
+    with torch.no_grad():
+        after.classifier.weight.copy_(after.classifier.weight.flip(0).clone())
+    summary = compare_table((MODEL, TOKENIZER), (after, TOKENIZER), rows, tmp_path / "out")
+    loaded = normxlogit.load(tmp_path / "out" / "rows-00000000.parquet")
+    assert [d.text for d in loaded] == texts
+    assert (tmp_path / "out" / "page.html").is_file()
+    changed = [d for d in loaded if d.changed]
+    assert changed
+    assert all((d.verified is not None) is d.changed for d in loaded)
+    assert summary.texts == len(texts)
+    assert sum(summary.changes.values()) == len(changed) == summary.verified
+    assert summary.words[0]["carries it in"] >= 1
+    with pytest.raises(normxlogit.DataError, match="not an empty folder"):
+        compare_table((MODEL, TOKENIZER), (after, TOKENIZER), rows, tmp_path / "out")
+
+
+def test_the_command_compares_texts_and_tables(tmp_path, capsys) -> None:
+    for name, seed in (("before", 0), ("after", 1)):
+        tiny.save(tmp_path / name, "bert", seed=seed)
+    folders = (tmp_path / "before", tmp_path / "after")
+    code, out, _ = run(capsys, "compare-models", *folders, TEXT, "--verify", "1")
+    assert code == 0
+    assert "after less before" in out
+    pytest.importorskip("pyarrow")
+    (tmp_path / "rows.csv").write_text(f"sentence\n{TEXT}\nbad\n")
+    table = (*folders, tmp_path / "rows.csv", "--column", "sentence")
+    code, out, _ = run(capsys, "compare-models", *table, "--output", tmp_path / "out")
+    assert code == 0
+    assert "of 2 texts" in out
+    code, _, err = run(capsys, "compare-models", *table)
+    assert code == 2
+    assert "--output" in err
