@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from normxlogit.leave_out.deletion import DeletionCurve, deletion_curve
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.app.curves import curves_cards
