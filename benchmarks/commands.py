@@ -33,6 +33,7 @@ from . import peers as other_packages
 from . import removal as word_removal
 from . import service as web_service
 from . import shortcuts as planted_shortcuts
+from . import simulation as forward_simulation
 from . import speed as time_ratios
 from . import traces as synthetic_traces
 from . import windows as windowed_conversations
@@ -259,6 +260,33 @@ def verification_of_words(
         with progress(1) as step:
             sizes = {what: verification.set_sizes(explainer, texts, what, step) for what in verification.TRIED}
     write(verification.table(sizes, costs, verify))
+
+
+@app.command()
+def simulation(
+    model: Annotated[str | None, typer.Option(help="Folder of a classifier; the packaged one if none.")] = None,
+    dataset: Annotated[str, typer.Option(help="reviews, sst2, mnli, qnli, or a file.")] = "reviews",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with validation.jsonl.")] = None,
+    split: Annotated[str, typer.Option(help="Choose settings on train, report validation.")] = "validation",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first texts.")] = None,
+    methods: Annotated[str, typer.Option(help="Names separated by spaces; those of the frontier if none.")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Simulate the answer without each word from the explanation of the whole text: a reader that is a regression."""
+    with quiet():
+        _use(threads)
+        explainer = Explainer.from_pretrained(model)
+        texts = [example.text for example in load_examples(dataset, split=split, data_dir=data_dir, limit=limit)]
+        with progress(1) as step:
+            chosen = methods_of(methods) if methods else []
+            results, words = forward_simulation.evaluate_simulation(
+                explainer, texts, chosen, seed=seed, on_progress=step
+            )
+    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(one) for one in results]}
+    counts = f"{len(texts)} texts, {len(words.flips)} words, {int(words.flips.sum())} change the prediction"
+    _deliver(f"{counts}, seed {seed}\n\n{forward_simulation.table(results)}", state, output)
 
 
 @app.command("pairs")

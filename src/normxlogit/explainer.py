@@ -427,8 +427,8 @@ class Explainer:
             max_new_tokens: Most tokens of the model's own answer.
             verify: Measure for this many of the first sources what each sentence loses without them, a pass each, and
                 without all documents, and read edits of its words; "auto" measures sources until the others can no
-                longer come first, "sentence" measures each, 0 nothing; a list names sources, or documents with all
-                their sentences.
+                longer come first, "sentence" measures each, "paragraph" and "message" each paragraph and each
+                document or message, 0 nothing; a list names sources, documents or messages.
                 Citations and verdicts follow what was measured.
             **options: Whose answer is cited and how, see `keywords.Cite`.
 

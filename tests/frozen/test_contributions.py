@@ -11,7 +11,7 @@ from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.contributions import contributions
 from normxlogit.frozen.forward import Recording
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.places import Place
+from normxlogit.frozen.places import Place, Reading
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import BatchTargets, resolve
 from tests import tiny
@@ -34,11 +34,11 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
     frozen = FrozenModel.of(task)
     weights = torch.tensor([[[1.0, 0, 2.0]], [[3.0, -1.0, 5.0]], [[2.0, 7.0, 7.0]]])  # (B, 1, G)
     for contrast in (None, 20):
-        run = frozen.run(batch, LAST, predict=False)
+        run = frozen.run(batch, Reading(LAST), predict=False)
         other = None if contrast is None else torch.full((3,), contrast)
         target = BatchTargets(ids, other, run.positions, True, task.task)
         found = contributions(run, target, LAST, read)
-        summed = contributions(frozen.run(batch, LAST, predict=False), target, LAST, read, weights)
+        summed = contributions(frozen.run(batch, Reading(LAST), predict=False), target, LAST, read, weights)
         for text, encoding in enumerate(batch.encodings):
             logits = tiny.logits_of(task.caller_model, encoding.ids)
             total = torch.zeros(found.values[LAST[0]].shape[-1])  # (T,)
@@ -61,7 +61,7 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
     """With the gradient of a frozen network of the test's own, read by a hook on the layer."""
     task, batch = made(family, "SequenceClassification", TEXTS[1:2])
     places, count = Place.of_text((1, 2, 3)), len(batch.encodings[0])
-    frozen_pass = FrozenModel.of(task).run(batch, places)
+    frozen_pass = FrozenModel.of(task).run(batch, Reading(places))
     found = contributions(frozen_pass, resolve(task.task, frozen_pass, ALL), places)
     with torch.no_grad():
         states = task.caller_model(**batch.inputs, output_hidden_states=True).hidden_states
@@ -87,7 +87,7 @@ def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_voc
     passes, expected, answer, prove = [], [], TaskModel.answer, frozen_model.prove_conservation
     monkeypatch.setattr(TaskModel, "answer", lambda self, *a, **k: passes.append(a) or answer(self, *a, **k))
     monkeypatch.setattr(frozen_model, "prove_conservation", lambda *a: expected.append(a[1].detach()) or prove(*a))
-    FrozenModel.of(task).run(batch, EMBEDDINGS)
+    FrozenModel.of(task).run(batch, Reading(EMBEDDINGS))
     assert len(passes) == (len(texts) > 1), "what the model said to the first text that it read alone is known"
     with torch.no_grad():
         logits = task.caller_model(torch.tensor([batch.encodings[0].ids])).logits[:, -1]
@@ -98,8 +98,8 @@ def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_voc
 def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeypatch):
     task, batch = made("llama", "CausalLM")
     frozen = FrozenModel.of(task)
-    target = resolve(task.task, frozen.run(batch, EMBEDDINGS), None)
-    kept = contributions(frozen.run(batch, EMBEDDINGS), target, EMBEDDINGS).values[EMBEDDINGS[0]]
+    target = resolve(task.task, frozen.run(batch, Reading(EMBEDDINGS)), None)
+    kept = contributions(frozen.run(batch, Reading(EMBEDDINGS)), target, EMBEDDINGS).values[EMBEDDINGS[0]]
     calls = []
     inside = frozen.module.get_submodule(sorted({output.path for output in task.parts.outputs})[-1])
     kind = type(inside)
@@ -108,7 +108,7 @@ def test_the_layers_of_a_long_pass_run_again_and_find_no_keys_and_values(monkeyp
     counts = []
     for longest in (batch.mask.numel(), batch.mask.numel() - 1):
         monkeypatch.setattr(frozen_model.FrozenModel, "tokens_kept", longest)
-        frozen_pass, before = frozen.run(batch, EMBEDDINGS), len(calls)
+        frozen_pass, before = frozen.run(batch, Reading(EMBEDDINGS)), len(calls)
         again = contributions(frozen_pass, target, EMBEDDINGS).values[EMBEDDINGS[0]]
         torch.testing.assert_close(again, kept, rtol=1e-4, atol=1e-6)
         counts.append(len(calls) - before)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
-from ..leave_out.deletion import DeletionCurve, deletion_curve
 from ..methods import Method
 from ..render.cards import results_page
 from ..render.describe import method_of
@@ -16,6 +15,7 @@ from ..results.storage.files import json_text
 from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
 from .curves import curves_cards
+from .deletion import DeletionCurve, deletion_curve
 from .limits import LIMITS, Limits
 from .models import LoadedModels
 

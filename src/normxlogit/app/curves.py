@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..leave_out.deletion import DeletionCurve
 from ..render.blocks import Block, Card, Paragraph
 from ..render.charts import Grid
+from .deletion import DeletionCurve
 
 
 def curves_cards(curves: Sequence[DeletionCurve]) -> list[Card]:

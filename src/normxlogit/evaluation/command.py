@@ -1,4 +1,4 @@
-"""The commands that measure methods on a model: evaluate faithfulness, frontier and generation."""
+"""The commands that measure methods on a model: evaluate faithfulness, frontier, evidence and simulation."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -121,6 +121,37 @@ def frontier(
                 )
             metadata[title] = {**count_texts(explainer, examples), "split": split}
         text = write_frontier(output, panels, metadata, device_named(device))
+    write_report(text)
+
+
+@app.command(cls=OnceEach)
+def evidence(
+    data: Annotated[Path, typer.Argument(help='JSONL or Parquet: "text", "evidence" (words or spans), "target"...')],
+    model: options.Model = None,
+    methods: measures.Methods = "frozen-gradient normxlogit occlusion",
+    limit: measures.Limit = None,
+    seed: measures.Seed = 0,
+    device: options.Device = options.AUTO,
+    dtype: options.DType = None,
+    gguf_file: options.GGUFFile = None,
+    trust_remote_code: options.TrustRemoteCode = False,
+    output: options.ReportFolder = None,
+) -> None:
+    """Measure how high methods rank what an answer is known to rest on, beside rankings that read no model.
+
+    Example: normxlogit evaluate evidence known.jsonl --model FOLDER --methods "frozen-gradient occlusion"
+    """
+    check_folder(output)
+    with quiet():
+        from .evidence import evaluate_evidence, evidence_table, load_evidence
+        from .report import report
+
+        cases, chosen_methods = load_evidence(data, limit), measures.methods_of(methods or "")
+        explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
+        with progress(len(chosen_methods)) as on_progress:
+            results, counts = evaluate_evidence(explainer, cases, chosen_methods, on_progress)
+        metadata = {"data": data.name, "model": explainer.task_model.name, "seed": seed, **counts}
+        text = report(metadata, evidence_table(results, seed), output, "evidence", results=results)
     write_report(text)
 
 

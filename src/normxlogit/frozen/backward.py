@@ -23,16 +23,16 @@ class NotRecordedError(Exception):
 
 @contextmanager
 def frozen_backward(
-    outputs: Tensor | Sequence[Tensor],
+    output: Tensor,
     entries: Sequence[Tensor | GradientEdge],
     constant: Constant = None,
     *,
     is_recorded: bool = True,
 ) -> Iterator[None]:
-    """Backpropagate by the rules of the frozen network inside the block, through the graph of some tensors.
+    """Backpropagate by the rules of the frozen network inside the block, through the graph of a tensor.
 
     Args:
-        outputs: The tensors to backpropagate from.
+        output: The tensor to backpropagate from.
         entries: Where the input enters the graph.
         constant: Called in each backward pass with the products of held values and their gradients.
         is_recorded: Whether all operations of the pass were recorded.
@@ -42,7 +42,7 @@ def frozen_backward(
         UnsupportedModelError: In the backward pass, where a gradient arrives at an operation without a rule.
     """
     handles: list[Any] = []
-    rules = _Walk(outputs, entries).rules
+    rules = _rules_of(output, entries)
     if not is_recorded and any(stem(node) in INVERSE and INPUT not in node.metadata for node in rules):
         raise NotRecordedError
     try:
@@ -83,54 +83,50 @@ def _refuse(node: Any, outputs: Gradients) -> None:
         )
 
 
-class _Walk:
-    """One walk of the graph of a forward pass, which finds the rule of each node.
+def _rules_of(output: Tensor, entries: Sequence[Tensor | GradientEdge]) -> dict[Any, tuple[Row, Collection[int]]]:
+    """Return, of each node that needs a hook, its row in the table and which inputs are held, in one walk."""
+    rules = dict[Any, tuple[Row, Collection[int]]]()
+    entry_nodes = {(get_gradient_edge(entry) if isinstance(entry, Tensor) else entry).node for entry in entries}
+    input_edges: dict[Any, list[Edge]] = {}  # by node, the edges over which the input flows into it
+    visited: set[Any] = {None, *entry_nodes}
+    # Depth first. A node is visited twice: without its edges, to find them and visit the nodes that they lead to, and
+    # again with them, when it is known which of those nodes the input reaches.
+    to_visit: list[tuple[Any, Sequence[Edge] | None]] = [(output.grad_fn, None)]
+    while to_visit:
+        node, edges = to_visit.pop()
+        if edges is not None:
+            from_input = [edge for edge in edges if edge[0] in input_edges or edge[0] in entry_nodes]
+            if len(edges) > 1 and stem(node) in PRODUCTS and None not in (edges[-2][0], edges[-1][0]):
+                held = len(edges) - 2 + _held_factor(node, edges, from_input, input_edges)
+                rules[node] = RULES[stem(node)], (held,)
+                from_input = [edge for edge in from_input if edge is not edges[held]]
+            if from_input:
+                input_edges[node] = from_input
+        elif node not in visited and (name := stem(node)) != LEAF:
+            visited.add(node)
+            row, edges = RULES.get(name, UNKNOWN), node.next_functions
+            held_inputs = row.held(node) if callable(row.held) else row.held
+            if held_inputs or row.slope is not None or row is UNKNOWN:
+                rules[node] = row, held_inputs
+            passing = [edge for index, edge in enumerate(edges) if index not in held_inputs]
+            to_visit.append((node, passing))
+            to_visit += [(parent, None) for parent, _ in passing]
+    return rules
 
-    Attributes:
-        rules: By node, of those that need a hook, its row in the table and which inputs are held.
+
+def _held_factor(node: Any, edges: Sequence[Edge], from_input: list[Edge], input_edges: dict[Any, list[Edge]]) -> int:
+    """Return which of the two factors of a product is held, 0 or 1: one that does not depend on the input, or by rule.
+
+    Args:
+        node: The product.
+        edges: Those to its inputs; the last two are the factors.
+        from_input: Those of them over which the input flows.
+        input_edges: By node, the edges over which the input flows into it.
     """
-
-    def __init__(self, outputs: Tensor | Sequence[Tensor], entries: Sequence[Tensor | GradientEdge]) -> None:
-        self.rules: dict[Any, tuple[Row, Collection[int]]] = {}
-        self._entries = {(get_gradient_edge(e) if isinstance(e, Tensor) else e).node for e in entries}
-        self._input_edges: dict[Any, list[Edge]] = {}  # by node, the edges over which the input flows into it
-        visited: set[Any] = {None}
-        outputs = [outputs] if isinstance(outputs, Tensor) else outputs
-        # Depth first. A node is visited twice: without its edges, to find them and visit the nodes that they lead to,
-        # and again with them, when those nodes have been added.
-        to_visit: list[tuple[Any, Sequence[Edge] | None]] = [(tensor.grad_fn, None) for tensor in outputs]
-        while to_visit:
-            node, edges = to_visit.pop()
-            if edges is not None:
-                self._add(node, edges)
-            elif node not in visited and (name := stem(node)) != LEAF:
-                visited.add(node)
-                edges = () if node in self._entries else self._passing_edges(node, name)
-                to_visit.append((node, edges))
-                to_visit += [(parent, None) for parent, _ in edges]
-
-    def _passing_edges(self, node: Any, name: str) -> Sequence[Edge]:
-        """Return a node's edges to inputs that its row does not hold, and note whether it needs a hook."""
-        row = RULES.get(name, UNKNOWN)
-        held = row.held(node) if callable(row.held) else row.held
-        if held or row.slope is not None or row is UNKNOWN:
-            self.rules[node] = row, held
-        edges: Sequence[Edge] = node.next_functions
-        return [edge for index, edge in enumerate(edges) if index not in held] if held else edges
-
-    def _add(self, node: Any, edges: Sequence[Edge]) -> None:
-        """Add a node, whose inputs have been added: choose which factor of a product is held."""
-        input_edges, entries = self._input_edges, self._entries
-        from_input = [edge for edge in edges if edge[0] in input_edges or edge[0] in entries]
-        if len(edges) > 1 and (name := stem(node)) in PRODUCTS and None not in (edges[-2][0], edges[-1][0]):
-            left, right = edges[-2:]
-            held = 1 if left in from_input else 0  # one that does not depend on the input
-            if left in from_input and right in from_input:
-                held = held_factor(left, right, name not in ("Mul", "Addcmul"), lambda node: input_edges.get(node, []))
-            self.rules[node] = RULES[name], (len(edges) - 2 + held,)
-            from_input = [edge for edge in from_input if edge is not edges[len(edges) - 2 + held]]
-        if from_input:
-            input_edges[node] = from_input
+    left, right = edges[-2:]
+    if left in from_input and right in from_input:
+        return held_factor(left, right, stem(node) not in ("Mul", "Addcmul"), lambda node: input_edges.get(node, []))
+    return int(left in from_input)
 
 
 def operations_without_gradient(outputs: Tensor) -> list[str]:

@@ -7,7 +7,7 @@ difference.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,9 +21,9 @@ from ..model.forward_pass import ForwardPass
 from ..parts.proofs import proof, rounding_of
 from ..tasks.answers import logits_at
 from ..tasks.targets import BatchTargets
-from .backward import NotRecordedError, frozen_backward, operations_without_gradient
+from .backward import frozen_backward, operations_without_gradient
 from .forward import Recording
-from .places import Place, Readout, Side, lowest_of_sides
+from .places import Place, Readout, Side, detach_sinks, lowest_of_sides, only_token
 
 BACKPROPAGATED_AT_ONCE = 8
 """Quantities that are backpropagated together; each needs memory for its own gradients."""
@@ -41,14 +41,14 @@ class FrozenPass(ForwardPass):
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
         head: The head of such a language model, a function of states, (N, H); None for other models.
         predicted: What it answers at the position of each text; () if that was not asked for.
-        again: Runs the pass once more, with all of its operations recorded; None if they were.
+        is_recorded: Whether all of its operations were recorded.
     """
 
     readouts: dict[Place, Readout]
     answer: Tensor
     head: Any = None
     predicted: Sequence[HeadAnswer] = ()
-    again: "Callable[[], FrozenPass] | None" = None
+    is_recorded: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,9 @@ def contributions(
         read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer, which
             counts nothing. None for the position of the pass.
         weights: Sums of the G quantities that are explained instead of each, (B, K, G).
+
+    Raises:
+        NotRecordedError: If an operation has to be recorded, and was not.
     """
     positions, predicted = (run.positions, run.predicted) if read_positions is None else (read_positions, ())
     with without_autocast(run.batch.inputs):
@@ -93,11 +96,7 @@ def contributions(
             answer = quantities(run.head, states, target, positions, weights, predicted)  # (B, K)
         else:
             answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
-        try:
-            return backpropagated(answer, run, places)
-        except NotRecordedError:
-            again = replace(run.again(), positions=run.positions)  # type: ignore[misc]
-            return contributions(again, target, places, read_positions, weights)
+        return backpropagated(answer, run, places)
 
 
 def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
@@ -106,62 +105,35 @@ def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
 
 
 def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place]) -> Contributions:
-    """Return each token's contributions to K quantities of a frozen pass, (B, K), from a backward pass for each.
-
-    Attention sinks are detached where they leave a layer. One that is the only token from which a quantity is read is
-    not: all of the answer passes through it.
-    """
+    """Return each token's contributions to K quantities of a frozen pass, (B, K), from a backward pass for each."""
     sums = answer.sum(0)  # (K,)
-    with_sinks = {place: readout for place, readout in run.readouts.items() if readout.sinks is not None}
-    read = {place: readout for place, readout in run.readouts.items() if place in places or place in with_sinks}
-    values = {place: list[Tensor]() for place in read}  # (k, B, T) of each group
-    of_sinks = {place: list[Tensor]() for place in with_sinks}  # (k, B)
-    sinks = [_sinks_of(run, side) for side in (Side.SOURCE, Side.TEXT)] if with_sinks else []  # (B, S) and (B, T)
-    with frozen_backward(sums, [edge for edge, _ in _entries(run.readouts)], is_recorded=run.again is None):
-        groups = _groups(len(sums), _read_positions(sums, run) if with_sinks else None, sinks)
-        for readout in with_sinks.values():
-            readout.detach_sinks()
-        for number, (group, exempt) in enumerate(groups):
-            for place, readout in with_sinks.items():
-                at_place: Any = readout.sinks
-                readout.detached = at_place if exempt is None or place.side is Side.SOURCE else at_place & ~exempt
-            found = _gradients(sums, group, list(read.values()), retain=number < len(groups) - 1)
-            for (place, readout), each in zip(read.items(), found, strict=True):
-                if readout.detached is None:
-                    values[place].append(each)
-                else:
-                    values[place].append(each.masked_fill(readout.detached, 0.0))
-                    of_sinks[place].append((each * readout.detached).sum(-1))
-    order = [k for group, _ in groups for k in group]
-    total, from_sinks = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)
-    for place in sorted({*places, *of_sinks}, reverse=True):
-        total = total + _in_order(of_sinks[place], order) if place in of_sinks else total
-        from_sinks[place] = total
+    last, with_sinks = max(run.readouts), {place for place, each in run.readouts.items() if each.sinks is not None}
+    needed = {*places, *with_sinks, *([last] if with_sinks else [])}
+    read = {place: run.readouts[place] for place in sorted(needed, reverse=True)}
+    found: list[list[Tensor]] = []  # by group and place, (k, B, T)
+    with frozen_backward(sums, [edge for edge, _ in _entries(run.readouts)], is_recorded=run.is_recorded):
+        if with_sinks:
+            detach_sinks(run.readouts)
+        groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
+        for number, group in enumerate(groups):
+            found.append(_gradients(sums, group.tolist(), list(read.values()), retain=number < len(groups) - 1))
+    values = {place: torch.cat(each) for place, each in zip(read, zip(*found, strict=True), strict=True)}  # (K, B, T)
+    total, sink = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)
+    sinks: dict[Side, list[Tensor]] = {Side.SOURCE: [], Side.TEXT: []}  # by place, (B, S) and (B, T)
+    exempt = only_token(values[last]) if with_sinks else None
+    for place, readout in read.items():  # the last first
+        if (held := readout.held(place.side, exempt)) is not None:
+            held = held.expand_as(values[place])  # (K, B, T)
+            total = total + (values[place] * held).sum(-1).T
+            values[place] = values[place].masked_fill(held, 0.0)
+            sinks[place.side].append(held.any(0))
+        sink[place] = total
     return Contributions(
         answer.detach(),
-        {place: _in_order(values[place], order) for place in places},
-        {place: from_sinks[place] for place in places},
-        _detached(sinks, [exempt for _, exempt in groups]),
+        {place: values[place].transpose(0, 1) for place in places},
+        {place: sink[place] for place in places},
+        _any_place(sinks, run) if with_sinks else None,
     )
-
-
-def _in_order(parts: list[Tensor], order: list[int]) -> Tensor:
-    """Return what the groups found, (k, B, ...) each, by text and quantity, (B, K, ...)."""
-    rows = torch.cat(parts) if len(parts) > 1 else parts[0]  # (K, B, ...)
-    in_order = rows if order == sorted(order) else rows[torch.tensor(order, device=rows.device).argsort()]
-    return in_order.transpose(0, 1)
-
-
-def _detached(sinks: list[Tensor], exempt: list[Tensor | None]) -> Tensor | None:
-    """Return the tokens that are detached for some quantity, (B, S + T), those of a source first; None if none is."""
-    if not sinks:
-        return None
-    source, text = sinks
-    exempt_from_all = [tokens for tokens in exempt if tokens is not None]
-    if len(exempt_from_all) == len(exempt):
-        text = text & ~torch.stack(exempt_from_all).all(0)  # (B, T)
-    detached = torch.cat([source, text], -1)  # (B, S + T)
-    return detached if bool(detached.any()) else None
 
 
 def _entries(readouts: Mapping[Place, Readout]) -> list[tuple[GradientEdge, Tensor]]:
@@ -183,38 +155,15 @@ def _gradients(sums: Tensor, group: list[int], readouts: Sequence[Readout], *, r
     return [each.expand(len(group), *each.shape[-2:]) for each in values]
 
 
-def _groups(count: int, read_positions: Tensor | None, sinks: list[Tensor]) -> list[tuple[list[int], Tensor | None]]:
-    """Return groups of K = `count` quantities to backpropagate together, with the sinks not to detach for them, (B, T).
-
-    A quantity that is read from a sink alone, by its `read_positions`, (B, K), is a group of its own.
-    """
-    kept_sinks = dict[int, Tensor]()
-    if read_positions is not None:
-        positions, of_text = read_positions.to(sinks[1].device), sinks[1]
-        reads_sink = (positions >= 0) & of_text.gather(1, positions.clamp(min=0))  # (B, K)
-        for k in reads_sink.any(0).nonzero()[:, 0].tolist():
-            read = torch.zeros_like(of_text).scatter(1, positions[:, k : k + 1].clamp(min=0), reads_sink[:, k, None])
-            kept_sinks[k] = read
-    remaining = [k for k in range(count) if k not in kept_sinks]
-    size = BACKPROPAGATED_AT_ONCE
-    together = [remaining[start : start + size] for start in range(0, len(remaining), size)]
-    return [*((group, None) for group in together), *(([k], tokens) for k, tokens in kept_sinks.items())]
-
-
-def _sinks_of(run: FrozenPass, side: Side) -> Tensor:
-    """Return the tokens of a side that are attention sinks at any place, (B, T); (B, 0) for none of the side."""
-    of_side = [readout for place, readout in run.readouts.items() if place.side is side]
-    if masks := [readout.sinks for readout in of_side if readout.sinks is not None]:
-        return torch.stack(masks).any(0)
-    count = of_side[0].tokens.shape[1] if of_side else 0
-    return run.answer.new_zeros(len(run.batch.mask), count, dtype=torch.bool)
-
-
-def _read_positions(sums: Tensor, run: FrozenPass) -> Tensor:
-    """Return the one token of the last layer that each quantity is read from, (B, K), or -1 for several."""
-    last, groups = [run.readouts[max(run.readouts)]], torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
-    values = torch.cat([_gradients(sums, group.tolist(), last, retain=True)[0] for group in groups])  # (K, B, T)
-    return values.abs().argmax(-1).masked_fill((values != 0).sum(-1) != 1, -1).T
+def _any_place(sinks: Mapping[Side, list[Tensor]], run: FrozenPass) -> Tensor | None:
+    """Return the sinks of all places, by side and place (B, S) and (B, T), as (B, S + T); None if there are none."""
+    of_sides: list[Tensor] = []
+    for side, masks in sinks.items():
+        count = next((readout.tokens.shape[1] for place, readout in run.readouts.items() if place.side is side), 0)
+        none = run.answer.new_zeros(len(run.batch.mask), count, dtype=torch.bool)
+        of_sides.append(torch.stack(masks).any(0) if masks else none)
+    together = torch.cat(of_sides, -1)
+    return together if bool(together.any()) else None
 
 
 # --- what a vocabulary head answers ----------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """`FrozenModel`: passes of a task model through its frozen network; the first pass of each kind is proved."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import partial
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -20,10 +20,10 @@ from ..model.model_copy import input_errors
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import answer_of
-from ..parts.proofs import SUM_ERROR, frozen_answers_as_the_model, tolerance_for
+from ..parts.proofs import SUM_ERROR, largest_difference, proof, tolerance_for
 from .contributions import FrozenPass, HeadAnswer, answer_at, head_answers, prove_conservation
 from .forward import Constants, Recording, call_recorded, checkpointed, recorded, without_cache
-from .places import MEDIA, WORDS, ModelPlaces, Place, Readout, hold_sinks, masks_of
+from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -46,7 +46,7 @@ class FrozenModel:
         self.places = ModelPlaces(model)
         self._lock = threading.RLock()
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
-        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show
+        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -70,16 +70,7 @@ class FrozenModel:
 
     # --- passes ------------------------------------------------------------------------------------------------------
 
-    def run(
-        self,
-        batch: Batch,
-        places: Sequence[Place],
-        *,
-        baseline: Tensor | None = None,
-        point: float = 1.0,
-        sink_threshold: float | None = None,
-        predict: bool = True,
-    ) -> FrozenPass:
+    def run(self, batch: Batch, reading: Reading, *, predict: bool = True) -> FrozenPass:
         """Run the frozen network once over a batch; its outputs are the model's own.
 
         A short text alone is proved by the very pass that is explained. For a batch, for a long text, whose layers are
@@ -87,26 +78,20 @@ class FrozenModel:
 
         Args:
             batch: The batch.
-            places: Where contributions are read.
-            baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
-            point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
-            sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
-                which is held where it leaves the layer; None holds none.
+            reading: What is read.
             predict: As for `TaskModel.run`.
 
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
         """
-        is_text = baseline is None and point == 1.0
-        if not is_text and WORDS not in places:
+        if not reading.is_of_the_text and WORDS not in reading.places:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
                 "to them from a baseline; points=1.0 and baseline=zero need none"
             )
-        run_copy = partial(self._run_copy, places=places, sink_threshold=sink_threshold, predict=predict)
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
-            proved = self._prove(batch, min(set(places) - {MEDIA}), run_copy)
-            return proved if proved and is_text else run_copy(batch, baseline=baseline, point=point)
+            proved = self._prove(batch, reading, predict)
+            return proved if proved and reading.is_of_the_text else self._run_copy(batch, reading, predict)
 
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
@@ -114,15 +99,7 @@ class FrozenModel:
         return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
 
     def _run_copy(
-        self,
-        batch: Batch,
-        *,
-        places: Sequence[Place],
-        sink_threshold: float | None = None,
-        baseline: Tensor | None = None,
-        point: float = 1.0,
-        predict: bool = True,
-        constants: Constants | None = None,
+        self, batch: Batch, reading: Reading, predict: bool, constants: Constants | None = None
     ) -> FrozenPass:
         """Run a recorded copy over a batch, with readouts at places; `constants` are those of a pass that is proved.
 
@@ -130,24 +107,23 @@ class FrozenModel:
         """
         parts, head, readouts = self.model.parts, self.head, dict[Place, Readout]()
         trunk, embeddings = parts.trunk_site, parts.embedding_site
-        find_sinks = sink_threshold is not None
-        reading = self.places.reading(batch, places, readouts, baseline=baseline, point=point, find_sinks=find_sinks)
         long = constants is None and self._is_long(batch)
         everywhere = long or constants is not None or "" in self.recorded
         instead = {} if everywhere else dict.fromkeys(self.recorded, call_recorded)
         # A long pass keeps its copy, as its layers run again in the backward pass.
+        reads = self.places.replaced(batch, reading, readouts)
         own = nullcontext(constant_clone(self._without_cache)) if long else self._pool.lease()
-        with own as copy, recorded(copy, constants) if everywhere else torch.enable_grad(), reading as replaced:
+        with own as copy, recorded(copy, constants) if everywhere else torch.enable_grad(), reads as replaced:
             layers = self.places.layer_paths
             # Replacements inside a layer would not be applied when the layer runs again.
             long = long and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
             with checkpointed(copy, layers) if long else nullcontext():
                 record, stop = [site for site in (trunk, embeddings) if site is not None], trunk if head else None
                 done = run(copy, batch.inputs, record=record, replace=replaced, instead=instead, stop=stop)
-        if not readouts.keys() >= set(places):
+        if not readouts.keys() >= set(reading.places):
             raise no_states(self.module)
-        if sink_threshold is not None:
-            hold_sinks(readouts, masks_of(batch), sink_threshold)
+        if reading.sink_threshold is not None:
+            hold_sinks(readouts, masks_of(batch), reading.sink_threshold)
         hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
         embedded = parts.embedded(done.last(embeddings), batch.mask.shape[1])
         answer = answer_of(done.output) if head is None else hidden
@@ -167,35 +143,29 @@ class FrozenModel:
             embedded = embedded.detach() if isinstance(embedded, Tensor) else embedded or no_states(self.module)
             logits, predictor = (None, predict_with_graph) if head else (answer.detach(), None)
             forward = self.model.finish(batch, hidden, embedded, None, logits, predict, predictor)
-        options = {"places": places, "sink_threshold": sink_threshold, "baseline": baseline, "point": point}
         return FrozenPass(
             **vars(forward),
             readouts=readouts,
             answer=answer,
             head=head,
             predicted=predicted,
-            again=None if everywhere else partial(self._record_everywhere, batch, **options, predict=predict),
+            is_recorded=everywhere,
         )
-
-    def _record_everywhere(self, batch: Batch, **options: Any) -> FrozenPass:
-        """Run a pass with all of its operations recorded, as all later ones."""
-        self.recorded.add("")
-        return self._run_copy(batch, **options)
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
-    def _prove(self, batch: Batch, lowest: Place, run_copy: Callable[..., FrozenPass]) -> FrozenPass | None:
+    def _prove(self, batch: Batch, reading: Reading, predict: bool) -> FrozenPass | None:
         """Prove the first pass of a kind; return it if it is of the whole batch and keeps all that it needs.
 
         A lower place has more of the model in the graph.
         """
-        kind = bool(batch.media), batch.has_source
+        kind, lowest = (bool(batch.media), batch.has_source), min(set(reading.places) - {MEDIA})
         with self._lock:
             if kind in self._proved and self._proved[kind] <= lowest:
                 return None
             sample, constants = first_text(self.model, batch), Constants()
             with full_float32() as is_changed:
-                graph = run_copy(sample, constants=constants)
+                graph = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, constants)
                 self._prove_graph(sample, graph, constants)
             self._proved[kind] = lowest
             self.recorded |= constants.recorded
@@ -217,31 +187,39 @@ class FrozenModel:
                 with torch.enable_grad(), Recording(constants):
                     answer = self.head(answer[[0], position.to(answer.device)], rows)  # (1, R)
         answer = answer.float()
-        self._check_answer(answer.detach(), batch.inputs, position, rows)
+        self.frozen_answers_as_the_model(answer.detach(), batch.inputs, position, rows)
         dtypes = (torch.float32, getattr(self.module, "dtype", torch.float32), graph.answer.dtype)
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
         coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
         prove_conservation(type(self.module).__name__, answer, graph.readouts, constants.leaves, coarsest)
 
-    def _check_answer(
+    @proof(
+        compares="the frozen pass and the model's own logits, on the first text",
+        tolerance=f"{SUM_ERROR} times rounding",
+        why="every operation that is held constant gives its own value",
+        when="first use of frozen-gradient; nothing more for a short text that was the model's first, alone; otherwise "
+        "a plain pass, and a frozen one over the first of several texts",
+    )
+    def frozen_answers_as_the_model(
         self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
     ) -> None:
         """Compare the output of a frozen pass, (1, C), (1, T, C) or (1, R), with the model's own."""
 
         def difference(expected: Tensor) -> float | None:
             expected = expected.to(answer.device).float()
-            return frozen_answers_as_the_model(answer, expected, SUM_ERROR * tolerance_for(expected))
+            found = largest_difference(answer, expected)
+            return None if found <= SUM_ERROR * tolerance_for(expected) else found
 
         text, logits = self.model.copy.known_answer or ({}, answer)  # of the text on which the head was proved
         same_text = text.keys() == inputs.keys() and all(torch.equal(text[name], inputs[name]) for name in inputs)
         if same_text and difference(logits if rows is None else logits[:, -1, rows]) is None:
             return
         with torch.no_grad():  # its weights may have been trained since
-            largest_difference = difference(self.model.answer(inputs, position, rows))
-        if largest_difference is not None:
+            beyond = difference(self.model.answer(inputs, position, rows))
+        if beyond is not None:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} cannot be frozen: the pass gives another answer than the model, "
-                f"by {largest_difference:.2g}"
+                f"by {beyond:.2g}"
             )
 
 

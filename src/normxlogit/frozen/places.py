@@ -79,6 +79,29 @@ def lowest_of_sides(places: Collection[Place]) -> list[Place]:
     return [min(place for place in places if place.side is side) for side in sorted({p.side for p in places})]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a frozen pass reads.
+
+    Attributes:
+        places: Where contributions are read; at the lowest of each side, the input enters the graph.
+        sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink, which
+            is held where it leaves the layer; None holds none.
+        baseline: The word embeddings from which contributions are differences, (B, T, H); None for zero.
+        point: Where on the path from the baseline, 0, to the text, 1, the network is frozen.
+    """
+
+    places: Sequence[Place]
+    sink_threshold: float | None = None
+    baseline: Tensor | None = None
+    point: float = 1.0
+
+    @property
+    def is_of_the_text(self) -> bool:
+        """Whether the network is frozen at the text itself, and contributions are not differences."""
+        return self.baseline is None and self.point == 1.0
+
+
 @dataclass
 class Readout:
     """The contributions read at one place.
@@ -90,7 +113,6 @@ class Readout:
         edges: Where the gradients arrive. Several for tables that share a place.
         vectors: What the gradients are multiplied by: the state, or its difference from a baseline.
         sinks: Which tokens are attention sinks there, (B, T); None without any.
-        detached: Which of them no gradient passes in the backward passes from now on, (B, T).
     """
 
     axes: Axes = BATCH_FIRST
@@ -99,7 +121,6 @@ class Readout:
     edges: list[GradientEdge] = field(default_factory=list)
     vectors: list[Tensor] = field(default_factory=list)
     sinks: Tensor | None = None
-    detached: Tensor | None = None
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
         """Read a state, by default as the vector, and return an equal one to go on with, which a model may write on.
@@ -115,7 +136,7 @@ class Readout:
     @property
     def tokens(self) -> Tensor:
         """The first vector of each token, (B, T, H), or with an axis of streams."""
-        return self._by_token(self.vectors[0])
+        return self.by_token(self.vectors[0])
 
     def contributions(self, gradients: Sequence[Tensor | None]) -> Tensor:
         """Return what each token contributes, (..., B, T), for the gradient of each edge, None for no path.
@@ -125,12 +146,13 @@ class Readout:
         total: Tensor | None = None
         for vector, gradient in zip(self.vectors, gradients, strict=True):
             if gradient is not None:
-                tokens = self._by_token(vector).float()  # (B, T, ...)
-                products = (self._by_token(gradient).float() * tokens).flatten(2 - tokens.ndim)  # (..., B, T, H)
-                total = products.sum(-1) if total is None else total + products.sum(-1)
+                tokens = self.by_token(vector).float()  # (B, T, ...)
+                products = self.by_token(gradient).float() * tokens  # (..., B, T, H), or with an axis of streams
+                values = products.sum(tuple(range(2 - tokens.ndim, 0)))  # (..., B, T)
+                total = values if total is None else total + values
         return torch.zeros_like(self.tokens.flatten(2)[..., 0], dtype=torch.float32) if total is None else total
 
-    def _by_token(self, states: Tensor) -> Tensor:
+    def by_token(self, states: Tensor) -> Tensor:
         """Return states in the module's order of axes, or several stacked, as (..., B, T, H)."""
         tokens = states.ndim - len(self.axes) + 1  # the axis of tokens
         if self.axes != BATCH_FIRST:
@@ -141,20 +163,44 @@ class Readout:
             return states
         return states.narrow(tokens, 0, self.length)
 
-    def detach_sinks(self) -> None:
-        """Let no gradient pass the detached tokens in backward passes from now on."""
-        node, output = self.edges[0].node, self.edges[0].output_nr
+    def held(self, side: Side, exempt: Tensor | None) -> Tensor | None:
+        """Return the sinks that are held, (..., B, T), where some tokens of the text are exempt, (..., B, T)."""
+        if self.sinks is None or exempt is None or side is not Side.TEXT:
+            return self.sinks
+        return self.sinks & ~exempt if exempt.shape[-1] == self.sinks.shape[-1] else self.sinks
 
-        def detach(gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-            gradient = gradients[output]
-            if gradient is None or self.detached is None:
-                return gradients
-            passed = gradient.clone()  # of one axis of positions, so that `_by_token` is a view
-            mask = self.detached[(..., *[None] * (len(self.axes) - 2))]  # (B, T, 1)
-            self._by_token(passed).masked_fill_(mask, 0.0)
-            return *gradients[:output], passed, *gradients[output + 1 :]
 
-        node.register_prehook(detach)  # it runs after the gradient of the state itself was taken
+def detach_sinks(readouts: Mapping[Place, Readout]) -> None:
+    """Let no gradient pass attention sinks in backward passes from now on, where they leave a layer.
+
+    A sink that is the only token from which a quantity is read is exempt: all of the answer passes through it.
+    """
+    last, exempt = max(readouts), None
+
+    def detach(place: Place, readout: Readout, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+        nonlocal exempt
+        output = readout.edges[0].output_nr
+        if (gradient := gradients[output]) is None:
+            return gradients
+        if place == last:  # the first to which a gradient arrives
+            exempt = only_token(readout.contributions([gradient]))
+        held = readout.held(place.side, exempt)
+        if held is None:
+            return gradients
+        passed = gradient.clone()  # of one axis of positions, so that `by_token` is a view
+        mask = held[(..., *[None] * (len(readout.axes) - 2))]  # (B, T, 1)
+        readout.by_token(passed).masked_fill_(mask, 0.0)
+        return *gradients[:output], passed, *gradients[output + 1 :]
+
+    for place, readout in readouts.items():
+        if place == last or readout.sinks is not None:  # the hook runs after the gradient of the state was taken
+            readout.edges[0].node.register_prehook(partial(detach, place, readout))
+
+
+def only_token(contributions: Tensor) -> Tensor:
+    """Return which token is the only one of its text that contributes, (..., B, T)."""
+    contributes = contributions != 0
+    return contributes & (contributes.sum(-1, keepdim=True) == 1)
 
 
 def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], threshold: float) -> None:
@@ -220,29 +266,11 @@ class ModelPlaces:
         return (WORDS, MEDIA) if batch.media else (WORDS,)
 
     @contextmanager
-    def reading(
-        self,
-        batch: Batch,
-        places: Collection[Place],
-        readouts: dict[Place, Readout],
-        *,
-        baseline: Tensor | None = None,
-        point: float = 1.0,
-        find_sinks: bool = False,
-    ) -> Iterator[dict[str, Replace]]:
-        """Yield the `replace=` of `run` for a pass in this block that reads contributions at places.
-
-        Args:
-            batch: The batch.
-            places: The places; at the lowest of each side, the input enters the graph.
-            readouts: The pass adds its readouts, by place.
-            baseline: As for `FrozenModel.run`.
-            point: As for `FrozenModel.run`.
-            find_sinks: Whether all layers above the entries are read, as any may have attention sinks.
-        """
-        entries, masks = lowest_of_sides(places), masks_of(batch)
-        by_path: dict[str, dict[int, tuple[Place, LayerOutput]]] = {}
-        for place, output in self._outputs(batch, places, find_sinks=find_sinks).items():
+    def replaced(self, batch: Batch, reading: Reading, readouts: dict[Place, Readout]) -> Iterator[dict[str, Replace]]:
+        """Yield the `replace=` of `run` for a pass in this block, which adds its readouts, by place."""
+        places, masks = reading.places, masks_of(batch)
+        entries, by_path = lowest_of_sides(places), dict[str, dict[int, tuple[Place, LayerOutput]]]()
+        for place, output in self._outputs(batch, reading).items():
             by_path.setdefault(output.path, {})[output.call] = place, output
 
         def layer_reader(outputs_by_call: Mapping[int, tuple[Place, LayerOutput]]) -> Replace:
@@ -276,7 +304,9 @@ class ModelPlaces:
         if WORDS in places:
             ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
             path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
-            lookups.append(Lookup(path, ids, partial(read_entry, WORDS, start=baseline, at=point), mask))
+            lookups.append(
+                Lookup(path, ids, partial(read_entry, WORDS, start=reading.baseline, at=reading.point), mask)
+            )
             # What further tables hold for the ids of the tokens is the tokens' contribution.
             further = partial(read_entry, WORDS)
             lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
@@ -334,7 +364,7 @@ class ModelPlaces:
         """The modules that return the outputs of layers."""
         return {output.path for output in (*(self.model.parts.outputs or ()), *(self._source_layers or ()))}
 
-    def _outputs(self, batch: Batch, places: Collection[Place], *, find_sinks: bool) -> dict[Place, LayerOutput]:
+    def _outputs(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
         parts = self.model.parts
         outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
@@ -342,7 +372,7 @@ class ModelPlaces:
             outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
         if parts.embedding_output is not None:
             outputs[Place(Side.TEXT, 0)] = parts.embedding_output
-        wanted = set(places) - {WORDS, SOURCE, MEDIA}
+        wanted = set(reading.places) - {WORDS, SOURCE, MEDIA}
         if missing := wanted - outputs.keys():
             layer = min(missing).layer
             what = f"the output of layer {layer}" if layer else "the embeddings"
@@ -351,8 +381,8 @@ class ModelPlaces:
                 f"no module of {self.name} returns {what} as `hidden_states` has it, a state for each token, so the "
                 f"frozen network cannot be read there{hint}"
             )
-        if find_sinks:
-            lowest = {place.side: place for place in lowest_of_sides(places)}
+        if reading.sink_threshold is not None:
+            lowest = {place.side: place for place in lowest_of_sides(reading.places)}
             wanted |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
         return {place: outputs[place] for place in wanted}
 

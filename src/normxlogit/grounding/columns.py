@@ -96,7 +96,10 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         }
         if messages:
             of_messages = np.full(len(messages), np.nan, np.float32)
-            np.fmax.at(of_messages, result.message_indices, np.fmax.reduce(losses))
+            message_of = dict(zip(result.sources, result.message_indices, strict=True))
+            for removal in tested.single:
+                most = np.subtract(tested.original.values, removal.values).max()
+                np.fmax.at(of_messages, [message_of[unit] for unit in removal.tokens], most)
             row["message_losses"] = _null_for_nan(of_messages)
     return row
 

@@ -2,8 +2,10 @@
 
 from ..render.blocks import Block, Column, Fold, Header, Paragraph, Piece, Table, cell
 from ..render.charts import Legend
+from ..render.describe import removals_table
 from ..render.layout import answer_pieces
 from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
+from ..render.ways import ways_of
 from .chat_drawing import chat_of
 from .result import Citations
 
@@ -25,6 +27,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
         for source in (*cited.citations(), *tested)
     ]
     rendered = as_sentences([Piece(s.prompt or "")], small=True)
+    are_larger = cited.verified is not None and any(len(removal.tokens) > 1 for removal in cited.verified.single)
     figures = Table(
         [Column("sentence"), Column("figures")],
         [[cell(sentence.text), cell(sentence.reason)] for sentence in support if sentence.reason],
@@ -33,8 +36,10 @@ def citation_blocks(cited: Citations) -> list[Block]:
     return [
         Header("", [("question", cited.question), *facts_of(s)], s.notes),
         chat_of(cited, answer) if cited.messages else as_sentences(answer),
-        links_of(evidence, [sentence.verdict for sentence in support], cited.attribution),
+        links := links_of(evidence, [sentence.verdict for sentence in support], cited.attribution),
+        *ways_of(s, links.data["shares"]),
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
+        *removals_table(cited.verified if are_larger else None),
         source_table([(*row[:3], None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
         Legend(
             SHARE.format("a"),

@@ -15,7 +15,7 @@ from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART
-from ..results.verification import LEAST_LOSS, Verification, likelihood_text
+from ..results.verification import LEAST_LOSS, Removal, Verification, likelihood_text
 from .columns import DERIVED, STORED, citation_row, citation_state
 from .verdicts import Check, Judgement, Reading, WordEdit, checked
 
@@ -333,21 +333,27 @@ class Citations(Record):
 
     @property
     def losses(self) -> Mapping[str, float]:
-        """The drop of the answer's log-probability without each removed source, in nats, by the source's name."""
+        """The drop of the answer's log-probability without each removed source, or document, in nats, by its name."""
         if self.verified is None:
             return {}
         whole = self.verified.original.value
         return {removal.units[0]: whole - removal.value for removal in self.verified.single}
 
     @property
+    def _removed_alone(self) -> dict[int, Removal]:
+        """The removals of one source each: of several that were removed together, none has a loss of its own."""
+        source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
+        removals = () if self.verified is None else self.verified.single
+        return {source_of_unit[r.tokens[0]]: r for r in removals if len(r.tokens) == 1}
+
+    @property
     def source_losses(self) -> FloatArray:
         """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
         if self.verified is not None:
-            source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
             nats_with_all = np.array(self.verified.original.values)  # (K,)
-            for removal in self.verified.single:
-                losses[:, source_of_unit[removal.tokens[0]]] = nats_with_all - removal.values
+            for source, removal in self._removed_alone.items():
+                losses[:, source] = nats_with_all - removal.values
         return losses
 
     @property
@@ -390,9 +396,9 @@ class Citations(Record):
         }
         texts = [self.attribution.units.text[unit] for unit in self.sources]  # pictures have none
         described = zip(self.documents, self.names, texts, shares.tolist(), strict=True)
-        losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
+        losses = {i: removal.original - removal.value for i, removal in self._removed_alone.items()}
         return [
-            Source(numbers.get(i), i, document, name, text, share, losses[i])
+            Source(numbers.get(i), i, document, name, text, share, losses.get(i))
             for i, (document, name, text, share) in enumerate(described)
         ]
 
@@ -499,7 +505,7 @@ class Citations(Record):
             for removal in (tested.original, *tested.single, tested.together):
                 require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
             for removal in tested.single:
-                fits = len(removal.tokens) == 1 and removal.tokens[0] in sources
+                fits = bool(removal.tokens) and set(removal.tokens) <= set(sources)
                 require(fits, "verified: a removal of no source")
         place, limit = 0, len(self.text) - len(self.answer)
         for message in self.messages:

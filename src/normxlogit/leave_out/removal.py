@@ -42,52 +42,47 @@ def _autoregressive(config: PretrainedConfig) -> bool:
 def tokens_removed(
     model: TaskModel, encodings: Sequence[Encoding] | Mapping[int, Encoding], *, masked: bool | None = None
 ) -> Callable[[TextRemoval], Encoding]:
-    """Return a function from removals to texts without their tokens; see `remove_tokens`."""
-
-    def without(removal: TextRemoval) -> Encoding:
-        place, tokens = removal
-        return remove_tokens(model, encodings[place], tokens, masked=masked) if tokens else encodings[place]
-
-    return without
-
-
-def remove_tokens(
-    model: TaskModel, encoding: Encoding, positions: Sequence[int], *, masked: bool | None = None
-) -> Encoding:
-    """Return the text with tokens masked in place, or deleted; by default as `masks` says.
+    """Return a function from removals to what the model reads: the text with tokens masked in place, or deleted.
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
     of no tokens has no answer. Regions of a picture are replaced by what surrounds them, moments of a sound silenced.
     A chosen position moves as `moved_position` says.
 
-    Returns:
-        What the model reads.
+    Args:
+        model: The model.
+        encodings: The texts, by their places.
+        masked: Whether tokens are masked; by default as `masks` says.
     """
-    if encoding.signal is not None:
-        return replace(encoding, signal=encoding.signal.without(positions))
-    if masks(model) if masked is None else masked:
-        ids = list(encoding.ids)
-        for position in positions:
-            ids[position] = model.tokenizer.mask_token_id
-        return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
-    removed = set(positions)
-    remaining = [index for index in range(len(encoding)) if index not in removed]
-    chosen = encoding.position
-    moved = None if chosen is None else moved_position(model, chosen, positions, masked=False)
-    if remaining:
-        return replace(encoding.take(remaining), position=moved)
-    start_ids = [_start_token(model)]
-    empty = encoding.take([0])
-    return replace(
-        empty,
-        inputs={**empty.inputs, "input_ids": start_ids},
-        tokens=readable_tokens(model.tokenizer, start_ids),
-        offsets=empty.offsets and ((0, 0),),
-        words=empty.words and ((0, 0),),
-        sequence_ids=(None,),
-        special=(True,),
-        position=moved,
-    )
+    is_masked = masks(model) if masked is None else masked
+
+    def without(removal: TextRemoval) -> Encoding:
+        encoding, positions = encodings[removal[0]], set(removal[1])
+        if not positions:
+            return encoding
+        if encoding.signal is not None:
+            return replace(encoding, signal=encoding.signal.without(removal[1]))
+        if is_masked:
+            ids = [model.tokenizer.mask_token_id if i in positions else token for i, token in enumerate(encoding.ids)]
+            return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
+        moved = encoding.position
+        if moved is not None:
+            moved = moved_position(model, moved, removal[1], masked=False)
+        if remaining := [index for index in range(len(encoding)) if index not in positions]:
+            return replace(encoding.take(remaining), position=moved)
+        start_ids = [_start_token(model)]
+        empty = encoding.take([0])
+        return replace(
+            empty,
+            inputs={**empty.inputs, "input_ids": start_ids},
+            tokens=readable_tokens(model.tokenizer, start_ids),
+            offsets=empty.offsets and ((0, 0),),
+            words=empty.words and ((0, 0),),
+            sequence_ids=(None,),
+            special=(True,),
+            position=moved,
+        )
+
+    return without
 
 
 def moved_position(model: TaskModel, position: int, removed: Sequence[int], *, masked: bool | None = None) -> int:
@@ -96,7 +91,7 @@ def moved_position(model: TaskModel, position: int, removed: Sequence[int], *, m
     Args:
         model: Its task decides whether tokens are masked in place, unless `masked` says.
         position: Where it is read in the full text.
-        removed: Indices of the tokens that `remove_tokens` removed.
+        removed: Indices of the removed tokens.
         masked: Whether they were masked.
     """
     in_place = masks(model) if masked is None else masked

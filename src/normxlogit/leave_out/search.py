@@ -11,16 +11,12 @@ from itertools import combinations, product
 
 import numpy as np
 
-from ..inputs.encoding import Encoding
-from ..inputs.windows import Indices
-from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.units.words import UnitScore
 from ..results.verification import Removal, Verification
-from .answers import Answer, TextAnswers
-from .outcomes import Progress, no_progress
+from .answers import Answer
 from .removal import TextRemoval, Tokens
-from .units import Removable, Verify, removable_for_task
+from .units import Removable
 
 PAIRED = 20
 """Units of the highest scores among which a pair is searched for, in at most 20 + 29 + 20 passes, see `_pair`."""
@@ -36,28 +32,6 @@ Search = Generator[list[Tokens], list[Answer], Verification]
 
 SetSearch = Generator[list[Tokens], list[Answer], tuple[list[int], Answer] | None]
 """A part of a search that returns a set of parts with the answer without it; None if there is none."""
-
-
-def with_verifications(
-    model: TaskModel,
-    encodings: Sequence[Encoding],
-    results: Sequence[Attribution],
-    verify: Verify,
-    windows: Sequence[Sequence[Indices]],
-    progress: Progress = no_progress,
-) -> list[Attribution]:
-    """Return results with the model's answers without units of the inputs.
-
-    Args:
-        model: The model that was explained.
-        encodings: The encoding of each result's input.
-        results: The results.
-        verify: Which units are removed.
-        windows: The tokens of each window in which an input was read.
-        progress: Shows the progress.
-    """
-    removables = [removable_for_task(model, a, verify) for a in results]
-    return run_searches(results, removables, TextAnswers(model, encodings, results, windows=windows, progress=progress))
 
 
 def run_searches(
@@ -97,11 +71,11 @@ def search(units: Removable) -> Search:
     parts, first = units.parts, list(range(units.singles))
     alone = first if units.one_by_one else []
     # Each yield sends lists of tokens to remove, and receives the model's answers without them.
-    together = first[: units.most]
+    together = list(range(len(parts))) if units.all_together else first[: units.most]
     original, without_all, *answers = yield [(), _tokens(parts, together), *[_tokens(parts, [i]) for i in alone]]
     single = dict(zip(alone, answers, strict=True))
     smallest = control = None
-    if single:
+    if single and not units.all_together:
         smallest = yield from _changing_set(units, original, without_all, single)
         control = yield from _control(parts, first, smallest and smallest[0])
     return Verification(
@@ -244,6 +218,5 @@ def _removal(units: Removable, members: Sequence[int], answer: Answer, original:
     parts = units.parts
     names = tuple(parts[i].text for i in sorted(members, key=lambda i: parts[i].tokens))
     changed = answer.outcome != original.outcome
-    return Removal(
-        names, _tokens(parts, members), answer.prediction, answer.value, changed, units.quantity, original.value
-    )
+    tokens, values = _tokens(parts, members), (units.quantity, original.value, answer.values)
+    return Removal(names, tokens, answer.prediction, answer.value, changed, *values)

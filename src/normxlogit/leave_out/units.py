@@ -21,9 +21,9 @@ Group = Literal["word", "sentence", "paragraph", "message"]
 Named = Group | list[Any] | tuple[Any, ...] | Mapping[str, Any]
 """Units that a caller names, see `units_named`."""
 
-Verify = int | Literal["auto"] | Named | None
-"""What is removed one at a time: so many units of the highest scores, "auto" five of them, every unit of a kind, or the
-units of a list; None for nothing."""
+Verify = int | Literal["auto", "reasoning"] | Named | None
+"""What is removed one at a time: so many units of the highest scores, "auto" five of them, every unit of a kind, each
+sentence of a completion's reasoning, or the units of a list; None for nothing."""
 
 
 class Together(list[Any]):
@@ -43,6 +43,7 @@ class Removable(NamedTuple):
         named: Whether a caller named these.
         one_by_one: Whether they are removed one at a time too, and a smallest set and a control looked for.
         among_all: Whether the smallest set is searched for among all parts, if the removed ones change nothing.
+        all_together: Whether all parts are removed together, instead of the first ones, and nothing is searched for.
     """
 
     parts: list[UnitScore]
@@ -54,11 +55,13 @@ class Removable(NamedTuple):
     among_all: bool = False
     named: bool = False
     one_by_one: bool = True
+    all_together: bool = False
 
     @property
     def most(self) -> int:
         """Most parts that are removed together: all, but of a prompt one stays, as a completion of nothing is none."""
-        return len(self.parts) - (self.quantity == "log-probability" and self.one_by_one)
+        one_stays = self.quantity == "log-probability" and self.one_by_one and not self.all_together
+        return len(self.parts) - one_stays
 
 
 def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> Removable:
@@ -98,10 +101,16 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
     if verify is None or verify == "auto" or isinstance(verify, int):
         count = verify if isinstance(verify, int) else SHOWN if verify == "auto" else 0
         return found._replace(parts=ranked, singles=min(count, len(ranked)), among_all=verify == "auto")
+    if verify == "reasoning":
+        raise InputError("verify='reasoning' leaves out sentences of a completion, and nothing was generated")
     if isinstance(verify, str):
-        if not a.has_text or a.units.kind[0] not in ("token", verify):
+        is_finer = verify == "word" and a.units.kind[0] not in ("token", "word")
+        groups = groups_of(a, verify) if a.has_text and not is_finer else []
+        if not groups:
             raise InputError(f"there are no {verify}s to leave out: the units are {found.unit}s")
-        units = [_unit(a, group.name, group.tokens) for group in groups_of(a, verify)]
+        check_coarser(a, groups)
+        by_tokens = {part.tokens: part for part in found.parts}
+        units = [by_tokens.get(group.tokens) or _unit(a, group.name, group.tokens) for group in groups]
         free = sorted((part for part in units if fixed not in part.tokens), key=lambda part: -part.score)
         return found._replace(parts=free, singles=len(free), unit=verify)
     chosen = units_named(a, found.parts, verify)
@@ -183,9 +192,14 @@ def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> 
         for match in re.finditer(re.escape(body), text):
             if match.start() in starts and match.end() in ends:
                 found += [t for u in units if match.start() <= u.start < match.end() for t in u.tokens]
-    found = found or [token for part in parts if part.text.strip() == body for token in part.tokens]
+    names = [{part.text.strip()} for part in parts]
+    if a.units.kind[0] != "token":  # "notes.txt:1" is a source of what is called "notes.txt"
+        names = [{name, name.rpartition(":")[0]} for (name,) in names]
+    found = found or [
+        token for part, called in zip(parts, names, strict=True) if body in called for token in part.tokens
+    ]
     if not found:
-        near = nearest(body, {part.text.strip() for part in parts})
+        near = nearest(body, set().union(*names))
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise InputError(f"there is no {words!r} to leave out{hint}")
     return found

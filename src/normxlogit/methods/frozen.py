@@ -9,9 +9,10 @@ from torch import Tensor
 
 from ..copies.run import without_autocast
 from ..errors import MethodError
+from ..frozen.backward import NotRecordedError
 from ..frozen.contributions import Contributions, FrozenPass, contributions, quantities
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.places import MEDIA, ReadAt, Side
+from ..frozen.places import MEDIA, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.given_outputs import check_same_pass
@@ -123,7 +124,11 @@ class FrozenGradient(Method):
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
         read = frozen.places.read(forward.batch, self.read_at, request.layers)
-        found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
+        try:
+            found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
+        except NotRecordedError:  # this text takes another way through the model than the one that was proved
+            frozen.recorded.add("")
+            found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
         answer = found[-1].answer
         if not self._at_text:
             with torch.no_grad(), without_autocast(forward.batch.inputs):
@@ -137,7 +142,8 @@ class FrozenGradient(Method):
     def _passes(self, request: Request) -> Iterator[FrozenPass]:
         """Yield the passes to backpropagate through: that of `forward`, or one at each point."""
         model, run, baseline = request.model, request.forward, None
-        if self._at_text and isinstance(run, FrozenPass):
+        recorded = FrozenModel.of(model).recorded
+        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in recorded):
             yield run
             return
         if self.baseline != "zero":
@@ -150,12 +156,14 @@ class FrozenGradient(Method):
                 check_same_pass(run, at_point)
             yield replace(at_point, positions=run.positions)  # the question stays where the text has it
 
-    def _run(self, model: TaskModel, batch: Batch, layers: tuple[int, ...], **options: Any) -> FrozenPass:
-        """Run the frozen network, with the options of `FrozenModel.run`, reading what this method uses."""
+    def _run(
+        self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = False, **path: Any
+    ) -> FrozenPass:
+        """Run the frozen network where this method reads, at a point of the `path` from a baseline, see `Reading`."""
         frozen = FrozenModel.of(model)
-        places = frozen.places.read(batch, self.read_at, layers)
         threshold = self.sink_threshold if self.points == (1.0,) else None
-        return frozen.run(batch, places, sink_threshold=threshold, **{"predict": False, **options})
+        reading = Reading(frozen.places.read(batch, self.read_at, layers), threshold, **path)
+        return frozen.run(batch, reading, predict=predict)
 
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:

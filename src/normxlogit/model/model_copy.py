@@ -24,7 +24,7 @@ from ..inputs.encoding import Batch
 from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import answer_of
 from ..parts.parts import Parts
-from ..parts.proofs import copy_answers_as_the_model, quantises_by_batch
+from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..tasks import Task
 from .input_limits import unreadable_input
 
@@ -255,7 +255,15 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
     }
 
 
-def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]) -> str | None:
+@proof(
+    compares="the copy that is explained and the model as its owner calls it, on the first text",
+    tolerance="rounding",
+    why="the copy was given another call or setting (an adapter, a choice, a decoder, a padding id)",
+    when="first call, where something was changed; two passes",
+)
+def copy_answers_as_the_model(
+    copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]
+) -> str | None:
     """Compare the logits of the explained copy with those of the model as its owner calls it.
 
     Returns:
@@ -270,8 +278,7 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
         return f"{type(copy.wrapped).__name__} returns no logits that the copy that is explained could be compared with"
     if not (is_finite(actual) or is_finite(expected)):
         return None  # the same
-    difference = copy_answers_as_the_model(actual, expected)
-    if difference is not None:
+    if (difference := beyond_rounding(actual, expected)) is not None:
         raise HeadMismatchError(
             f"the copy of {type(copy.module).__name__} that is explained gives logits that differ from the model's "
             f"own by {difference:.2g}"

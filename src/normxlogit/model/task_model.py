@@ -34,7 +34,7 @@ from ..tasks.interfaces import Pooling
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
-from .model_copy import ModelCopy, compare, first_alone, input_errors, sample_of
+from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
 from .token_budget import tokens_that_fit
 from .version import read_model
 
@@ -250,7 +250,7 @@ class TaskModel:
                     if copy.is_adapted:
                         first_inputs = first_alone(batch)
                         caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
-                        unverified = compare(copy, first_inputs, caller_inputs)
+                        unverified = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
                     try:
                         parts, logits = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
                     except (TypeError, ValueError):  # it reads no words without their pictures

@@ -20,7 +20,7 @@ from ..copies.pool import Pool
 from ..copies.run import main_input, tensor_of
 from ..copies.trace import Call
 from .layer_to_head import run_trunk
-from .proofs import early_exit_ends_in_what_the_head_read
+from .proofs import beyond_rounding, proof
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ def exit_after(
     return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, run_or_skip), inputs)
 
 
+@proof(
+    compares="the trunk with no layer skipped, and with the last one skipped, and what the head read",
+    tolerance="rounding; with the last one skipped it must differ",
+    why="the layers that are skipped are all of them, and skipping has an effect",
+    when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
+)
 def find_early_exit(
     pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
 ) -> EarlyExit | None:
@@ -82,7 +88,9 @@ def find_early_exit(
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         reraise_out_of_memory(error)
         return None
-    return early_exit if early_exit_ends_in_what_the_head_read(every_layer, without_last, hidden) else None
+    if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
+        return None
+    return early_exit if beyond_rounding(every_layer, hidden) is None else None
 
 
 def chained_layers(calls: list[Call]) -> list[Call]:

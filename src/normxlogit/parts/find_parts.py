@@ -22,7 +22,7 @@ from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import find_tail, first_layer_input
 from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary, same_ids
 from .parts import Parts
-from .proofs import head_gives_the_logits, head_reads_tokens_alone
+from .proofs import beyond_rounding, head_reads_tokens_alone, proof
 
 
 def find_parts(
@@ -272,7 +272,7 @@ def _find_head(
     for trunk in candidates:
         try:
             with torch.inference_mode():
-                head, tokenwise = _prove_head(pool, trunk, inputs, logits, piece, layer_forms)
+                head, tokenwise = prove_head(pool, trunk, inputs, logits, piece, layer_forms)
         except Exception as error:  # noqa: PERF203  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
@@ -285,7 +285,13 @@ def _find_head(
     )
 
 
-def _prove_head(
+@proof(
+    compares="the head on the trunk's states of whole texts, and the model's logits",
+    tolerance="rounding",
+    why="the trunk is where it was guessed, and the head reads nothing else",
+    when="first call, for each candidate; the head alone",
+)
+def prove_head(
     pool: Pool[PreTrainedModel],
     trunk: Call,
     inputs: Mapping[str, Any],
@@ -306,7 +312,7 @@ def _prove_head(
     form = Form.of(trunk.returned)
     head = Head(pool, replace(piece, trunk=trunk.path, form=form, time_first=time_first, skipped=outside_forms))
     hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
-    if (difference := head_gives_the_logits(head.texts(hidden, inputs), logits)) is not None:
+    if (difference := beyond_rounding(head.texts(hidden, inputs), logits)) is not None:
         raise HeadMismatchError(f"logits differ by {difference:.2g}")
     path = output_embedding_path(model) if logits.ndim > 2 else None
     if path is not None:

@@ -1,10 +1,9 @@
-"""All proofs on models: what is compared, the tolerance, the reason, and when they run.
+"""The table of proofs, each what is compared, the tolerance, the reason, and when it runs; and how they compare.
 
-The numbers are right because each step is compared with the model's own answer, on the caller's own input. A comparison
-returns whether it holds, or None if it does and the difference where it does not. Those here compare two answers;
-those that run the model for it are in `model_proofs` and `frozen.frozen_model`. `PROOFS` is the table in the page on
-how it works. All run in full precision of float32, also where the caller has TF32 on (`copies.arithmetic`), except
-where the caller has run the model.
+The numbers are right because each step is compared with the model's own answer, on the caller's own input. A proof is
+a function with the decorator `proof`, beside what it proves; here are those that compare two answers for several
+callers. `PROOFS` is the table in the page on how it works. All run in full precision of float32, also where the caller
+has TF32 on (`copies.arithmetic`), except where the caller has run the model.
 """
 
 from collections.abc import Callable
@@ -118,32 +117,7 @@ def beyond_rounding(actual: Tensor, expected: Tensor) -> float | None:
     return None if difference <= tolerance_for(expected) else difference
 
 
-# --- the model -----------------------------------------------------------------------------------------------------
-
-
-@proof(
-    compares="the copy that is explained and the model as its owner calls it, on the first text",
-    tolerance="rounding",
-    why="the copy was given another call or setting (an adapter, a choice, a decoder, a padding id)",
-    when="first call, where something was changed; two passes",
-)
-def copy_answers_as_the_model(actual: Tensor, expected: Tensor) -> float | None:
-    """Return the difference of the copy's logits from the model's own, None if it is within rounding."""
-    return beyond_rounding(actual, expected)
-
-
 # --- the head ------------------------------------------------------------------------------------------------------
-
-
-@proof(
-    compares="the head on the trunk's states of whole texts, and the model's logits",
-    tolerance="rounding",
-    why="the trunk is where it was guessed, and the head reads nothing else",
-    when="first call, for each candidate; the head alone",
-)
-def head_gives_the_logits(logits: Tensor, expected: Tensor) -> float | None:
-    """Return the difference of the head's logits from the model's, None if it is within rounding."""
-    return beyond_rounding(logits, expected)
 
 
 @proof(
@@ -163,57 +137,6 @@ def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
         if unmasked.any()
         else largest_difference(alone, logits) <= tolerance
     )
-
-
-# --- the layers ----------------------------------------------------------------------------------------------------
-
-
-@proof(
-    compares="the last layer's output after what follows the layers, and what the head read",
-    tolerance="rounding",
-    why="a layer's state is brought to the head by the way that the last one's takes",
-    when="first call; a pass in which the layers are skipped",
-)
-def tail_gives_what_the_head_read(brought: Tensor, hidden: Tensor, state: Tensor) -> bool:
-    """Return whether the last layer's output, brought to the head, equals the head's input."""
-    return bool((brought - hidden).abs().max().item() <= tolerance_for(state))
-
-
-@proof(
-    compares="the trunk with no layer skipped, and with the last one skipped, and what the head read",
-    tolerance="rounding; with the last one skipped it must differ",
-    why="the layers that are skipped are all of them, and skipping has an effect",
-    when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
-)
-def early_exit_ends_in_what_the_head_read(every_layer: Tensor, without_last: Tensor, hidden: Tensor) -> bool:
-    """Return whether a trunk whose layers can be skipped gives what the head read, and another state with one less."""
-    if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
-        return False
-    return beyond_rounding(every_layer, hidden) is None
-
-
-@proof(
-    compares="the frozen pass and the model's own logits, on the first text",
-    tolerance=f"{SUM_ERROR} times rounding",
-    why="every operation that is held constant gives its own value",
-    when="first use of frozen-gradient; nothing more for a short text that was the model's first, alone; otherwise a "
-    "plain pass, and a frozen one over the first of several texts",
-)
-def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: float) -> float | None:
-    """Return the difference of a frozen pass's output from the model's own, None if it is within the tolerance."""
-    difference = largest_difference(answer, expected)
-    return None if difference <= tolerance else difference
-
-
-@proof(
-    compares="the gradient of the answer by a picture or sound whose map of vectors is detached, with none",
-    tolerance="no path at all",
-    why="what reached the answer past the patches would be counted as bias",
-    when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
-)
-def nothing_bypasses(gradient: Tensor | None) -> bool:
-    """Return whether a signal affects the output only through the vectors that its entry makes of it."""
-    return gradient is None
 
 
 # --- lengths and batches -------------------------------------------------------------------------------------------
@@ -292,14 +215,3 @@ def outputs_are_of_one_pass(logits: Tensor, theirs: Tensor) -> float | None:
     theirs = theirs.float()
     difference = largest_difference(logits.to(theirs.device), theirs)
     return None if difference <= tolerance_for_given(theirs) else difference
-
-
-@proof(
-    compares="the vectors of an embedding model taken apart, and of the SentenceTransformer itself",
-    tolerance="rounding",
-    why="its pooling, dense layers and normalisation are rebuilt from its modules",
-    when="loading a SentenceTransformer; two passes over three tokens",
-)
-def vectors_are_the_sentence_transformers(rebuilt: Tensor, expected: Tensor) -> float | None:
-    """Return the difference of vectors from the SentenceTransformer's, None if it is within rounding."""
-    return beyond_rounding(rebuilt, expected)

@@ -12,7 +12,7 @@ from ..copies.run import Replace, run
 from ..errors import UnsupportedModelError
 from .headpiece import answer_of
 from .layer_outputs import LayerOutput
-from .proofs import nothing_bypasses
+from .proofs import proof
 
 ENTRY_CLASSES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
@@ -111,7 +111,7 @@ def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) ->
     entry = find_signal_entry(model, inputs)
     if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
         positions = [axis for axis in range(1, len(entry.output_shape)) if axis != entry.channels]
-        if nothing_bypasses(_bypassing_gradient(model, inputs, signal, entry)):
+        if nothing_bypasses(model, inputs, signal, entry):
             axes = (0, *positions, entry.channels)
             return LayerOutput(entry.path, call=1, axes=axes, positions=len(positions))
     raise UnsupportedModelError(
@@ -120,13 +120,19 @@ def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) ->
     )
 
 
-def _bypassing_gradient(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> Tensor | None:
-    """Return the gradient of the output by a signal whose entry is detached; None if there is no other path."""
+@proof(
+    compares="the gradient of the answer by a picture or sound whose map of vectors is detached, with none",
+    tolerance="no path at all",
+    why="what reached the answer past the patches would be counted as bias",
+    when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
+)
+def nothing_bypasses(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> bool:
+    """Return whether a signal affects the output only through its entry: no gradient arrives where that is detached."""
     with torch.inference_mode(False), torch.enable_grad():
         values = inputs[signal].detach().clone().requires_grad_()
         result = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
         answer = answer_of(result.output)
         if answer is None or not answer.requires_grad:
-            return None
+            return True
         (gradient,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
-        return gradient  # type: ignore[no-any-return]
+        return gradient is None

@@ -40,7 +40,8 @@ OfVerify = Annotated[
     "Run the model again without some of what it read, one at a time and together, and without as many others: the "
     "result is in `verified`. A number removes the words (regions of pictures, moments of sounds) of the highest "
     'scores; "auto" five of them, and looks among all for a set whose removal changes the prediction; "sentence", '
-    '"paragraph" or "message" each of these; a list what it names: words, spans (start, end) of characters, boxes of '
+    '"paragraph" or "message" each of these; "reasoning" each sentence of the reasoning of a completion, '
+    "for what follows it; a list what it names: words, spans (start, end) of characters, boxes of "
     "pictures (left, top, right, bottom), sources; a mapping such spans by name. None, the default, runs nothing.",
 ]
 
@@ -88,6 +89,10 @@ class ExplainCompletion(Generate, total=False):
         'What of the prompt has a score, in the place of tokens: each "word", "sentence", "paragraph" or "message", or '
         "named spans (start, end) of its characters, in a list of messages (message, start, end), and regions of "
         "pictures as in `Attribution.group`. Perturbation methods leave out sources instead of tokens.",
+    ]
+    reasoning: Annotated[
+        Sequence[tuple[int, int]] | Sequence[Sequence[tuple[int, int]]] | None,
+        "Where the completion reasons: spans (start, end) of its characters; by default as the tokenizer declares.",
     ]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
@@ -16,9 +16,6 @@ from ..model.task_model import TaskModel
 from ..results.units.spans import PartSpec
 from ..tasks.targets import Choice, Layers, Position, TargetSpec, is_choice
 
-VerifyCount = int | Literal["auto"] | None
-"""How many sources of a cited answer are left out; None for none."""
-
 
 @dataclass(frozen=True)
 class Options:
@@ -28,6 +25,7 @@ class Options:
         media_method: The method for prompts with a picture or a sound; None for `method`.
         verify: Which units are removed, see `leave_out.units.Verify`.
         parts: The parts of a generated completion that are explained; None for each token.
+        reasoning: Where the completion reasons, in its characters; None to look for it.
     """
 
     method: Method
@@ -42,6 +40,7 @@ class Options:
     media_method: Method | None = None
     verify: Verify = None
     parts: PartSpec = None
+    reasoning: Sequence[tuple[int, int]] | None = None
     extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -110,7 +109,7 @@ def checked_verify(verify: Verify) -> Verify:
     Raises:
         InputError: If it is neither a count, "auto", a kind of unit nor a list of units.
     """
-    kinds = ("auto", *get_args(Group))
+    kinds = ("auto", "reasoning", *get_args(Group))
     if isinstance(verify, str) and verify not in kinds:
         raise InputError(
             f"verify must be a number of units, {', '.join(map(repr, kinds))} or a list of words and spans, not "
@@ -125,20 +124,6 @@ def checked_verify(verify: Verify) -> Verify:
             raise InputError("verify= is an empty list: name what is removed")
         return verify
     return positive_integer(verify, "verify")
-
-
-def checked_count(verify: Verify) -> VerifyCount:
-    """Return how many sources of an answer are left out; None for none.
-
-    Raises:
-        InputError: If it is neither a count nor "auto".
-    """
-    checked = checked_verify(verify)
-    if checked is None or isinstance(checked, int):
-        return checked
-    if checked == "auto":
-        return "auto"
-    raise InputError(f"citations are tested by verify= a number of sources or 'auto', not {verify!r}")
 
 
 def _listed(targets: object) -> list[Choice]:

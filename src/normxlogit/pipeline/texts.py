@@ -15,7 +15,9 @@ from ..errors import HeadMismatchError, InputError
 from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import repeatable
 from ..inputs.windows import Indices, windows
-from ..leave_out.search import with_verifications
+from ..leave_out.answers import TextAnswers
+from ..leave_out.search import run_searches
+from ..leave_out.units import removable_for_task
 from ..methods import Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
 from ..methods.defaults import DEFAULTS, first_working, use_of
@@ -124,7 +126,8 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     if options.verify is None:
         return ordered
     progress = partial(progress_bar, show=options.progress, description="verifying")
-    return with_verifications(model, encodings, ordered, options.verify, windows_read, progress)
+    answers = TextAnswers(model, encodings, ordered, windows=windows_read, progress=progress)
+    return run_searches(ordered, [removable_for_task(model, a, options.verify) for a in ordered], answers)
 
 
 # --- one forward pass --------------------------------------------------------------------------------------------

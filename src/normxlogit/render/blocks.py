@@ -220,6 +220,30 @@ class Links(Block):
     negative: str = ""
 
 
+class Box(NamedTuple):
+    """A part of an answer, or a source.
+
+    Attributes:
+        label: What it is called.
+        note: What was measured of it.
+        ways: What it rests on, by label, with the shares.
+    """
+
+    label: str
+    piece: Piece
+    note: str = ""
+    ways: Sequence[tuple[str, float]] = ()
+
+
+@dataclass(frozen=True)
+class Ways(Block):
+    """Columns of boxes with lines between them, for a page alone."""
+
+    kind: ClassVar = "ways"
+
+    columns: Mapping[str, Sequence[Box]]
+
+
 @dataclass(frozen=True)
 class Fold(Block):
     """Blocks that a page folds; a terminal, which cannot fold, shows them only if they are `essential`."""

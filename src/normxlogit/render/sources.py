@@ -12,6 +12,7 @@ from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentenc
 from .charts import Grid, Legend
 from .describe import method_of, model_text, verdict
 from .layout import answer_pieces, cut, earlier_parts
+from .ways import ways_of
 
 SHOWN = 8
 """Sources that are listed if there are no citations."""
@@ -28,7 +29,7 @@ HINT = (
 def source_blocks(s: Attribution) -> list[Block]:
     """Return the blocks of an answer and its sources."""
     count = len(s.units.sources)
-    rows = []
+    rows, links = [], links_of(s)
     for source in s.top(SHOWN):
         name = "" if source.name == source.text else source.name
         nats = None if s.verified is None else s.verified.loss(source.position)
@@ -36,7 +37,8 @@ def source_blocks(s: Attribution) -> list[Block]:
     return [
         Header("", facts_of(s), s.notes, verdict(s.verified)),
         as_sentences(answer_pieces(s)),
-        links_of(s),
+        links,
+        *ways_of(s, links.data["shares"]),
         source_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"),
         Legend(SHARE.format("a")),
         prompt_fold(s),

@@ -52,6 +52,7 @@ class Attribution(Record):
         text: The text that was read, with the completion; None if it is not known.
         text_pair: The second text of a pair.
         completion: The generated part of the text; None if nothing was generated.
+        reasoning: The spans (start, end) of the completion, in its characters, in which the model reasons.
         prompt_tokens: P, how many units are tokens before the first generated one; None if nothing was generated.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
         media: What was read beside the text, such as pictures and sounds; see `scored_media`.
@@ -91,6 +92,7 @@ class Attribution(Record):
     text: str | None = None
     text_pair: str | None = None
     completion: str | None = None
+    reasoning: tuple[tuple[Index, Index], ...] = ()
     prompt_tokens: Index | None = None
     messages: tuple[MessageSpan, ...] | None = None
     media: tuple[Medium, ...] = ()
@@ -311,6 +313,7 @@ class Attribution(Record):
             targets=tuple(target._replace(span=None) for target in self.targets),
             text=text,
             completion=None,
+            reasoning=(),
             prompt_tokens=None,
             generated=(),
         )
@@ -453,7 +456,7 @@ class Attribution(Record):
 
         Args:
             spans: Which parts are passed through: those in spans (start, end) of characters of the completion, or in
-                the "reasoning" at its begin, up to "</think>"; by default all.
+                its `reasoning`; by default all.
 
         Raises:
             DataError: If the parts of the answer are not both targets and units.

@@ -60,8 +60,12 @@ def test_sources_and_documents_that_are_named_are_left_out(writer):
     asked = ("is it good ?", FILES)
     every = writer.cite(*asked, verify=99, answer="it is .")
     named = writer.cite(*asked, verify=["a:2", "b"], answer="it is .")
-    assert set(named.losses) == {"a:2", *(name for name in every.names if name.startswith("b:"))}
-    assert all(nats == pytest.approx(every.losses[name], abs=1e-4) for name, nats in named.losses.items())
+    without_b = writer.without(asked[0], "b", documents=FILES, completion="it is .")
+    nats = {"a:2": every.losses["a:2"], "b": without_b.original - without_b.value}
+    assert named.losses == pytest.approx(nats, abs=1e-4)
+    assert [source.nats is None for source in named.top(9) if source.document == "b"] == [True, True]
+    assert type(named).from_dict(named.to_dict()) == named
+    assert str(named.verified) in " ".join(str(named).split()) or '"b"' in str(named)
     with pytest.raises(InputError, match="did you mean"):
         writer.cite(*asked, verify=["a:11"], answer="it is .")
 
@@ -71,6 +75,35 @@ def test_each_sentence_of_the_documents_is_left_out(writer):
     each = writer.cite(*asked, verify="sentence", answer="it is .")
     assert each.losses == writer.cite(*asked, verify=99, answer="it is .").losses
     assert set(each.losses) == set(each.names)
+
+
+def test_each_paragraph_or_document_is_left_out(writer):
+    files = {"a": "The movie is good.\n\nThe plot is bad. The cat sat.", "b": "Was the plot great?"}
+    asked = {"question": "is it good ?", "documents": files, "answer": "it is ."}
+    losses = {kind: writer.cite(**asked, verify=kind).losses for kind in ("sentence", "paragraph", "message")}
+    for kind, names in {
+        "paragraph": [["a:1"], ["a:2", "a:3"], ["b:1"]],
+        "message": [["a:1", "a:2", "a:3"], ["b:1"]],
+    }.items():
+        removals = [writer.without(asked["question"], some, documents=files, completion="it is .") for some in names]
+        expected = sorted(removal.original - removal.value for removal in removals)
+        assert sorted(losses[kind].values()) == pytest.approx(expected, abs=1e-4)
+    assert set(losses["message"]) == {"a", "b"}
+    with pytest.raises(InputError, match="there are no words to leave out"):
+        writer.cite(**asked, verify="word")
+
+
+def test_a_source_is_left_out_wherever_its_words_are_one(writer):
+    cited = writer.cite(
+        "is it good ?", {"a": "The movie is good.", "b": "It ends. The  movie is good."}, answer="it is .", verify=9
+    )
+    both = writer.without(
+        "is it good ?",
+        ["a:1", "b:2"],
+        documents={"a": "The movie is good.", "b": "It ends. The  movie is good."},
+        completion="it is .",
+    )
+    assert cited.losses["a:1"] == cited.losses["b:2"] == pytest.approx(both.original - both.value, abs=1e-4)
 
 
 def test_a_document_left_out_is_the_answer_to_a_prompt_without_its_sentences(writer):
@@ -85,4 +118,4 @@ def test_a_document_left_out_is_the_answer_to_a_prompt_without_its_sentences(wri
     logits = tiny.logits_of(writer.model, ids).log_softmax(-1)
     expected = sum(float(logits[place - 1, ids[place]]) for place in range(len(ids) - count, len(ids)))
     assert removal.value == pytest.approx(expected, abs=1e-3)
-    assert len(removal.units) == sum(name.startswith("b:") for name in writer.cite(*asked, verify=0).names)
+    assert len(removal.tokens) == sum(name.startswith("b:") for name in writer.cite(*asked, verify=0).names)

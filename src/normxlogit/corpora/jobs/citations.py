@@ -9,9 +9,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from ...errors import InputError
+from ...leave_out.units import Verify
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
-from ...pipeline.options import Options, VerifyCount, checked_count
+from ...pipeline.options import Options, checked_verify
 from ...results.base import Record
 from .base import Column, text_of
 from .completions import CompletionJob
@@ -25,11 +26,11 @@ class CitationJob(CompletionJob):
     """
 
     kind: ClassVar[str] = "citations"
-    verify: VerifyCount = None
+    verify: Verify = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
-        object.__setattr__(self, "verify", checked_count(self.verify))
+        object.__setattr__(self, "verify", checked_verify(self.verify))
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of tests and texts that were not asked for."""
@@ -54,9 +55,7 @@ class Answers(CitationJob):
         answer_column: The column of the answers, "answer" by default.
         documents_column: The column of the documents, "documents" by default: texts, mappings of them by name, or
             lists of what retrievers return.
-        verify: Test the citations as `Explainer.cite` does: leave out this many of the first sources one at a time, or
-            with "auto" until the others can no longer come first; leave out all of them; and put their other values in
-            the place of the answer's. By default nothing is tested.
+        verify: Test the citations as `Explainer.cite` does, by the same word. By default nothing is tested.
 
     Raises:
         InputError: If an argument has an invalid value.
@@ -66,7 +65,7 @@ class Answers(CitationJob):
     answer_column: str | None = None
     documents_column: str | None = None
     _: KW_ONLY
-    verify: VerifyCount = None
+    verify: Verify = None
 
     def reads(self, *, media: bool) -> dict[str, Column]:
         """Return the questions, the answers and their documents."""
@@ -111,7 +110,7 @@ class Conversations(CitationJob):
     messages_column: str | Sequence[str] | None = None
     _: KW_ONLY
     turn: int | None = None
-    verify: VerifyCount = None
+    verify: Verify = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""

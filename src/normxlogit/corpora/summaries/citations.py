@@ -1,7 +1,7 @@
 """The summary of cited answers: the verdicts on their sentences."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from ...results.storage.schema import plain
 from .run_tables import RunTables
@@ -53,7 +53,7 @@ class CitationSummary:
         errors: Rows without one.
         complete: Whether the run was finished, so that these are all rows.
         of_conversations: Whether the sources are messages of conversations, and not documents.
-        verify: How many sources of each answer were left out, or "auto"; None if nothing was tested.
+        verify: Which sources of each answer were left out; None if nothing was tested.
         sentences: Sentences of the answers.
         resting: Sentences that rest on the sources.
         contradicting: Sentences that contradict them; None if that was not measured.
@@ -70,7 +70,7 @@ class CitationSummary:
     errors: int
     complete: bool
     of_conversations: bool
-    verify: int | Literal["auto"] | None
+    verify: Any
     sentences: int
     resting: int
     contradicting: int | None

@@ -2,29 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from ...copies.memory import enough_memory
-from ...errors import InputError, nearest
+from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, has_chat_template
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
-from ...leave_out.units import Verify
-from ...methods import Method
+from ...leave_out.search import run_searches
+from ...leave_out.units import Together, Verify, picked
+from ...methods import Method, Random
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_arguments
-from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
+from ...pipeline.completions.ablations import Ablations, verified
 from ...pipeline.completions.completed_prompts import Completed, generate, read_completion
-from ...pipeline.completions.sources import explain_sources, part_weights, sources_and_parts
+from ...pipeline.completions.sources import explain_sources, part_weights
+from ...pipeline.completions.verification import answers_without, removable_sources
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.sentences import sentence_spans
-from ...results.units.spans import MessageSpan, NamedSpan, answer_parts
-from ...results.verification import CITATION_TEST, Removal, Verification
+from ...results.units.spans import MessageSpan, answer_parts
+from ...results.verification import Removal, Verification
 from ..documents.conversations import Conversation, read_conversation
 from ..documents.documents import documents_by_name, separate_pictures
 from ..result import Citations, quotations
@@ -139,7 +140,7 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
     cited = explain(completed, read)
     attribution = cited.attribution
     if options.verify is not None:
-        attribution = replace(attribution, verified=_tested(model, completed, cited, read, options.verify))
+        attribution = replace(attribution, verified=_tested(model, completed, cited, options.verify, read))
     elif completed.encoding.media:
         attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return replace(cited, attribution=attribution, readings=readings)
@@ -332,74 +333,46 @@ def _without_ending(completed: Completed) -> Completed | None:
 
 @enough_memory("measure what the answer loses without a source")
 def _tested(
-    model: TaskModel, completed: Completed, cited: Citations, read: SentencesAfterPrompt, verify: Verify
+    model: TaskModel, completed: Completed, cited: Citations, verify: Verify, read: SentencesAfterPrompt | None = None
 ) -> Verification:
-    """Measure the loss of each sentence without its first sources and without all.
-
-    Sources that are the same word for word are left out together: without one of them the answer would lose nothing.
+    """Measure the loss of each sentence without some sources, and without all.
 
     Args:
         model: The model.
         completed: The prompt and the answer.
         cited: The answer with the scores of its sources.
-        read: Its sentences, read with all sources and with none.
-        verify: How many sources are left out, one at a time; "auto" until no other can come first, and the first one of
-            each sentence; "sentence" each; or their names.
+        verify: What is left out, as in `Explainer.cite`; `Together` for these sources together alone.
+        read: Its sentences, read with all sources and with none, if they were.
     """
-    sequence = completed.sequenced()
-    sentences = answer_parts(sequence, "sentence")
-    sources, _ = sources_and_parts(completed, completed.named_sources, None)
-    weights = part_weights(completed, sentences)  # (K, G)
-    answer_weights = part_weights(completed, answer_parts(sequence, None))  # (1, G)
-    sources_of_group = _sources_with_the_same_words(sequence.text, sources)  # N groups, which are left out together
-    group_of = {source: group for group, members in enumerate(sources_of_group) for source in members}
-    merged_sources = [_merged([sources[source] for source in members]) for members in sources_of_group]
-    count = len(merged_sources)
-    known = {(True,) * count: read.answer_nats, (False,) * count: read.answer_nats_without}
-    ablations = Ablations(model, completed, merged_sources, known=known)
-    evidence = cited.evidence
-    source_scores = evidence.whole().scores[: len(sources)].astype(np.float64)  # (S,), before the rest of the prompt
-    scores = np.array([source_scores[members].sum() for members in sources_of_group])  # (N,)
+    evidence, parts = cited.evidence, answer_parts(completed.sequenced(), "sentence")
+    weights, whole = part_weights(completed, parts), evidence.whole()  # (K, G)
+    found, sources = removable_sources(whole, completed, completed.named_sources)
+    count, known = len(sources), {}
+    if read is not None:
+        known = {(True,) * count: read.answer_nats, (False,) * count: read.answer_nats_without}
+    ablations = Ablations(model, completed, list(sources.values()), known=known)
     if verify == "auto":
-        removed_groups = list(verified(ablations, answer_weights[0], scores))
-        for sentence_scores in evidence.scores[:, cited.sources]:  # all that a sentence rests on may be one source
-            first = group_of[int(sentence_scores.argmax())]
-            if first not in removed_groups:
-                removed_groups.append(first)
-    elif isinstance(verify, int) or verify == "sentence":  # each source is a sentence
-        count = verify if isinstance(verify, int) else len(scores)
-        removed_groups = np.argsort(-scores, kind="stable")[:count].tolist()
-    else:
-        chosen = _named_sources(verify, sources)
-        removed_groups = list(dict.fromkeys(group_of[source] for source in chosen))
-    nats, without = (values @ weights.T for values in (read.answer_nats, read.answer_nats_without))  # (K,) each
-
-    def removal(removed: Sequence[int], remaining_nats: npt.NDArray[np.float64]) -> Removal:
-        """Return the result of leaving sources out, by their indices, with what is left of each sentence, (K,)."""
-        names = tuple(sources[index].name for index in removed)
-        units = tuple(cited.sources[index] for index in removed)
-        total, original = float(remaining_nats.sum()), float(nats.sum())
-        each = tuple(remaining_nats.tolist())
-        return Removal(names, units, None, total, False, "log-probability", original, each)
-
-    nats_lost = leave_one_out(ablations, weights, removed_groups)  # (K, n)
-    return Verification(
-        **CITATION_TEST,
-        original=removal([], nats),
-        single=tuple(
-            removal([source], nats - losses)
-            for group, losses in zip(removed_groups, nats_lost.T, strict=True)
-            for source in sources_of_group[group]
-        ),
-        together=removal(range(len(sources)), without),
-    )
+        first = list(verified(ablations, weights.sum(0), np.array([part.score for part in found.parts])))
+        first += evidence.scores[:, cited.sources].argmax(1).tolist()  # all that a sentence rests on may be one source
+        order = list(dict.fromkeys([*first, *range(count)]))
+        units = found._replace(parts=[found.parts[i] for i in order], singles=len(set(first)))
+    else:  # the messages of a conversation, or documents, are what sources are called by
+        names = list(dict.fromkeys(cited.documents))
+        units = picked(whole, found, names if verify == "message" else verify)
+    removed = {sources.get(part.tokens) for part in units.parts[: units.singles]} - {None}
+    first = [i < units.singles or sources.get(part.tokens) in removed for i, part in enumerate(units.parts)]
+    order = sorted(range(len(first)), key=lambda i: not first[i])  # stable; what has the same words is removed with it
+    units = units._replace(parts=[units.parts[i] for i in order], singles=sum(first))
+    units = units._replace(target="the answer", all_together=units.one_by_one)
+    (tested,) = run_searches([evidence], [units], answers_without(ablations, sources, weights))
+    return cast(Verification, tested.verified)
 
 
 @checked_arguments()
 def without(
     model: TaskModel,
     question: str | None,
-    units: Sequence[str],
+    units: Together,
     *,
     documents: Any = None,
     answer: str | None = None,
@@ -420,50 +393,9 @@ def without(
         system: The system message.
     """
     arguments: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "answer": answer}
-    completed = read_answered(model, question, documents, **arguments).completed
-    limit = model.encoder.limit
+    answered = read_answered(model, question, documents, **arguments)
+    completed, limit = answered.completed, model.encoder.limit
     if limit is not None and len(completed.encoding) > limit:
         raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
-    sources, _ = sources_and_parts(completed, completed.named_sources, None)
-    removed = _named_sources(units, sources)
-    present = np.ones((2, len(sources)), bool)
-    present[1, removed] = False
-    weights = part_weights(completed, answer_parts(completed.sequenced(), "sentence"))  # (K, G)
-    original, nats = Ablations(model, completed, sources)(present) @ weights.T  # (K,) each
-    names, total = tuple(sources[index].name for index in removed), float(nats.sum())
-    each = tuple(nats.tolist())
-    return Removal(names, tuple(removed), None, total, False, "log-probability", float(original.sum()), each)
-
-
-def _named_sources(units: Any, sources: Sequence[NamedSpan]) -> list[int]:
-    """Return the indices of sources that are named, or that are sentences of documents that are.
-
-    Raises:
-        InputError: If there is no such source.
-    """
-    chosen: list[int] = []
-    for unit in [units] if isinstance(units, str) else units:
-        matching = [i for i, source in enumerate(sources) if unit in (source.name, source.name.rpartition(":")[0])]
-        if not matching:
-            near = nearest(str(unit), [name for s in sources for name in (s.name, s.name.rpartition(":")[0])])
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise InputError(f"there is no source {unit!r} to leave out{hint}")
-        chosen += matching
-    return list(dict.fromkeys(chosen))
-
-
-def _sources_with_the_same_words(text: str, sources: Sequence[NamedSpan]) -> list[list[int]]:
-    """Return groups of the indices of sources that are the same word for word; a picture or a sound is one by itself.
-
-    Without one of them alone the model would still read the same words elsewhere.
-    """
-    groups: dict[str | int, list[int]] = {}
-    for index, source in enumerate(sources):
-        words = " ".join(text[source.start : source.end].split())
-        groups.setdefault(index if source.places else words, []).append(index)
-    return list(groups.values())
-
-
-def _merged(sources: Sequence[NamedSpan]) -> NamedSpan:
-    """Return several sources as one, the first, with the tokens of all."""
-    return sources[0]._replace(tokens=tuple(sorted(token for source in sources for token in source.tokens)))
+    unscored = explain_sources(model, completed, Options(method=Random()), completed.named_sources, "sentence")
+    return _tested(model, completed, answered.cited(unscored, None), units).together

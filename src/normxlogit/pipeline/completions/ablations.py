@@ -1,4 +1,4 @@
-"""Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
+"""Ablations of sources: the log-probability of an answer without some of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,14 +7,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ...errors import InputError, MethodError
+from ...errors import InputError
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Outcomes, Progress, in_batches, no_progress
-from ...methods import Occlusion
-from ...methods.perturbation import Perturbation, log_odds
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
-from ...results.targets import Quantity
 from ...results.units.spans import NamedSpan
 from ...tasks.base import generating_task
 from .completed_prompts import Completed
@@ -93,29 +90,6 @@ class Ablations:
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
         return log_probabilities(self.model, encodings, [self._generated] * len(encodings))
-
-
-def score_sources(method: Perturbation, ablations: Ablations, weights: Array) -> tuple[Array, Quantity, float]:
-    """Score sources by a perturbation method.
-
-    Args:
-        method: The method; occlusion is leave-one-out.
-        ablations: Measures the answer.
-        weights: Which tokens are of which part, (K, G).
-
-    Returns:
-        The scores for each part of the answer, (K, S), what they add up in, and the forward passes that they cost.
-    """
-    if isinstance(method, Occlusion) and method.window != 1:
-        raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
-    present = method.subsets(len(ablations.sources))  # (N, S)
-    answers = ablations(present) @ weights.T  # (N, K)
-    quantity: Quantity = "log-probability"
-    scale = np.ones(len(weights))  # (K,)
-    if method.log_odds:  # fitted for each token of a part, and reported for the part
-        quantity, scale = "log odds", weights.sum(1)
-        answers = log_odds(answers) / scale
-    return method.fit(present, answers) * scale[:, None], quantity, float(len(np.unique(present, axis=0)))
 
 
 def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:

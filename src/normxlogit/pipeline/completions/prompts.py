@@ -108,10 +108,12 @@ def explain_written(
         raise InputError(WHOLE_ANSWERS)
     prompt_list, single = _prompt_list(model, prompts)
     lists = {"completion": completions, "targets": options.targets, "sources": sources, "contrast": other_answers}
+    lists["reasoning"] = options.reasoning
     if isinstance(sources, str) and not single:
         lists["sources"] = [sources] * len(prompt_list)
     rows = {name: [value] if single else _one_each(name, value, len(prompt_list)) for name, value in lists.items()}
-    each_options = [replace(options, targets=targets) for targets in rows["targets"]]
+    of_each = zip(rows["targets"], rows["reasoning"], strict=True)
+    each_options = [replace(options, targets=targets, reasoning=reasoning) for targets, reasoning in of_each]
     completed = [
         read_completion(model, before, after) for before, after in zip(prompt_list, rows["completion"], strict=True)
     ]

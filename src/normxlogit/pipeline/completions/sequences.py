@@ -69,6 +69,7 @@ def explain_answer(
         text=result.prompt,
         messages=result.messages or message_spans(encoding.contents),
         completion=None,
+        reasoning=(),
         prompt_tokens=None,
         predictions=predictions,
     )

@@ -9,12 +9,13 @@ import torch
 
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError
-from ...methods import FrozenGradient, Request
-from ...methods.perturbation import Perturbation
+from ...methods import FrozenGradient, Occlusion, Request
+from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
 from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
+from ...results.targets import Quantity
 from ...results.units.spans import (
     NamedSpan,
     PartSpec,
@@ -30,9 +31,10 @@ from ...results.units.spans import (
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance
-from .ablations import Ablations, Array, score_sources
+from .ablations import Ablations, Array
 from .completed_prompts import Completed
 from .completion import explain_completion, scored_tokens
+from .reasoning import reasoning_spans
 
 
 @enough_memory("find the sources of this answer")
@@ -93,6 +95,7 @@ def explain_sources(
             text=sequence.text,
             completion=sequence.text[sequence.prompt_characters :],
             messages=completed.messages,
+            reasoning=reasoning_spans(model, completed, options.reasoning),
             notes=completed.encoding.notes,
             diagnostics={"forward_passes": forward_passes},
             merge=method.word_merge,
@@ -116,6 +119,29 @@ def explain_sources(
         if not method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     return replace(result, diagnostics=passes)
+
+
+def score_sources(method: Perturbation, ablations: Ablations, weights: Array) -> tuple[Array, Quantity, float]:
+    """Score sources by a perturbation method.
+
+    Args:
+        method: The method; occlusion is leave-one-out.
+        ablations: Measures the answer.
+        weights: Which tokens are of which part, (K, G).
+
+    Returns:
+        The scores for each part of the answer, (K, S), what they add up in, and the forward passes that they cost.
+    """
+    if isinstance(method, Occlusion) and method.window != 1:
+        raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
+    present = method.subsets(len(ablations.sources))  # (N, S)
+    answers = ablations(present) @ weights.T  # (N, K)
+    quantity: Quantity = "log-probability"
+    scale = np.ones(len(weights))  # (K,)
+    if method.log_odds:  # fitted for each token of a part, and reported for the part
+        quantity, scale = "log odds", weights.sum(1)
+        answers = log_odds(answers) / scale
+    return method.fit(present, answers) * scale[:, None], quantity, float(len(np.unique(present, axis=0)))
 
 
 def sources_and_parts(

@@ -1,13 +1,13 @@
 """Verify completions: the loss without the words, sources or parts of media of the highest scores."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...leave_out.answers import Answer
-from ...leave_out.removal import TextRemoval
+from ...leave_out.removal import TextRemoval, Tokens
 from ...leave_out.search import run_searches
 from ...leave_out.units import Removable, Verify, picked, removable
 from ...model.task_model import TaskModel
@@ -15,8 +15,9 @@ from ...results.attribution import Attribution
 from ...results.units.spans import NamedSpan, SourceSpec
 from ...results.units.words import UnitScore
 from ..progress import progress_bar
-from .ablations import Ablations
+from .ablations import Ablations, Array
 from .completed_prompts import Completed
+from .reasoning import thoughts
 from .sources import media_sources
 
 Answers = Callable[[list[TextRemoval]], list[Answer]]
@@ -36,34 +37,43 @@ def with_completion_verification(
     """
     if verify is None:
         return result
-    units, answers = _losses(model, completed, result, verify, division)
-    (verified,) = run_searches([result], [units], answers)
-    return verified
-
-
-def _losses(
-    model: TaskModel, completed: Completed, g: Attribution, verify: Verify, division: SourceSpec | None
-) -> tuple[Removable, Answers]:
-    """Return what of a prompt is removed, and a function that measures its completion without it."""
-    whole = (g if g.layers is None else g.layer(g.layers[-1])).whole()
-    if whole.units.kind[0] == "token":
+    whole = (result if result.layers is None else result.layer(result.layers[-1])).whole()
+    if verify == "reasoning":
+        units, pieces, completed = thoughts(whole, completed)
+    elif whole.units.kind[0] == "token":
         found = removable(whole)
         if whole.text_units != len(completed.joined().encoding):  # an encoder's input has no scores
             found = found._replace(parts=[part for part in found.parts if part.tokens[0] >= whole.text_units])
         units = picked(whole, found, _in_characters(completed, verify))
-        pieces = [_piece(whole, part) for part in units.parts]
+        pieces = {part.tokens: _piece(whole, part) for part in units.parts}
     else:
-        found, of_part = _sources(whole, completed, division)
+        found, pieces = removable_sources(whole, completed, division)
         units = picked(whole, found, verify)
-        pieces = [_together(part.text, [of_part[token,] for token in part.tokens]) for part in units.parts]
-    ablations = Ablations(model, completed, pieces, partial(progress_bar, show=None, description="verifying"))
-    parts = [set(part.tokens) for part in units.parts]
+    progress = partial(progress_bar, show=None, description="verifying")
+    ablations = Ablations(model, completed, list(pieces.values()), progress)
+    (verified,) = run_searches([result], [units], answers_without(ablations, pieces))
+    return verified
+
+
+def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Array | None = None) -> Answers:
+    """Return a function that measures a completion without units of its prompt.
+
+    Args:
+        ablations: Measures the completion without sources.
+        units: The units that each source is made of.
+        weights: Which tokens of the completion are of which part, (K, G), if parts are measured and their sum.
+    """
+    places = [(set(tokens), (s.tokens, s.places)) for tokens, s in zip(units, ablations.sources, strict=True)]
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
-        present = [[not part <= set(removed) for part in parts] for _, removed in removals]  # (N, W)
-        return [Answer(None, float(nats), None) for nats in ablations.nats(np.array(present))]
+        absent = [{place for tokens, place in places if tokens <= set(removed)} for _, removed in removals]
+        present = np.array([[place not in removed for _, place in places] for removed in absent])  # (N, S)
+        if weights is None:
+            return [Answer(None, nats, None) for nats in ablations.nats(present).tolist()]
+        parts = ablations(present) @ weights.T  # (N, K)
+        return [Answer(None, float(nats.sum()), None, values=tuple(nats.tolist())) for nats in parts]
 
-    return units, answers
+    return answers
 
 
 def _in_characters(completed: Completed, named: Any) -> Any:
@@ -87,28 +97,37 @@ def _piece(whole: Attribution, part: UnitScore) -> NamedSpan:
     return NamedSpan(part.text, 0, 0, part.tokens)
 
 
-def _together(name: str, pieces: Sequence[NamedSpan]) -> NamedSpan:
+def _together(sources: Sequence[NamedSpan]) -> NamedSpan:
     """Return sources as one."""
-    tokens = tuple(sorted(token for piece in pieces for token in piece.tokens))
-    return NamedSpan(name, 0, 0, tokens, places=tuple(place for piece in pieces for place in piece.places))
+    tokens = tuple(sorted(token for source in sources for token in source.tokens))
+    return sources[0]._replace(tokens=tokens, places=tuple(place for source in sources for place in source.places))
 
 
-def _sources(
+def removable_sources(
     whole: Attribution, completed: Completed, division: SourceSpec | None
-) -> tuple[Removable, dict[tuple[int, ...], NamedSpan]]:
-    """Return the sources of a prompt by their places among the units, and where in the prompt each of them is."""
-    sequence = completed.sequenced()
+) -> tuple[Removable, dict[Tokens, NamedSpan]]:
+    """Return the sources of a prompt as removable units, and where in the prompt each of them is.
+
+    A source is removed wherever its words are a source: without one of two that are the same word for word, the model
+    would still read them.
+
+    Args:
+        whole: The explanation, with one score for each source.
+        completed: The prompt with its completion.
+        division: How the prompt is divided.
+    """
+    sequence, units = completed.sequenced(), whole.units
     of_media = iter(media_sources(completed, division))
-    parts: list[UnitScore] = []
-    pieces: dict[tuple[int, ...], NamedSpan] = {}
-    for i in whole.units.sources:
-        name = whole.units.names[i] or whole.units.text[i]
-        if whole.units.kind[i] in ("medium", "region"):
-            piece = next(of_media)
+    words_of = {i: " ".join(units.text[i].split()) or i for i in units.sources}
+    same_words: dict[str | int, list[NamedSpan]] = {}
+    for i, words in words_of.items():
+        if units.kind[i] in ("medium", "region"):
+            source = next(of_media)
         else:
-            start, end = (whole.units.spans or ())[i]
-            piece = NamedSpan(name, start, end, sequence.tokens_in(start, end, of_answer=False))
-        if piece.tokens or piece.places:
-            parts.append(UnitScore(name, (i,), float(whole.scores[i])))
-            pieces[i,] = piece
+            start, end = (units.spans or ())[i]
+            source = NamedSpan(units.text[i], start, end, sequence.tokens_in(start, end, of_answer=False))
+        same_words.setdefault(words, []).append(source)
+    together = {i: _together(same_words[words]) for i, words in words_of.items()}
+    pieces: dict[Tokens, NamedSpan] = {(i,): piece for i, piece in together.items() if piece.tokens or piece.places}
+    parts = [UnitScore(units.names[i] or units.text[i], unit, float(whole.scores[i])) for unit in pieces for i in unit]
     return Removable(parts, "source", "deleted"), pieces

@@ -78,7 +78,8 @@
     function strongest(found, scale, sign) {
       const kept = found.filter(([e, value]) => !special(e) && value * sign > (data.shares ? 0.03 : 0));
       kept.sort((a, b) => sign * (b[1] - a[1]));
-      return kept.slice(0, 5).map(([e, value]) => name(e) + " " + written(value, scale)).join(", ");
+      const once = kept.filter(([e], i) => kept.findIndex(([other]) => name(other) === name(e)) === i); // a box and its text
+      return once.slice(0, 5).map(([e, value]) => name(e) + " " + written(value, scale)).join(", ");
     }
 
     function show(element) {
@@ -166,6 +167,44 @@
     }
   }
 
+  // Lines from each part of an answer to what it rests on; those that begin elsewhere are faint while one is pointed at.
+  function ways(grid) {
+    grid.insertAdjacentHTML("beforeend", '<svg aria-hidden="true"></svg>');
+    const svg = grid.lastElementChild;
+    const boxes = new Map([...grid.querySelectorAll(".nxl-box")].map((box) => [box.dataset.box, box]));
+    const targets = (box) => {
+      const words = box.dataset.ways.trim().split(" ");
+      return words.map((word, i) => [boxes.get(word), Number(words[i + 1])]).filter(([to, share], i) => i % 2 === 0 && to);
+    };
+    const reached = (box, seen = new Set()) => {
+      if (!seen.has(box)) { seen.add(box); targets(box).forEach(([to]) => reached(to, seen)); }
+      return seen;
+    };
+    function draw(from) {
+      const kept = from && reached(from);
+      const whole = grid.getBoundingClientRect();
+      svg.replaceChildren();
+      for (const box of boxes.values()) for (const [to, share] of targets(box)) {
+        const a = box.getBoundingClientRect(), b = to.getBoundingClientRect();
+        const same = Math.abs(a.left - b.left) < 1; // in one column the line goes around its right side
+        const x = a.right - whole.left, y = a.top + a.height / 2 - whole.top;
+        const x2 = (same ? b.right : b.left) - whole.left, y2 = b.top + b.height / 2 - whole.top;
+        const bend = same ? 30 : (x2 - x) / 2;
+        svg.insertAdjacentHTML("beforeend", "<path></path>");
+        const path = svg.lastElementChild;
+        path.setAttribute("d", `M${x} ${y} C${x + bend} ${y} ${same ? x2 + bend : x2 - bend} ${y2} ${x2} ${y2}`);
+        path.setAttribute("stroke-width", String(1 + 6 * share));
+        path.classList.toggle("nxl-off", Boolean(kept) && !kept.has(box));
+      }
+    }
+    for (const box of boxes.values()) {
+      box.addEventListener("mouseenter", () => draw(box));
+      box.addEventListener("mouseleave", () => draw());
+    }
+    addEventListener("resize", () => draw());
+    draw();
+  }
+
   function value(cell) {
     const text = cell.dataset.value ?? cell.textContent.trim();
     // 1,234, 56.7%, 12 (40%), 0.6 ± 0.1 and 3 of 4 are numbers too
@@ -246,6 +285,7 @@
         if (mark) status.textContent = mark.title;
       });
     }
+    card.querySelectorAll(".nxl-ways").forEach(ways);
     if (status) status.hidden = false;
   });
   addEventListener("hashchange", open);

@@ -9,9 +9,6 @@ from ...errors import DataError, InputError
 from ..attribution import Attribution
 from ..storage.schema import FloatArray
 
-REASONING_ENDS = "</think>"
-"""What chat templates write behind a model's reasoning."""
-
 
 def passed_through(
     a: Attribution, spans: str | Sequence[tuple[int, int]] | None = None, weighted: FloatArray | None = None
@@ -38,7 +35,7 @@ def passed_through(
         part_of_unit = {
             unit: k
             for unit, k in part_of_unit.items()
-            if any(start <= (a.targets[k].span or (-1, -1))[0] < end for start, end in chosen)
+            if any(_overlap(a.targets[k].span or (-1, -1), span) for span in chosen)
         }
         if not part_of_unit:
             raise InputError("no explained part of the answer that later ones read lies there")
@@ -90,6 +87,10 @@ def _parts_that_are_units(a: Attribution) -> dict[int, int]:
     return parts
 
 
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
 def _spans_passed(a: Attribution, spans: str | Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return spans of characters of the completion as spans of the whole text."""
     text, completion = a.text or "", a.completion or ""
@@ -97,8 +98,7 @@ def _spans_passed(a: Attribution, spans: str | Sequence[tuple[int, int]]) -> lis
     if isinstance(spans, str):
         if spans != "reasoning":
             raise InputError(f"through() takes 'reasoning' or spans (start, end) of the completion, not {spans!r}")
-        end = completion.find(REASONING_ENDS)
-        if end < 0:
-            raise InputError(f"the answer holds no reasoning, which would end with {REASONING_ENDS}: pass its span")
-        return [(shift, shift + end)]
+        if not a.reasoning:
+            raise InputError("no reasoning was found in the answer: pass its spans, as here or as reasoning=")
+        spans = a.reasoning
     return [(shift + start, shift + end) for start, end in spans]

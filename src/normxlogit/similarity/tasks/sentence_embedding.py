@@ -14,7 +14,7 @@ from ...copies.arithmetic import full_float32
 from ...copies.clone import clone, unwrapped
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...loading.model_files import find_file, read_model_json
-from ...parts.proofs import vectors_are_the_sentence_transformers
+from ...parts.proofs import beyond_rounding, proof
 from ...tasks.interfaces import Pooling
 
 MODES = {
@@ -227,12 +227,18 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
     width = getattr(model, "truncate_dim", None)
     steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _default_prompt(prompts, name), width)
     embedding = SentenceEmbedding(trunk, steps)
-    _check_vectors(embedding, model)
+    vectors_are_the_sentence_transformers(embedding, model)
     return embedding
 
 
+@proof(
+    compares="the vectors of an embedding model taken apart, and of the SentenceTransformer itself",
+    tolerance="rounding",
+    why="its pooling, dense layers and normalisation are rebuilt from its modules",
+    when="loading a SentenceTransformer; two passes over three tokens",
+)
 @full_float32()
-def _check_vectors(embedding: SentenceEmbedding, model: nn.Module) -> None:
+def vectors_are_the_sentence_transformers(embedding: SentenceEmbedding, model: nn.Module) -> None:
     """Check that the vectors equal those of the `SentenceTransformer` itself."""
     ids = torch.tensor([[1, 2, 3], [3, 1, 0]], device=next(embedding.parameters()).device)  # (2, 3)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=ids.device)  # (2, 3)
@@ -242,8 +248,7 @@ def _check_vectors(embedding: SentenceEmbedding, model: nn.Module) -> None:
     expected = expected[:, : embedding.steps.width]  # `encode` cuts it, the modules do not
     if embedding.steps.normalize:
         rebuilt, expected = nn.functional.normalize(rebuilt, dim=-1), nn.functional.normalize(expected, dim=-1)
-    difference = vectors_are_the_sentence_transformers(rebuilt, expected)
-    if difference is not None:
+    if (difference := beyond_rounding(rebuilt, expected)) is not None:
         raise HeadMismatchError(
             f"the vectors that are explained differ from those of the SentenceTransformer by {difference:.2g}"
         )

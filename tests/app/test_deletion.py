@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer
-from normxlogit.leave_out.deletion import DeletionCurve, deletion_curve
+from normxlogit.app.deletion import DeletionCurve, deletion_curve
 from tests import tiny
 
 TEXT = tiny.TEXTS[2]

@@ -6,11 +6,11 @@ from typing import Literal
 import numpy as np
 
 from ..errors import DataError, UnsupportedModelError
+from ..leave_out.answers import TextAnswers
+from ..leave_out.removal import masks
+from ..leave_out.units import removable_for_task
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from .answers import TextAnswers
-from .removal import masks
-from .units import removable_for_task
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,321 @@
+"""Known evidence: are the parts of a text that its answer is known to rest on scored highest?"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from math import comb
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError, UnsupportedModelError
+from ..explainer import Explainer
+from ..methods import Method
+from ..results.attribution import Attribution
+from ..results.storage.schema import Index, check, require
+from ..results.units.kinds import SourceKind
+from .datasets import read_rows
+from .report import markdown_table
+from .runs import OnProgress, Refused, with_progress
+from .statistics import interval_text, mean_interval
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+Part = str | tuple[Index, Index]
+"""A part of a text: words, wherever they stand, or a span (start, end) of its characters."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """An input whose answer is known to rest on parts of it.
+
+    Attributes:
+        evidence: These parts.
+        text: The text.
+        text_pair: The second text of a pair.
+        messages: The messages of a chat, instead of a text.
+        target: The label or token that is explained; None for the prediction. Inputs that the model answers otherwise
+            are left out.
+        contrast: Another label, token or completion, against which the answer is explained.
+        completion: The answer that is explained, where it is not a label or a token.
+        units: What is ranked: each "word", "sentence", "paragraph" or "message".
+        among: Parts whose units alone are ranked; empty for all of the input.
+    """
+
+    evidence: tuple[Part, ...] = ()
+    text: str = ""
+    text_pair: str | None = None
+    messages: Any = None
+    target: str | int | None = None
+    contrast: str | int | None = None
+    completion: str | None = None
+    units: SourceKind = "word"
+    among: tuple[Part, ...] = ()
+
+    @property
+    def inputs(self) -> Any:
+        """What the model reads."""
+        return self.messages or (self.text if self.text_pair is None else (self.text, self.text_pair))
+
+
+class Place(NamedTuple):
+    """Where a unit or its evidence stands: in which of two texts, its first character and one past its last."""
+
+    text: int | None
+    start: int
+    end: int
+
+    def meets(self, others: Sequence["Place"]) -> bool:
+        """Return whether it has a character in common with one of several."""
+        return any(self.text == text and self.start < end and start < self.end for text, start, end in others)
+
+
+class Judged(NamedTuple):
+    """An input as a model reads it.
+
+    Attributes:
+        case: The input.
+        tokens: A result with its tokens, whose scores are of no use.
+        units: The U units that are ranked.
+        is_evidence: Which of them are evidence, (U,).
+    """
+
+    case: Known
+    tokens: Attribution
+    units: list[Place]
+    is_evidence: Mask
+
+
+@dataclass(frozen=True)
+class EvidenceResult:
+    """How high a method ranks the evidence of N inputs, averaged over all orders of equal scores.
+
+    Attributes:
+        method: Its name, with settings that differ from the defaults, or that of a baseline.
+        first: The probability that the first unit is evidence, (N,).
+        first_two: The probability that one of the first two is, (N,).
+        auroc: Area under the ROC curve of the scores, (N,).
+    """
+
+    method: str
+    first: tuple[float, ...]
+    first_two: tuple[float, ...]
+    auroc: tuple[float, ...]
+
+
+def load_evidence(path: str | Path, limit: int | None = None) -> list[Known]:
+    """Read inputs with their evidence from a JSONL or Parquet file, whose columns are the fields of `Known`.
+
+    Raises:
+        DataError: If it cannot be read; names file and row.
+    """
+    if not (rows := read_rows(Path(path))[:limit]):
+        raise DataError(f"{path}: empty")
+    cases = []
+    defaults = {field.name: field.default for field in fields(Known)}
+    for number, row in enumerate(rows):
+        try:
+            case = check(Known)(defaults | {name: value for name, value in row.items() if value is not None})
+            require(bool(case.evidence), "evidence: expected words of the text, or spans [start, end] of characters")
+            require(bool(case.text) != bool(case.messages), "expected a text, or the messages of a chat")
+        except ValueError as error:
+            raise DataError(f"{path}, row {number}: {error}") from None
+        cases.append(case)
+    return cases
+
+
+def evaluate_evidence(
+    explainer: Explainer, cases: Sequence[Known], methods: Sequence[Method], on_progress: OnProgress | None = None
+) -> tuple[list[EvidenceResult | Refused], dict[str, int]]:
+    """Measure how high methods, and rankings that read no model, rank known evidence.
+
+    Args:
+        explainer: The model.
+        cases: Inputs with their evidence.
+        methods: The methods.
+        on_progress: Called with the method, the inputs done and all inputs.
+
+    Returns:
+        A result for each method and for each of the `BASELINES` that ranks, and how many inputs were measured and left
+        out, by the reason.
+
+    Raises:
+        DataError: If a part is not in its text, or no input can be measured.
+    """
+    judged: list[Judged] = []
+    left_out: Counter[str] = Counter()
+    for number, case in enumerate(cases):
+        try:
+            result = _judged(explainer, case)
+        except DataError as error:
+            raise DataError(f"row {number}: {error}") from None
+        if isinstance(result, Judged):
+            judged.append(result)
+        else:
+            left_out[result] += 1
+    counts = {"inputs": len(judged), **left_out}
+    if not judged:
+        raise DataError(f"nothing can be measured: {counts}")
+    results = [_measured(explainer, judged, method, on_progress) for method in methods]
+    for name, baseline in BASELINES.items():
+        ranks = [baseline(one) for one in judged]
+        if name == RANDOM or any(np.ptp(scores) for scores in ranks):
+            results.append(_result(name, judged, ranks))
+    return results, counts
+
+
+def _measured(
+    explainer: Explainer, judged: Sequence[Judged], method: Method, on_progress: OnProgress | None
+) -> EvidenceResult | Refused:
+    scores = []
+    try:
+        for _, one in with_progress(method.spec, judged, on_progress):
+            by_place = _scores(_explained(explainer, one.case, method, one.case.units), one.case.units)
+            scores.append(np.array([by_place[unit] for unit in one.units]))  # (U,)
+    except UnsupportedModelError as error:
+        return Refused(method.spec, str(error))
+    return _result(method.spec, judged, scores)
+
+
+def _explained(explainer: Explainer, case: Known, method: str | Method, sources: SourceKind | None) -> Attribution:
+    """Explain an input; its completion by the sources of the prompt, or by its tokens."""
+    options: dict[str, Any] = {"contrast": case.contrast, "method": method}
+    if case.completion is None:
+        explained: Attribution = explainer(case.inputs, target=case.target, **options)
+    else:
+        explained = explainer.explain_completion(case.inputs, case.completion, sources=sources, **options)
+    return explained[0] if explained.completion is None else explained.whole()
+
+
+def _judged(explainer: Explainer, case: Known) -> Judged | str:
+    """Return an input as the model reads it, or why it is left out."""
+    a = _explained(explainer, case, RANDOM, None)
+    if not _answered(explainer, a, case):
+        return "answered otherwise"
+    evidence, among = _places(a, case.evidence), _places(a, case.among)
+    reads_at = [] if a.reads_at is None else [Place(0, *(a.offsets or ())[a.reads_at])]
+    units = [
+        place for place in _scores(a, case.units) if not place.meets(reads_at) and (not among or place.meets(among))
+    ]
+    if not all(place.meets(units) for place in evidence):
+        return "evidence not read, or where the answer is read"
+    is_evidence = np.array([unit.meets(evidence) for unit in units])  # (U,)
+    return "nothing but evidence" if is_evidence.all() else Judged(case, a, units, is_evidence)
+
+
+def _answered(explainer: Explainer, a: Attribution, case: Known) -> bool:
+    """Return whether a model answers with the target, or prefers it to the contrast."""
+    target = a.target
+    if case.completion is not None or case.target is None or target.id is None:
+        return True
+    if target.contrast_id is None:
+        return a.prediction.id == target.id
+    model = explainer.task_model
+    logits = model.run(model.batch(explainer.encode(case.inputs), [0])).logits[0]  # (C,)
+    return bool(logits[target.id] > logits[target.contrast_id])
+
+
+def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
+    """Return where parts stand in the texts of an input; a span counts characters of the first.
+
+    Raises:
+        DataError: If one is not there.
+    """
+    texts, places = [a.prompt or "", a.text_pair or ""], list[Place]()
+    for part in parts:
+        if isinstance(part, str):
+            begin, end = (r"\b" if re.match(r"\w", sign) else "" for sign in (part[:1], part[-1:]))
+            pattern = re.compile(begin + re.escape(part) + end)
+            found = [Place(k, *match.span()) for k, text in enumerate(texts) for match in pattern.finditer(text)]
+        else:
+            found = [Place(0, *part)] if part[0] < part[1] <= len(texts[0]) else []
+        if not found or not part:
+            raise DataError(f"{part!r} is not in the text, which has {len(texts[0])} characters")
+        places += found
+    return places
+
+
+def _scores(a: Attribution, kind: SourceKind) -> dict[Place, float]:
+    """Return the score of each unit of a kind by its place."""
+    a = a if kind in a.units.kind else a.group(kind)
+    spans, units = a.units.spans or (), a.units
+    return {Place(units.sequence[i], *spans[i]): float(a.scores[i]) for i, k in enumerate(units.kind) if k == kind}
+
+
+def _result(name: str, judged: Sequence[Judged], scores: Sequence[Array]) -> EvidenceResult:
+    pairs = list(zip(scores, (one.is_evidence for one in judged), strict=True))
+    first, first_two = (tuple(found_among(count, *pair) for pair in pairs) for count in (1, 2))
+    return EvidenceResult(name, first, first_two, tuple(auroc(*pair) for pair in pairs))
+
+
+def found_among(count: int, scores: Array, is_evidence: Mask) -> float:
+    """Return the probability that evidence is among the first units, of which equal scores are in a random order.
+
+    Args:
+        count: How many are looked at.
+        scores: A score for each unit, (U,).
+        is_evidence: Which of them are evidence, (U,).
+    """
+    lowest = np.sort(scores)[-min(count, len(scores))]
+    certain, tied = scores > lowest, is_evidence[scores == lowest]
+    if is_evidence[certain].any():
+        return 1.0
+    drawn = min(count, len(scores)) - int(certain.sum())
+    return 1 - comb(int((~tied).sum()), drawn) / comb(len(tied), drawn)
+
+
+def auroc(scores: Array, is_evidence: Mask) -> float:
+    """Return the area under the ROC curve: pairs of evidence and another unit in the right order, ties for a half."""
+    differences = scores[is_evidence][:, None] - scores[~is_evidence]  # (E, U - E)
+    return float(((np.sign(differences) + 1) / 2).mean())
+
+
+def _rarest(judged: Judged) -> Array:
+    """Score units by their highest token id: tokenizers number tokens in the order of frequency."""
+    a = judged.tokens
+    places = [Place(text, *span) for text, span in zip(a.units.sequence, a.offsets or (), strict=False)]
+    ids = [[i or 0 for i, place in zip(a.units.ids, places, strict=False) if place.meets([u])] for u in judged.units]
+    return np.array([max(ids_of_unit) for ids_of_unit in ids], np.float64)
+
+
+def _overlap(judged: Judged) -> Array:
+    """Score units by their words that stand elsewhere: in what is not ranked, the other text or the answer.
+
+    A word counts one over the number of units that hold it.
+    """
+    texts = [(judged.tokens.text or "").casefold(), (judged.tokens.text_pair or "").casefold()]
+    bodies = [re.findall(r"\w+", texts[place.text or 0][place.start : place.end]) for place in judged.units]
+    holders = Counter(word for body in bodies for word in set(body))
+    scores = []
+    for unit, words in zip(judged.units, bodies, strict=True):
+        ranked = [body for place, body in zip(judged.units, bodies, strict=True) if place.text == unit.text]
+        elsewhere = Counter(re.findall(r"\w+", " ".join(texts))) - Counter(word for body in ranked for word in body)
+        scores.append(sum(1 / holders[word] for word in set(words) if word in elsewhere))
+    return np.array(scores, np.float64)
+
+
+RANDOM = "random"
+
+BASELINES: dict[str, Callable[[Judged], Array]] = {
+    RANDOM: lambda judged: np.zeros(len(judged.units)),
+    "rarest token": _rarest,
+    "last": lambda judged: np.arange(len(judged.units), dtype=np.float64),
+    "longest": lambda judged: np.array([place.end - place.start for place in judged.units], np.float64),
+    "lexical overlap": _overlap,
+}
+"""Rankings that read no model. Equal scores stand for a random one: every figure is the expected one."""
+
+
+def evidence_table(results: Sequence[EvidenceResult | Refused], seed: int = 0) -> str:
+    """Return a Markdown table with 95% bootstrap intervals over the inputs, the best first; N/A where refused."""
+    measured = [result for result in results if isinstance(result, EvidenceResult)]
+    rows = []
+    for r in sorted(measured, key=lambda r: (-np.mean(r.first), -np.mean(r.auroc))):
+        figures = (r.first, r.first_two, r.auroc)
+        rows.append([r.method, *(interval_text(mean_interval(values, seed)) for values in figures)])
+    rows += [[result.method, "N/A", "", ""] for result in results if isinstance(result, Refused)]
+    return markdown_table(["method", "evidence first ↑", "among the first two ↑", "AUROC ↑"], rows)

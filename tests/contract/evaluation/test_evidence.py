@@ -1,0 +1,194 @@
+"""Known evidence: a linear module, of which every word's share is known, and all orders of equal scores by a loop."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import DataError, Explainer, TargetError
+from normxlogit.evaluation.evidence import Known, auroc, evaluate_evidence, found_among, load_evidence
+from normxlogit.methods import method_named
+from tests import commands, plain, tiny
+
+EXACT = ["frozen-gradient", "occlusion"]
+WEIGHTS = {"good": 2.0, "great": 3.0, "bad": -2.0, "awful": -3.0}
+"""What each word adds to "yes" and takes from "no"; other words add nothing."""
+
+
+@pytest.fixture(scope="module")
+def linear():
+    module = plain.Bag(2).eval()
+    with torch.no_grad():
+        module.words.weight.zero_()
+        module.head.weight.copy_(torch.tensor([[-1.0, 0.0], [1.0, 0.0]]))
+        module.head.bias.copy_(torch.tensor([0.1, 0.0]))
+        for word, weight in WEIGHTS.items():
+            module.words.weight[tiny.VOCABULARY[word], 0] = weight
+    return Explainer(module, tiny.tokenizer_for("bert"), task="sequence-classification", labels=["no", "yes"])
+
+
+def measured(explainer, *cases, methods=EXACT):
+    results, counts = evaluate_evidence(explainer, cases, [method_named(method) for method in methods])
+    return {result.method: result for result in results}, counts
+
+
+def test_the_words_that_decide_a_linear_module_come_first(linear):
+    results, counts = measured(
+        linear,
+        Known(("good",), "the movie is good and here", target="yes"),
+        Known(((4, 8), "awful"), "the bad film was awful", target=0),
+    )
+    assert counts == {"inputs": 2}
+    for method in EXACT:
+        result = results[method]
+        assert result.first == result.first_two == result.auroc == (1, 1), method
+    random = results["random"]
+    assert random.first == pytest.approx((1 / 6, 2 / 5))
+    assert random.first_two == pytest.approx((2 / 6, 1 - 3 / 5 * 2 / 4))
+    assert random.auroc == (0.5, 0.5)
+
+
+def test_words_that_add_nothing_come_last(linear):
+    results, _ = measured(linear, Known(("movie",), "great movie good"), Known(("bad",), "good bad great"))
+    for method in EXACT:
+        assert results[method].first == (0, 0)
+        assert results[method].auroc == (0, 0)
+
+
+def test_a_contrast_is_explained_and_its_answer_checked(linear):
+    results, counts = measured(
+        linear,
+        Known(("bad",), "the bad film", target="no", contrast="yes"),
+        Known(("bad",), "the bad film", target="yes", contrast="no"),
+    )
+    assert counts == {"inputs": 1, "answered otherwise": 1}
+    assert results["frozen-gradient"].first == (1,)
+
+
+def test_evidence_in_the_second_text_of_a_pair(linear):
+    results, _ = measured(linear, Known(("great",), "the cat sat", text_pair="a great film sat", target="yes"))
+    assert results["frozen-gradient"].first == results["occlusion"].first == (1,)
+    assert results["last"].first == (0,)
+    assert results["lexical overlap"].first == (0,), "the word in both texts is another"
+    assert results["lexical overlap"].first_two == (0,)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equal_scores_count_as_the_mean_over_all_their_orders(seed):
+    draw = np.random.default_rng(seed)
+    scores, is_evidence = draw.integers(3, size=5).astype(float), np.arange(5) < 1 + seed % 3
+    orders = [
+        order
+        for order in itertools.permutations(range(5))
+        if all(scores[a] >= scores[b] for a, b in itertools.pairwise(order))
+    ]
+    for count in (1, 2):
+        expected = np.mean([any(is_evidence[i] for i in order[:count]) for order in orders])
+        assert found_among(count, scores, is_evidence) == pytest.approx(expected)
+    in_order = [
+        np.mean(
+            [order.index(a) < order.index(b) for a in np.flatnonzero(is_evidence) for b in np.flatnonzero(~is_evidence)]
+        )
+        for order in orders
+    ]
+    assert auroc(scores, is_evidence) == pytest.approx(np.mean(in_order))
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        (Known(("good",), "the good film", target="no"), "answered otherwise"),
+        (Known(((3, 4),), "the good film"), "evidence not read, or where the answer is read"),
+        (Known(("awful", "good"), "good " + "the " * 60 + "awful"), "evidence not read, or where the answer is read"),
+        (Known(("the good film",), "the good film"), "nothing but evidence"),
+        (Known(("good",), "the good film", among=("good",)), "nothing but evidence"),
+        (Known(("good",), "the good film", among=("film",)), "evidence not read, or where the answer is read"),
+    ],
+)
+def test_what_cannot_be_measured_is_counted_with_the_reason(linear, case, reason):
+    assert measured(linear, Known(("bad",), "a bad plot"), case)[1] == {"inputs": 1, reason: 1}
+    with pytest.raises(DataError, match="nothing can be measured"):
+        measured(linear, case)
+
+
+@pytest.mark.parametrize("part", ["goo", "film was", (4, 60), (5, 5)])
+def test_evidence_that_is_not_in_the_text_is_refused(linear, part):
+    with pytest.raises(DataError, match=r"row 1: .* is not in the text, which has 13 characters"):
+        measured(linear, Known(("bad",), "a bad plot"), Known((part,), "the good film"))
+
+
+def test_a_label_that_does_not_exist_is_refused(linear):
+    with pytest.raises(TargetError):
+        measured(linear, Known(("bad",), "a bad plot", target="perhaps"))
+
+
+def test_a_method_that_does_not_work_has_no_figures(linear):
+    results, _ = measured(linear, Known(("bad",), "a bad plot"), methods=["alti", "occlusion"])
+    assert not hasattr(results["alti"], "first")
+    assert results["occlusion"].first == (1,)
+
+
+def test_words_before_a_next_token_are_ranked_without_the_one_where_it_is_read():
+    writer = tiny.writer()
+    results, counts = measured(writer, Known(("cat",), "the cat sat on"), Known(("on",), "the cat sat on"))
+    assert counts == {"inputs": 1, "evidence not read, or where the answer is read": 1}
+    assert results["random"].first == pytest.approx((1 / 3,))
+
+
+@pytest.mark.parametrize("methods", [["frozen-gradient"], ["occlusion"], ["input-norm"]])
+def test_sentences_and_messages_that_an_answer_rests_on(methods):
+    writer = tiny.writer(template=tiny.CHAT_TEMPLATE)
+    documents = "The cat sat here. A great film was never bad. The keys are here."
+    messages = [{"role": "user", "content": f"{name} was here ."} for name in ("the cat", "the actor", "the film")]
+    case = Known(
+        ("The cat sat here.",),
+        f"{documents} Is the cat here?",
+        completion="here",
+        units="sentence",
+        among=(documents,),
+    )
+    chat = Known(("the actor was here .",), messages=messages, completion="here", units="message")
+    results, counts = measured(writer, case, chat, replace(case, contrast="there"), methods=methods)
+    assert counts == {"inputs": 3}
+    assert results["random"].first == pytest.approx((1 / 3, 1 / 3, 1 / 3))
+    assert results["lexical overlap"].first[0] == 1, "both have the cat"
+    for given, sources in ((case, "sentence"), (chat, "message")):
+        scores = writer.explain_completion(given.inputs, "here", sources=sources, method=methods[0]).scores[0, :3]
+        place = [0, 1][given is chat]
+        assert results[methods[0]].first[place] == (scores.argmax() == place)
+
+
+def test_the_command_reads_a_file_and_writes_the_table(tmp_path, capsys):
+    rows = [
+        {"text": "A fine film.", "evidence": ["fine"], "target": "positive", "kind": "of no use"},
+        {"text": "A dull and boring film.", "evidence": [[2, 6], "boring"], "target": "negative"},
+    ]
+    path = tmp_path / "known.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = ("evaluate", "evidence", path, "--methods", "frozen-gradient", "--output", tmp_path / "out")
+    _, printed, _ = commands.run(capsys, *arguments)
+    assert "inputs: 2" in printed
+    assert "| random |" in printed
+    state = json.loads((tmp_path / "out" / "evidence.json").read_text())
+    assert state["results"][0]["method"] == "frozen-gradient"
+    assert len(state["results"][0]["auroc"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"text": "a bad plot"}, "evidence: expected words"),
+        ({"text": "a bad plot", "evidence": "bad"}, "evidence: expected a list"),
+        ({"text": "a bad plot", "evidence": [[3, 1.5]]}, "evidence: expected"),
+        ({"evidence": ["bad"]}, "expected a text, or the messages"),
+        ({"text": "a bad plot", "evidence": ["bad"], "units": "letter"}, "units: expected"),
+    ],
+)
+def test_a_row_of_another_form_is_refused_by_its_number(tmp_path, row, problem):
+    path = tmp_path / "known.jsonl"
+    path.write_text(json.dumps({"text": "a bad plot", "evidence": ["bad"]}) + "\n" + json.dumps(row))
+    with pytest.raises(DataError, match=f"row 1: .*{problem}"):
+        load_evidence(path)

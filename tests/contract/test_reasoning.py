@@ -1,0 +1,121 @@
+"""The reasoning of an answer is found as the tokenizer declares it, and left out to see whether it matters."""
+
+import numpy as np
+import pytest
+import torch
+
+import normxlogit
+from normxlogit import Explainer, InputError
+from tests import tiny
+
+PROMPT = "the cat sat on the mat . it was a day"
+THOUGHTS = ["A good film.", "The plot was never bad."]
+ANSWER = " <think> A good film. The plot was never bad. </think> So it was good"
+
+CHAT = (
+    "{% for m in messages %}{{ m['content'] if m['role'] == 'user' }}"
+    "{% if m['role'] == 'assistant' %} the movie : [THINK] {{ m.thinking }} [/THINK] {{ m['content'] }}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %} the movie :{% endif %}"
+)
+RESPONSE = {
+    "start_anchor": "the movie :",
+    "fields": {"thinking": {"open": "<think>", "close": "</think>"}, "content": {}},
+}
+
+
+def explainer(**declared):
+    model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama")
+    for name, value in declared.items():
+        setattr(tokenizer, name, value)
+    tokenizer.model_max_length = 200
+    return Explainer(model, tokenizer)
+
+
+def found(explained, answer):
+    return [answer[start:end].strip() for start, end in explained.reasoning]
+
+
+@pytest.mark.parametrize(
+    ("declared", "answer"),
+    [
+        ({}, ANSWER),
+        ({"chat_template": CHAT}, ANSWER.replace("<think>", "[THINK]").replace("</think>", "[/THINK]")),
+        ({"chat_template": tiny.CHAT_TEMPLATE}, ANSWER),  # which knows no reasoning
+        ({"response_template": RESPONSE}, ANSWER),
+        ({"response_template": RESPONSE}, ANSWER.replace(" <think>", "So <think>")),
+    ],
+)
+def test_reasoning_is_where_the_tokenizer_says(declared, answer):
+    a = explainer(**declared).explain_completion(PROMPT, answer, parts="sentence")
+    assert found(a, answer) == [" ".join(THOUGHTS)]
+
+
+@pytest.mark.parametrize("declared", [{}, {"chat_template": CHAT}, {"response_template": RESPONSE}])
+def test_an_answer_without_reasoning_has_none(declared):
+    a = explainer(**declared).explain_completion(PROMPT, " A good film. So it was good")
+    assert a.reasoning == ()
+    with pytest.raises(InputError, match="no reasoning"):
+        a.through("reasoning")
+
+
+def test_the_caller_says_where_the_reasoning_is(tmp_path):
+    answer = " A good film. So it was good"
+    a = explainer().explain_completion(PROMPT, answer, parts="sentence", reasoning=[(0, 13)])
+    assert a.reasoning == ((0, 13),)
+    np.testing.assert_array_equal(a.through("reasoning").scores, a.through([(0, 13)]).scores)
+    a.save(tmp_path / "a.json")
+    assert normxlogit.load(tmp_path / "a.json") == a
+    many = explainer().explain_completion([PROMPT] * 2, [answer] * 2, reasoning=[[(0, 13)], None])
+    assert [each.reasoning for each in many] == [((0, 13),), ()]
+    with pytest.raises(InputError, match="reasoning"):
+        explainer().explain_completion(PROMPT, answer, reasoning=[(0, 99)])
+
+
+def nats(model, tokenizer, before, after):
+    """Return the log-probability of a text after another, by the model alone."""
+    first, both = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (before, before + after))
+    with torch.no_grad():
+        logs = model(torch.tensor([both])).logits[0].double().log_softmax(-1)
+    return sum(float(logs[i - 1, both[i]]) for i in range(len(first), len(both)))
+
+
+@pytest.mark.parametrize("options", [{}, {"parts": "sentence"}, {"parts": "sentence", "sources": "sentence"}])
+def test_each_thought_is_left_out_and_the_answer_measured_again(options):
+    e = explainer()
+    a = e.explain_completion(PROMPT, ANSWER, verify="reasoning", **options)
+    last = " </think> So it was good"
+    of = [
+        nats(e.model, e.tokenizer, f"{PROMPT} <think> {kept}", last)
+        for kept in (" ".join(THOUGHTS), THOUGHTS[1], THOUGHTS[0], "")
+    ]
+    tested = a.verified
+    assert [removal.units for removal in tested.single] == [(thought,) for thought in THOUGHTS]
+    measured = [removal.value for removal in (tested.original, *tested.single, tested.together)]
+    np.testing.assert_allclose(measured, of, atol=1e-4)
+    assert len({round(value, 3) for value in measured}) == 4
+    assert tested.together.units == tuple(THOUGHTS)
+
+
+def test_thoughts_that_are_not_there_cannot_be_left_out():
+    answer = " A good film. So it was good"
+    for spans in (None, [(0, len(answer))], [(0, 1)]):
+        with pytest.raises(InputError, match="reasoning"):
+            explainer().explain_completion(PROMPT, answer, verify="reasoning", parts="sentence", reasoning=spans)
+
+
+def test_a_page_leads_from_the_answer_to_the_prompt_and_greys_what_changes_nothing():
+    e = explainer()
+    a = e.explain_completion(
+        "The cat sat. It was a day.", ANSWER, parts="sentence", sources="sentence", verify="reasoning"
+    )
+    page = a.to_html()
+    assert page.count('class="nxl-box"') >= 4
+    assert 'data-box="R1"' in page
+    for label, place in (("S", a.units.kind.index("sentence")), ("R", a.units.kind.index("answer"))):
+        assert any(f'data-ways="{label}{i}' in page or f" {label}{i} " in page for i in range(1, 5)), place
+    losses = [tested.original - tested.value for tested in a.verified.single]
+    assert page.count('nxl-none"') >= sum(loss < 1 for loss in losses) > 0
+    assert (
+        'class="nxl-box"'
+        not in e.explain_completion(PROMPT, " A good film. So it was good", parts="sentence").to_html()
+    )
