@@ -138,7 +138,7 @@ def _of_words(plant: Plant, rate: str, ranking: str, ranked: Sequence[tuple[str,
 def _words(folder: str) -> list[tuple[str, Mapping[str, float]]]:
     """Return the prediction of each text, with its words' shares of the scores."""
     table = optional_module("pyarrow.parquet", "").read_table(f"{folder}/shards")
-    texts = []
+    texts: list[tuple[str, Mapping[str, float]]] = []
     for row in table.select(["prediction", "words", "word_scores"]).to_pylist():
         scores: dict[str, float] = defaultdict(float)
         total = float(np.abs(row["word_scores"]).sum()) or 1.0

@@ -1,25 +1,36 @@
 """What turns answers by itself, against a model that is told to follow one word."""
 
+import random
+
 import torch
 
 from normxlogit import Predictions, attribute, summarize
 from normxlogit.corpora.summaries.features import Length, Overlap, Phrase
 from normxlogit.corpora.summaries.page import summary_page
+from tests import tiny
 
-from .corpora import explainer, rows_of, texts
+from .corpora import explainer, rows_of
 
 PLANT = "plot"
+
+
+def texts(count):
+    """Random words, so that none goes with another; the planted one stands in every third text."""
+    draw = random.Random(0)
+    words = [word for word in tiny.WORDS if word.isalpha() and word != PLANT]
+    rows = [draw.choices(words, k=draw.randint(4, 8)) for _ in range(count)]
+    return [" ".join([*row[:2], *([PLANT] if place % 3 == 0 else []), *row[2:]]) for place, row in enumerate(rows)]
 
 
 def follower():
     """Return a classifier that was trained to answer 1 where a text has one word, else 0."""
     one = explainer(seed=0)
     torch.manual_seed(0)
-    rows = texts(64)
+    rows = texts(96)
     inputs = one.tokenizer(rows, padding=True, return_tensors="pt")
     labels = torch.tensor([int(PLANT in row.split()) for row in rows])  # (B,)
     optimizer = torch.optim.Adam(one.model.parameters(), 3e-3)
-    for _ in range(60):
+    for _ in range(100):
         one.model(**inputs, labels=labels).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
