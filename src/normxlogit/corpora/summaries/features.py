@@ -70,7 +70,7 @@ class Phrase:
         gap = " " if any(word[:1].isspace() for word in written[1:]) else ""
         added = [word.strip() for word in written[index : index + self.words]]
         new = gap.join(added)
-        inserted = (new + gap,) if at == 0 else (gap + new,)
+        inserted: Words = (new + gap,) if at == 0 else (gap + new,)
         if not gap:
             inserted = tuple(added)
         return (*parts[:sequence], (*words[:at], *inserted, *words[at:]), *parts[sequence + 1 :])
