@@ -42,6 +42,7 @@ from . import memory as memory_overhead
 from . import peers as other_packages
 from . import removal as word_removal
 from . import service as web_service
+from . import shortcuts as planted_shortcuts
 from . import simulation as forward_simulation
 from . import speed as time_ratios
 from . import traces as synthetic_traces
@@ -555,6 +556,35 @@ def service(
         )
     state = {"environment": environment(device_named(AUTO)), "rows": [asdict(one) for one in measured]}
     _deliver(web_service.as_table(measured), state, output)
+
+
+@app.command()
+def shortcuts(
+    data_dir: Annotated[Path, typer.Option(help="Folder with sst2 and mnli: train.jsonl, validation.jsonl.")],
+    models: Annotated[Path, typer.Option(help="Folder of the fine-tuned models; those that are missing are made.")],
+    baselines: Annotated[str, typer.Option(help="Methods that rank words, too.")] = " ".join(
+        planted_shortcuts.BASELINES
+    ),
+    rows: Annotated[int, typer.Option(min=1, help="Most validation texts of each run.")] = 240,
+    seed: Annotated[int, typer.Option(min=0, help="Draws rows and places; plants follow each other.")] = 0,
+    chosen_on: Annotated[
+        bool, typer.Option("--chosen-on", help="The plants that the threshold was chosen on, not those reported.")
+    ] = False,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure whether the wrong reasons of a summary are the planted shortcuts, and none without a plant."""
+    with quiet():
+        _use(threads)
+        models.mkdir(parents=True, exist_ok=True)
+        found = []
+        for one in planted_shortcuts.measure(
+            data_dir, models, baselines.split(), rows=rows, seed=seed, chosen_on=chosen_on
+        ):
+            found.append(one)
+            typer.echo(f"{one.plant}, {one.rate}, {one.ranking}: {one.place}", err=True)
+    state = {"environment": environment(device_named(AUTO)), "rows": [one._asdict() for one in found]}
+    _deliver(planted_shortcuts.as_table(found), state, output)
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

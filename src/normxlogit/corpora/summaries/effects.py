@@ -1,8 +1,9 @@
 """The effect of deleting a word of a summary, measured with the model."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from ...model.task_model import TaskModel
 from ...results.units.words import merge_words
 from .run_tables import RunTables
 from .units import Effect, Unit, Z
+
+Key = TypeVar("Key", bound=Hashable)
 
 UnitPlace = tuple[int, int, str]
 """A row, the index of a word (or token) in it, and how the word is written there."""
@@ -70,18 +73,13 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
                 raise DataError(f"{model.name} reads other words in row {row} than the run has")
             removals_of_unit.setdefault((label, text), []).append((row, tokens))
 
-    def logits_of(inputs: list[Encoding], _: list[TextRemoval]) -> Iterable[np.ndarray]:
-        run_pass = model.run(model.batch(inputs, list(range(len(inputs)))))
-        logits: Iterable[np.ndarray] = run_pass.logits.double().cpu().numpy()  # (B, C)
-        return logits
-
-    answers: Outcomes[TextRemoval, np.ndarray] = Outcomes(
-        in_batches(model, tokens_removed(model, encodings, masked=False), logits_of)
+    without = tokens_removed(model, encodings, masked=False)
+    removals = list(
+        dict.fromkeys(
+            (row, removed) for rows in removals_of_unit.values() for row, tokens in rows for removed in ((), tokens)
+        )
     )
-    removals = [
-        (row, removed) for rows in removals_of_unit.values() for row, tokens in rows for removed in ((), tokens)
-    ]
-    logits = dict(zip(removals, answers(removals), strict=True))
+    logits = dict(zip(removals, logits_of(model, removals, without), strict=True))
     changes_labels = model.task.outputs.outcomes == "exclusive"
     effects = {}
     for (label, text), removals in removals_of_unit.items():
@@ -90,6 +88,18 @@ def with_effects(run: RunTables, model: TaskModel, lists: Sequence[list[Unit]], 
         label_changes = [int(logits[row, ()].argmax() != logits[row, tokens].argmax()) for row, tokens in removals]
         effects[label, text] = _effect(logit_losses, label_changes if changes_labels else None)
     return [[replace(unit, effect=effects.get((unit.label, unit.text))) for unit in units] for units in lists]
+
+
+def logits_of(model: TaskModel, inputs: Sequence[Key], encoding_of: Callable[[Key], Encoding]) -> list[np.ndarray]:
+    """Return the model's logits (C,) for each of some inputs."""
+
+    def measure(batch: list[Encoding], _: list[Key]) -> Iterable[np.ndarray]:
+        run_pass = model.run(model.batch(batch, list(range(len(batch)))))
+        logits: Iterable[np.ndarray] = run_pass.logits.double().cpu().numpy()  # (B, C)
+        return logits
+
+    answers: Outcomes[Key, np.ndarray] = Outcomes(in_batches(model, encoding_of, measure))
+    return answers(inputs)
 
 
 def _drawn_places(
@@ -128,15 +138,10 @@ def _encoded_texts(
     Returns:
         The encoding of each row, and its words (or tokens), each with the indices of its tokens.
     """
-    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
-    text_rows = run.ask(
-        f"SELECT row, text, {pair}, sequence_ids, {split} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
-        sorted(rows),
-    )
-    texts = [_as_read([t for t in (first, second) if t is not None], *read) for _, first, second, *read in text_rows]
-    encodings = model.encoder(texts, long_text="truncate") if texts else []
+    texts = texts_of(run, rows)
+    encodings = model.encoder([*texts.values()], long_text="truncate") if texts else []
     words: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
-    for (row, *_), encoding in zip(text_rows, encodings, strict=True):
+    for row, encoding in zip(texts, encodings, strict=True):
         if run.unit == "tokens":
             words[row] = [(token, (index,)) for index, token in enumerate(encoding.tokens)]
             continue
@@ -144,7 +149,20 @@ def _encoded_texts(
         no_scores, spans = np.zeros(len(encoding), np.float32), encoding.offsets or ()  # only the words are needed
         merged = merge_words(no_scores, parts, spans, encoding.sequence_ids, "sum", split=encoding.words)
         words[row] = [(word.text, word.tokens) for word in merged]
-    return {row: encoding for (row, *_), encoding in zip(text_rows, encodings, strict=True)}, words
+    return dict(zip(texts, encodings, strict=True)), words
+
+
+def texts_of(run: RunTables, rows: Iterable[int]) -> dict[int, Text]:
+    """Return the texts, or pairs, of some rows as they were read."""
+    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
+    text_rows = run.ask(
+        f"SELECT row, text, {pair}, sequence_ids, {split} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
+        sorted(rows),
+    )
+    return {
+        row: _as_read([text for text in (first, second) if text is not None], *read)
+        for row, first, second, *read in text_rows
+    }
 
 
 def _as_read(parts: Sequence[str], sequences: Sequence[int | None], spans: Sequence[Sequence[int]] | None) -> Text:

@@ -24,7 +24,7 @@ from ...render.html import page as drawn_page
 from ...results.verification import likelihood_text
 from .citations import CitationSummary
 from .summary import Summary
-from .units import NAMES, Unit, WrongAnswer
+from .units import NAMES, Reason, Unit, WrongAnswer
 
 NOTABLE = 0.01
 """A note is shown from this share of scores on special tokens on."""
@@ -47,6 +47,31 @@ DELETED = (
     ' "deleting it takes": what the label\'s logit loses where the model reads a text without the word; "prediction '
     'changes": in that share of these texts.'
 )
+
+REASON_COLUMNS = [
+    "what",
+    "answer",
+    "texts with it",
+    "answered so",
+    "of the scores",
+    "put in: turned",
+    "taken out: changed",
+]
+
+DECIDES = (
+    "Each of these decides by itself: put into texts that the model answers otherwise, it turns most of the answers, "
+    'whatever else the texts say. Look for it in the training data. "put in: turned": of so many texts with another '
+    'answer, how many get this one; "taken out: changed": of so many texts with this answer, how many lose it.'
+)
+
+NOTHING_DECIDES = (
+    'No word, pair of words, length or overlap that was tested turns most answers by itself. The strongest: "put in: '
+    'turned": of so many texts with another answer, how many get this one; "taken out: changed": of so many texts with '
+    "this answer, how many lose it."
+)
+
+COMPARED = 5
+"""Most reasons that are not wrong in the table."""
 
 FITTING = 5
 """Most columns that fit beside each other on a narrow page."""
@@ -80,7 +105,8 @@ def summary_cards(summary: Summary | CitationSummary) -> list[Card]:
     """Return the cards of a summary: the accuracy first, the limits of the figures last."""
     if isinstance(summary, CitationSummary):
         return _citation_cards(summary)
-    cards = [_predictions(summary), *_wrong_answers(summary.wrong), *_words_by_label(summary)]
+    cards = [_predictions(summary), *_reasons(summary.reasons)]
+    cards += [*_wrong_answers(summary.wrong), *_words_by_label(summary)]
     return [*cards, *_texts_of_examples(summary.texts), _limits(summary)]
 
 
@@ -97,6 +123,30 @@ def _predictions(summary: Summary) -> Card:
         lines.append(Line([label, f"{n:,}", *right, f"{n / rows:.1%}"], n / rows))
     heading = "Predictions" if summary.accuracy is None else f"{summary.accuracy:.1%} of the answers are right"
     return Card([Header("", facts), _table(columns, lines, bars="")], heading, result=False)
+
+
+def _reasons(reasons: Sequence[Reason]) -> list[Card]:
+    """Return the card of wrong reasons, beside the strongest others; none where nothing was measured."""
+    if not reasons:
+        return []
+    wrong = [reason for reason in reasons if reason.is_wrong]
+    others = [reason for reason in reasons if not reason.is_wrong][:COMPARED]
+    blocks: list[Block] = [Paragraph(DECIDES), _reason_table(wrong)] if wrong else [Paragraph(NOTHING_DECIDES)]
+    blocks += [Paragraph("The strongest others, for comparison:")] if wrong and others else []
+    blocks += [_reason_table(others)] if others else []
+    return [Card(blocks, "Wrong reasons" if wrong else "No wrong reason was found", result=False)]
+
+
+def _reason_table(reasons: Sequence[Reason]) -> Table:
+    """Return the table of what turns answers by itself."""
+    lines = []
+    for reason in reasons:
+        name = f'"{reason.name}"' if reason.words else reason.name
+        answered = f"{reason.answered:.0%} (of all: {reason.usual:.0%})"
+        score_share = "" if reason.score_share is None else f"{reason.score_share:.0%}"
+        shares = ("" if one is None else f"{one.part} of {one.texts}" for one in (reason.turned, reason.changed))
+        lines.append(Line([name, reason.label, f"{reason.texts:,}", answered, score_share, *shares]))
+    return _table(REASON_COLUMNS, lines, words=2)
 
 
 def _wrong_answers(answers: Sequence[WrongAnswer]) -> list[Card]:

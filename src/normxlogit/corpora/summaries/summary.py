@@ -16,7 +16,7 @@ from ...results.storage.schema import plain
 from .citations import CitationSummary, summarize_citations
 from .gold import compared_with_gold
 from .run_tables import RunTables
-from .units import RowNote, Unit, WrongAnswer, Z
+from .units import Reason, RowNote, Unit, WrongAnswer, Z
 
 if TYPE_CHECKING:
     from ...explainer import Explainer
@@ -54,6 +54,8 @@ class Summary:
         right: For each label the share of its predictions that are right; empty without a gold column.
         unknown: Right labels that the model does not have, with their rows; each of these rows counts as wrong.
         wrong: Rows with a wrong answer, those of the highest probability first.
+        reasons: What turns most answers when it is put into texts with another one, the surest first; empty if that was
+            not measured.
         texts: The texts of the examples by id, where they were kept.
         grids: How many different grids the patches form; 0 for texts and sounds.
     """
@@ -80,6 +82,7 @@ class Summary:
     right: dict[str, float] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     wrong: list[WrongAnswer] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
@@ -128,10 +131,12 @@ def summarize(
         if explainer is None or count is None:
             return summary
         from .effects import check_model, with_effects  # which import torch
+        from .reasons import find_reasons
 
         model = check_model(run, explainer)
         lists = with_effects(run, model, [summary.highest, summary.against], count)
-        return replace(summary, highest=lists[0], against=lists[1])
+        reasons = find_reasons(run, model, run.layer_and_special()[0], top, min_count, count)
+        return replace(summary, highest=lists[0], against=lists[1], reasons=reasons)
 
 
 class _Run(RunTables):

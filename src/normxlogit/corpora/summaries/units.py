@@ -1,10 +1,15 @@
 """The rows of a summary's tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import NamedTuple
 
 Z = 1.96
 """Standard errors of a 95% interval."""
+
+WRONG = 2 / 3
+"""A reason is called wrong from this lower end of the share on of texts with another answer that it turns."""
 
 NAMES = {
     "words": ("word", "texts"),
@@ -78,6 +83,69 @@ class Unit:
     against: float | None
     examples: list[str]
     effect: Effect | None = None
+
+
+class Share(NamedTuple):
+    """A share of texts.
+
+    Attributes:
+        part: How many.
+        texts: Of how many.
+        low: Lower end of the 95% interval of the share, as of Wilson (1927).
+        high: Upper end.
+    """
+
+    part: int
+    texts: int
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        """The share."""
+        return self.part / self.texts
+
+
+def share_of(outcomes: Sequence[bool]) -> Share | None:
+    """Return the share of what is true; None of nothing."""
+    if not outcomes:
+        return None
+    n, p = len(outcomes), sum(outcomes) / len(outcomes)
+    middle, half = p + Z**2 / (2 * n), Z * sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+    return Share(sum(outcomes), n, *(max(0.0, (middle + side * half) / (1 + Z**2 / n)) for side in (-1, 1)))
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What may decide answers by itself.
+
+    Attributes:
+        label: The label that it decides for.
+        name: The word or words, in lower case; else what is meant, such as "long text: 30 words or more".
+        texts: How many texts have it; of lengths and overlaps how many of a sample of at most 400 of each prediction.
+        answered: The share of them that are predicted to have the label.
+        usual: That share of all texts.
+        score_share: Its mean share of the scores of the texts with this prediction; None of lengths and overlaps.
+        turned: Of texts with another prediction, the share that get this one when it is put in.
+        changed: Of texts with this prediction, the share that get another one when it is taken out; None where it was
+            not.
+        words: How many words it is; 0 for lengths and overlaps.
+    """
+
+    label: str
+    name: str
+    texts: int
+    answered: float
+    usual: float
+    score_share: float | None
+    turned: Share
+    changed: Share | None
+    words: int = 1
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it turns more answers than a single thing in a text should."""
+        return self.turned.low >= WRONG
 
 
 class WrongAnswer(NamedTuple):

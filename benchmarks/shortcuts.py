@@ -1,0 +1,201 @@
+"""Whether a summary finds the shortcut that was planted in a model's training data, and nothing where there is none."""
+
+import random
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import log, sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from normxlogit import Explainer, Predictions, attribute, summarize
+from normxlogit.corpora.summaries.summary import Summary
+from normxlogit.corpora.summaries.units import share_of
+from normxlogit.results.storage.tables import optional_module
+
+from .shortcut_plants import CHOSEN_ON, NONE, RATE, REPORTED, TEXTS, Plant, Row, fine_tuned, read_rows, with_plant
+
+__all__ = ["BASELINES", "Found", "as_table", "measure"]
+
+BASELINES = ("lime", "kernel-shap", "integrated-gradients:steps=20", "normxlogit")
+
+RARE = 5
+"""The validation texts of the harder rows have a plant so many times as rarely."""
+
+LISTED, LEAST = 2, 3
+"""A plant is found among so many lines; words that stand in fewer texts are not ranked."""
+
+
+class Found(NamedTuple):
+    """How a plant was found.
+
+    Attributes:
+        plant: Its name.
+        rate: "as in training" or "rarer".
+        ranking: "wrong reasons", a method's name, "counting" or "random".
+        place: The plant's place from 1 on; None if it is not in the table.
+        named: How many reasons the summary called wrong; None of other rankings.
+        is_named: Whether the plant is among these.
+        first: The first line.
+    """
+
+    plant: str
+    rate: str
+    ranking: str
+    place: int | None
+    named: int | None
+    is_named: bool
+    first: str
+
+
+def measure(
+    data_dir: Path, models: Path, baselines: Sequence[str], *, rows: int, seed: int, chosen_on: bool
+) -> Iterator[Found]:
+    """Yield what each ranking finds, plant by plant.
+
+    Args:
+        data_dir: Folder with `sst2` and `mnli`.
+        models: Folder of the fine-tuned models; they are made where they are missing.
+        baselines: Methods that rank words by their mean shares of the scores.
+        rows: Most texts of each run.
+        seed: Draws the training rows, the texts with a plant, and the random ranking; plants follow each other.
+        chosen_on: Measure the plants that the threshold was chosen on, instead of those that are reported.
+    """
+    for index, plant in enumerate([*(CHOSEN_ON if chosen_on else REPORTED), *NONE]):
+        folder, plant_seed = models / f"{plant.name.replace(' ', '-')}-{seed}", seed + index
+        if not (folder / "config.json").exists():
+            training_rows = read_rows(data_dir, plant.data, "train")
+            random.Random(plant_seed).shuffle(training_rows)  # noqa: S311  # no secret
+            module, tokenizer = fine_tuned(plant.data, with_plant(training_rows, plant, plant_seed), plant_seed)
+            module.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+        module = AutoModelForSequenceClassification.from_pretrained(folder)
+        explainer = Explainer(module, AutoTokenizer.from_pretrained(folder))
+        validation = read_rows(data_dir, plant.data, "validation")
+        rates = {"as in training": 1.0} if plant.kind == "none" else {"as in training": 1.0, "rarer": 1 / RARE}
+        for name, share in rates.items():
+            texts = with_plant(validation, plant, plant_seed + 1, RATE * share, share)[:rows]
+            yield from _rankings(explainer, plant, name, texts, baselines if name == "as in training" else ())
+
+
+def _rankings(
+    explainer: Explainer, plant: Plant, rate: str, rows: Sequence[Row], baselines: Sequence[str]
+) -> Iterator[Found]:
+    """Yield what each ranking finds in texts."""
+    with tempfile.TemporaryDirectory() as folder:
+        _attribute(explainer, plant, rows, f"{folder}/default", None)
+        summary = summarize(f"{folder}/default", verify=20, explainer=explainer, top=6, min_count=LEAST)
+        yield _of_summary(plant, rate, summary)
+        words = _words(f"{folder}/default")
+        if plant.kind == "none":
+            return
+        yield _of_words(plant, rate, "counting", _counted(words))
+        drawn = sorted({(prediction, word) for prediction, scores in words for word in scores})
+        random.Random(plant.name).shuffle(drawn)  # noqa: S311  # no secret
+        yield _of_words(plant, rate, "random", drawn)
+        for method in baselines:
+            _attribute(explainer, plant, rows, f"{folder}/{method}", method)
+            yield _of_words(plant, rate, method.partition(":")[0], _by_scores(_words(f"{folder}/{method}")))
+
+
+def _attribute(explainer: Explainer, plant: Plant, rows: Sequence[Row], output: str, method: str | None) -> None:
+    text, *pair = TEXTS[plant.data]
+    job = Predictions(text, pair_column=pair[0] if pair else None, words=True)
+    attribute(explainer, list(rows), output, job, method=method, progress=False)
+
+
+def _is_plant(plant: Plant, label: str, name: str) -> bool:
+    """Return whether a line of a table is the plant."""
+    if label != plant.label:
+        return False
+    if plant.kind == "overlap":
+        return name.startswith("second text repeats" if plant.answer == "high overlap" else "second text has few")
+    if plant.kind == "length":
+        return name.startswith(f"{plant.answer} {'second text' if plant.data == 'mnli' else 'text'}")
+    return set(plant.words.lower().split()) <= set(name.split())
+
+
+def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:
+    assert isinstance(summary, Summary)  # noqa: S101  # a corpus of predictions
+    places = [i for i, reason in enumerate(summary.reasons, 1) if _is_plant(plant, reason.label, reason.name)]
+    wrong = [reason for reason in summary.reasons if reason.is_wrong]
+    first = summary.reasons[0]
+    line = f"{first.name} → {first.label}, {first.turned.part} of {first.turned.texts}"
+    is_named = any(_is_plant(plant, reason.label, reason.name) for reason in wrong)
+    return Found(plant.name, rate, "wrong reasons", min(places, default=None), len(wrong), is_named, line)
+
+
+def _of_words(plant: Plant, rate: str, ranking: str, ranked: Sequence[tuple[str, str]]) -> Found:
+    """Return the place of a plant among words; of a group of words any of them counts."""
+    parts = set(plant.words.lower().split())
+    places = [i for i, (label, word) in enumerate(ranked, 1) if label == plant.label and word in parts]
+    return Found(plant.name, rate, ranking, min(places, default=None), None, False, " → ".join(reversed(ranked[0])))
+
+
+def _words(folder: str) -> list[tuple[str, Mapping[str, float]]]:
+    """Return the prediction of each text, with its words' shares of the scores."""
+    table = optional_module("pyarrow.parquet", "").read_table(f"{folder}/shards")
+    texts: list[tuple[str, Mapping[str, float]]] = []
+    for row in table.select(["prediction", "words", "word_scores"]).to_pylist():
+        scores: dict[str, float] = defaultdict(float)
+        total = float(np.abs(row["word_scores"]).sum()) or 1.0
+        for word, score in zip(row["words"], row["word_scores"], strict=True):
+            scores[word.strip().lower()] += score / total
+        texts.append((row["prediction"], scores))
+    return texts
+
+
+def _ranked(
+    words: Sequence[tuple[str, Mapping[str, float]]], value: Callable[[str, str, Sequence[float]], tuple[float, ...]]
+) -> list[tuple[str, str]]:
+    shares: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for prediction, scores in words:
+        for word, share in scores.items():
+            shares[prediction, word].append(share)
+    ranked = {key: value(*key, some) for key, some in shares.items() if len(some) >= LEAST}
+    return sorted(ranked, key=lambda key: (ranked[key], key), reverse=True)
+
+
+def _by_scores(words: Sequence[tuple[str, Mapping[str, float]]]) -> list[tuple[str, str]]:
+    """Rank words by the lower end of the interval of their mean share of the scores."""
+
+    def lower_end(_: str, __: str, some: Sequence[float]) -> tuple[float, ...]:
+        return (float(np.mean(some)) - 1.96 * float(np.std(some, ddof=1)) / sqrt(len(some)),)
+
+    return _ranked(words, lower_end)
+
+
+def _counted(words: Sequence[tuple[str, Mapping[str, float]]]) -> list[tuple[str, str]]:
+    """Rank words by their pointwise mutual information with a prediction, then by how many texts they stand in."""
+    usual: dict[str, int] = defaultdict(int)
+    texts: dict[str, int] = defaultdict(int)
+    for prediction, scores in words:
+        usual[prediction] += 1
+        for word in scores:
+            texts[word] += 1
+
+    def information(label: str, word: str, some: Sequence[float]) -> tuple[float, ...]:
+        return log(len(some) * len(words) / (texts[word] * usual[label])), float(len(some))
+
+    return _ranked(words, information)
+
+
+def as_table(found: Sequence[Found]) -> str:
+    """Return the tables: how often each ranking finds a plant, then every first line of the summaries."""
+    lines = ["| ranking | texts | first | first or second | called wrong |", "|---|---|---:|---:|---:|"]
+    planted = [one for one in found if " none" not in one.plant]
+    for ranking, rate in dict.fromkeys((one.ranking, one.rate) for one in planted):
+        some = [one for one in planted if (one.ranking, one.rate) == (ranking, rate)]
+        shares = (share_of([(one.place or LISTED + 1) <= most for one in some]) for most in (1, LISTED))
+        cells = [f"{s.part} of {s.texts} ({s.low:.2f} to {s.high:.2f})" for s in shares if s is not None]
+        named = f"{sum(one.is_named for one in some)} of {len(some)}" if some[0].named is not None else ""
+        lines.append(f"| {ranking} | {rate} | {' | '.join(cells)} | {named} |")
+    lines += ["", "| plant | texts | place | called wrong | first line |", "|---|---|---:|---:|---|"]
+    for one in found:
+        if one.named is not None:
+            place = "" if " none" in one.plant else str(one.place or "none")
+            lines.append(f"| {one.plant} | {one.rate} | {place} | {one.named} | {one.first} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,197 @@
+"""Wrong reasons: what turns answers by itself, whatever else the texts say, measured with the model."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...inputs.texts import Text
+from ...model.task_model import TaskModel
+from .effects import logits_of, texts_of
+from .features import Feature, Parts, Phrase, parts_of, properties, text_of
+from .run_tables import RunTables
+from .units import Reason, Z, share_of
+
+SAMPLE = 400
+"""Most texts of each prediction, drawn at random, into which something is put."""
+
+PUT_INTO = 30
+"""Texts into which each candidate is put: fewer would leave the interval too wide to call anything wrong."""
+
+Changed = list[tuple[Text, Text]]
+"""Texts before and after a change."""
+
+
+class Candidate(NamedTuple):
+    """A feature of texts that may decide for a label.
+
+    Attributes:
+        label: The label.
+        feature: The feature.
+        texts: How many texts have it, or how many of the sample.
+        answered: The share of them that are predicted to have the label.
+        score_share: Its mean share of the scores of these; None where they are not of a phrase.
+        rows: Some of these, drawn at random.
+    """
+
+    label: str
+    feature: Feature
+    texts: int
+    answered: float
+    score_share: float | None
+    rows: Sequence[int]
+
+
+def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: int, count: int) -> list[Reason]:
+    """Return what turns most answers when it is put into texts with another answer, the surest first.
+
+    Candidates are the words, and pairs of neighbouring words, that the scores or the counts connect most surely with a
+    prediction; and the lengths of texts and the overlaps of pairs that have more of it than usual.
+
+    Args:
+        run: The run.
+        model: Its model.
+        layer: The index of the layer whose scores count.
+        top: Most reasons, and most candidates for each label by scores, and by counts.
+        least: Least texts of a candidate.
+        count: Most texts that each is taken out of; it is put into `PUT_INTO`, whatever the count.
+    """
+    if run.unit != "words" or model.task.outputs.outcomes != "exclusive":
+        return []
+    limit = model.encoder.limit
+    whole = "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
+    sampled = run.ask(
+        f"""
+        SELECT row, prediction FROM shards WHERE {whole}
+        QUALIFY row_number() OVER (PARTITION BY prediction ORDER BY hash(row), row) <= {SAMPLE}
+        ORDER BY hash(row), row
+        """  # noqa: S608  # numbers
+    )
+    usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM shards GROUP BY prediction"))
+    phrases = _phrases(run, whole, layer, top, least, count)
+    parts = _parts(run, model, {row for row, _ in sampled}.union(*(candidate.rows for candidate in phrases)))
+    candidates = [*phrases, *_properties(sampled, parts, usual, least)]
+    split = "word_spans" in run.kinds
+    put = [_put(candidate, sampled, parts, split=split) for candidate in candidates]
+    taken = [_taken(candidate, parts, split=split) for candidate in candidates]
+    texts = list(dict.fromkeys(text for changed in (*put, *taken) for pair in changed for text in pair))
+    labels = model.task.outputs.labels
+    encodings = dict(zip(texts, model.encoder(texts, long_text="truncate"), strict=True)) if texts else {}
+    logits = logits_of(model, texts, encodings.__getitem__)
+    answers = {text: labels[int(row.argmax())] for text, row in zip(texts, logits, strict=True)}
+    reasons = []
+    for (label, feature, found, answered, score_share, _), with_it, without_it in zip(
+        candidates, put, taken, strict=True
+    ):
+        turned = share_of([answers[after] == label for before, after in with_it if answers[before] != label])
+        changed = share_of([answers[after] != label for before, after in without_it if answers[before] == label])
+        if turned is not None:
+            reasons.append(
+                Reason(label, feature.name, found, answered, usual[label], score_share, turned, changed, feature.words)
+            )
+    return _distinct(sorted(reasons, key=lambda reason: (-reason.turned.low, -reason.texts)))[:top]
+
+
+def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count: int) -> list[Candidate]:
+    """Return the words and pairs of words that are most surely connected with a prediction, punctuation too."""
+    run.ask(
+        f"""
+        CREATE TEMP TABLE phrases AS
+        WITH scored AS (
+            SELECT row, prediction, words,
+                   word_scores[{layer} * len(words) + 1 : {layer + 1} * len(words)] AS scores
+            FROM shards WHERE {whole} AND target[1] = prediction
+        ), flat AS (
+            SELECT row, prediction, unnest(words) AS word, unnest(list_append(words[2:], NULL)) AS next,
+                   unnest(scores) AS score, unnest(list_append(scores[2:], 0)) AS next_score,
+                   list_sum(list_transform(scores, lambda x: abs(x))) AS total
+            FROM scored
+        ), each AS (
+            SELECT row, prediction, 1 AS size, lower(trim(word)) AS name, score / total AS share FROM flat
+            UNION ALL
+            SELECT row, prediction, 2, lower(trim(word)) || ' ' || lower(trim(next)), (score + next_score) / total
+            FROM flat WHERE next IS NOT NULL
+        )
+        SELECT row, prediction, size, name, avg(share) AS share FROM each GROUP BY ALL
+        """  # noqa: S608  # numbers
+    )
+    rows = run.ask(
+        f"""
+        WITH labels AS (SELECT prediction, count(*) / sum(count(*)) OVER () AS usual FROM shards GROUP BY prediction),
+        texts AS (SELECT size, name, count(*) AS n FROM phrases GROUP BY ALL HAVING n >= ?),
+        counted AS (
+            SELECT prediction, size, name, n, count(*) / n AS answered, avg(share) AS mean,
+                   mean - {Z} * coalesce(stddev_samp(share), 1) / sqrt(count(*)) AS surest,
+                   (answered - usual) / sqrt(usual * (1 - usual) / n) AS deviation,
+                   list_slice(list(row ORDER BY hash(row), row), 1, ?) AS rows
+            FROM phrases JOIN texts USING (size, name) JOIN labels USING (prediction)
+            WHERE usual < 1 GROUP BY prediction, size, name, n, usual
+        )
+        SELECT prediction, size, name, n, answered, mean, rows FROM counted WHERE deviation > 0
+        QUALIFY row_number() OVER (PARTITION BY prediction, size ORDER BY surest DESC, name) <= ?
+             OR row_number() OVER (PARTITION BY prediction, size ORDER BY deviation DESC, name) <= ?
+        ORDER BY prediction, size, name
+        """,  # noqa: S608  # numbers
+        least,
+        count,
+        top,
+        top,
+    )
+    return [
+        Candidate(label, Phrase(name, size), found, answered, share, drawn)
+        for label, size, name, found, answered, share, drawn in rows
+    ]
+
+
+def _parts(run: RunTables, model: TaskModel, rows: set[int]) -> dict[int, Parts]:
+    """Return the words of some rows."""
+    texts = texts_of(run, rows)
+    encodings = model.encoder([*texts.values()], long_text="truncate") if texts else []
+    return {row: parts_of(text, one) for (row, text), one in zip(texts.items(), encodings, strict=True)}
+
+
+def _properties(
+    sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], usual: Mapping[str, float], least: int
+) -> list[Candidate]:
+    """Return the lengths and overlaps with more of a prediction than usual, counted in the sample."""
+    candidates = []
+    predictions = {label: sum(of == label for _, of in sampled) for label in usual}
+    for feature in properties([parts[row] for row, _ in sampled]):
+        for label in usual:
+            holding = [(row, of) for row, of in sampled if feature.holds(parts[row])]
+            rows = [row for row, of in holding if of == label]
+            answered = len(rows) / max(len(holding), 1)
+            if len(rows) >= least and answered > predictions[label] / len(sampled):
+                candidates.append(Candidate(label, feature, len(holding), answered, None, rows))
+    return candidates
+
+
+def _put(
+    candidate: Candidate, sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool
+) -> Changed:
+    """Return texts with another answer, without and with the feature."""
+    feature = candidate.feature
+    changed: Changed = []
+    for row, prediction in sampled:
+        if prediction == candidate.label or feature.holds(parts[row]) or len(changed) == PUT_INTO:
+            continue
+        example = parts[candidate.rows[len(changed) % len(candidate.rows)]]
+        after = feature.put(parts[row], example)
+        if after is not None and feature.holds(after):
+            changed.append((text_of(parts[row], split=split), text_of(after, split=split)))
+    return changed
+
+
+def _taken(candidate: Candidate, parts: Mapping[int, Parts], *, split: bool) -> Changed:
+    """Return texts with the answer, with and without the feature."""
+    pairs = [(parts[row], candidate.feature.without(parts[row])) for row in candidate.rows]
+    return [(text_of(a, split=split), text_of(b, split=split)) for a, b in pairs if b is not None]
+
+
+def _distinct(reasons: Sequence[Reason]) -> list[Reason]:
+    """Return reasons without groups of words of which one word turns as many answers by itself."""
+    alone = {(reason.label, reason.name): reason.turned.value for reason in reasons if reason.words == 1}
+    return [
+        reason
+        for reason in reasons
+        if reason.words < 2
+        or reason.turned.low > max(alone.get((reason.label, word), 0.0) for word in reason.name.split(" "))
+    ]

@@ -1,0 +1,83 @@
+"""What turns answers by itself, against a model that is told to follow one word."""
+
+import random
+
+import torch
+
+from normxlogit import Predictions, attribute, summarize
+from normxlogit.corpora.summaries.features import Length, Overlap, Phrase
+from normxlogit.corpora.summaries.page import summary_page
+from tests import tiny
+
+from .corpora import explainer, rows_of
+
+PLANT = "plot"
+
+
+def texts(count):
+    """Random words, so that none goes with another; the planted one stands in every third text."""
+    draw = random.Random(0)
+    words = [word for word in tiny.WORDS if word.isalpha() and word != PLANT]
+    rows = [draw.choices(words, k=draw.randint(4, 8)) for _ in range(count)]
+    return [" ".join([*row[:2], *([PLANT] if place % 3 == 0 else []), *row[2:]]) for place, row in enumerate(rows)]
+
+
+def follower():
+    """Return a classifier that was trained to answer 1 where a text has one word, else 0."""
+    one = explainer(seed=0)
+    torch.manual_seed(0)
+    rows = texts(96)
+    inputs = one.tokenizer(rows, padding=True, return_tensors="pt")
+    labels = torch.tensor([int(PLANT in row.split()) for row in rows])  # (B,)
+    optimizer = torch.optim.Adam(one.model.parameters(), 3e-3)
+    for _ in range(100):
+        one.model(**inputs, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return one
+
+
+def test_a_word_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
+    one = follower()
+    attribute(one, rows_of(texts(120)), tmp_path, Predictions(words=True))
+    summary = summarize(tmp_path, verify=5, explainer=one)
+    first, label = summary.reasons[0], one.model.config.id2label[1]
+    assert (first.name, first.label, first.is_wrong) == (PLANT, label, True)
+    assert first.answered > first.usual
+    for reason in summary.reasons:
+        assert reason.turned.low <= reason.turned.part / reason.turned.texts <= reason.turned.high
+        assert reason.changed is None or reason.changed.texts <= 5
+    shown = summary_page(summary)
+    assert "Wrong reasons" in shown
+    assert PLANT in shown
+    assert summarize(tmp_path).reasons == []
+
+
+def test_nothing_is_called_wrong_in_a_model_that_no_word_turns(tmp_path):
+    one = follower()
+    with torch.no_grad():
+        one.model.classifier.weight *= 1e-3
+        one.model.classifier.bias.copy_(torch.tensor([1.0, 0.0]))
+    attribute(one, rows_of(texts(60)), tmp_path, Predictions(words=True))
+    assert not any(reason.is_wrong for reason in summarize(tmp_path, verify=5, explainer=one).reasons)
+
+
+def test_words_are_put_where_they_stand_elsewhere_and_taken_out_wherever_they_stand():
+    example = (("say", " now", " or", " never"),)
+    assert Phrase("now").put((("a", " b", " c", " d", " e", " f"),), example) == (
+        ("a", " b", " now", " c", " d", " e", " f"),
+    )
+    assert Phrase("say").put((("a", " b"),), example) == (("say ", "a", " b"),)
+    assert Phrase("or never", 2).put((("a", " b"),), example) == (("a", " b", " or never"),)
+    assert Phrase("b").without((("a", " B", " c", " b"),)) == (("a", " c"),)
+    assert Phrase("a b", 2).without((("a", " b", " b", " a"),)) == ((" b", " a"),)
+    assert Phrase("a").without((("a",),)) is None
+
+
+def test_lengths_and_overlaps_are_made():
+    long = Length("long", 0, 5, is_long=True)
+    assert long.put((("a", " b"),), ()) == (("a", " b", " a", " b", " a"),)
+    assert Length("short", 0, 1, is_long=False).put((("a", " b"),), ()) == (("a",),)
+    pair = (("a", " b"), ("c", " a"))
+    assert Overlap("high", 0.7, is_high=True).put(pair, ()) == (("a", " b"), ("c", " a", " a", " b"))
+    assert Overlap("low", 0.3, is_high=False).put(pair, (("x",), ("a", " y"))) == (("a", " b"), ("c", " a", " y"))
