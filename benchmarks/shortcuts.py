@@ -109,13 +109,8 @@ def _attribute(explainer: Explainer, plant: Plant, rows: Sequence[Row], output: 
 
 def _is_plant(plant: Plant, label: str, name: str) -> bool:
     """Return whether a line of a table is the plant."""
-    if label != plant.label:
-        return False
-    if plant.kind == "overlap":
-        return name.startswith("second text repeats" if plant.answer == "high overlap" else "second text has few")
-    if plant.kind == "length":
-        return name.startswith(f"{plant.answer} {'second text' if plant.data == 'mnli' else 'text'}")
-    return set(plant.words.lower().split()) <= set(name.split())
+    is_phrase = bool(plant.words)  # lengths and overlaps are not looked for
+    return is_phrase and label == plant.label and set(plant.words.lower().split()) <= set(name.split())
 
 
 def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:

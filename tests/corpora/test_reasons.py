@@ -5,8 +5,8 @@ import random
 import torch
 
 from normxlogit import Predictions, attribute, summarize
-from normxlogit.corpora.summaries.features import Length, Overlap, Phrase
 from normxlogit.corpora.summaries.page import summary_page
+from normxlogit.corpora.summaries.phrases import Phrase
 from tests import tiny
 
 from .corpora import explainer, rows_of
@@ -72,12 +72,3 @@ def test_words_are_put_where_they_stand_elsewhere_and_taken_out_wherever_they_st
     assert Phrase("b").without((("a", " B", " c", " b"),)) == (("a", " c"),)
     assert Phrase("a b", 2).without((("a", " b", " b", " a"),)) == ((" b", " a"),)
     assert Phrase("a").without((("a",),)) is None
-
-
-def test_lengths_and_overlaps_are_made():
-    long = Length("long", 0, 5, is_long=True)
-    assert long.put((("a", " b"),), ()) == (("a", " b", " a", " b", " a"),)
-    assert Length("short", 0, 1, is_long=False).put((("a", " b"),), ()) == (("a",),)
-    pair = (("a", " b"), ("c", " a"))
-    assert Overlap("high", 0.7, is_high=True).put(pair, ()) == (("a", " b"), ("c", " a", " a", " b"))
-    assert Overlap("low", 0.3, is_high=False).put(pair, (("x",), ("a", " y"))) == (("a", " b"), ("c", " a", " y"))

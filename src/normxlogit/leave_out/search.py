@@ -218,5 +218,5 @@ def _removal(units: Removable, members: Sequence[int], answer: Answer, original:
     parts = units.parts
     names = tuple(parts[i].text for i in sorted(members, key=lambda i: parts[i].tokens))
     changed = answer.outcome != original.outcome
-    tokens, values = _tokens(parts, members), (units.quantity, original.value, answer.values)
-    return Removal(names, tokens, answer.prediction, answer.value, changed, *values)
+    answered, tokens = (answer.prediction, answer.value, changed), _tokens(parts, members)
+    return Removal(names, tokens, *answered, units.quantity, original.value, answer.values)

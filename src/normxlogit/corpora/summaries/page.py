@@ -65,7 +65,7 @@ DECIDES = (
 )
 
 NOTHING_DECIDES = (
-    'No word, pair of words, length or overlap that was tested turns most answers by itself. The strongest: "put in: '
+    'No word or pair of words that was tested turns most answers by itself. The strongest: "put in: '
     'turned": of so many texts with another answer, how many get this one; "taken out: changed": of so many texts with '
     "this answer, how many lose it."
 )
@@ -141,11 +141,13 @@ def _reason_table(reasons: Sequence[Reason]) -> Table:
     """Return the table of what turns answers by itself."""
     lines = []
     for reason in reasons:
-        name = f'"{reason.name}"' if reason.words else reason.name
         answered = f"{reason.answered:.0%} (of all: {reason.usual:.0%})"
-        score_share = "" if reason.score_share is None else f"{reason.score_share:.0%}"
         shares = ("" if one is None else f"{one.part} of {one.texts}" for one in (reason.turned, reason.changed))
-        lines.append(Line([name, reason.label, f"{reason.texts:,}", answered, score_share, *shares]))
+        lines.append(
+            Line(
+                [f'"{reason.name}"', reason.label, f"{reason.texts:,}", answered, f"{reason.score_share:.0%}", *shares]
+            )
+        )
     return _table(REASON_COLUMNS, lines, words=2)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ...inputs.texts import Text
 from ...model.task_model import TaskModel
 from .effects import logits_of, texts_of
-from .features import Feature, Parts, Phrase, parts_of, properties, text_of
+from .phrases import Parts, Phrase, parts_of, text_of
 from .run_tables import RunTables
 from .units import Reason, Z, share_of
 
@@ -21,22 +21,22 @@ Changed = list[tuple[Text, Text]]
 
 
 class Candidate(NamedTuple):
-    """A feature of texts that may decide for a label.
+    """Words that may decide for a label.
 
     Attributes:
         label: The label.
-        feature: The feature.
+        phrase: The words.
         texts: How many texts have it, or how many of the sample.
         answered: The share of them that are predicted to have the label.
-        score_share: Its mean share of the scores of these; None where they are not of a phrase.
+        score_share: Their mean share of the scores of these.
         rows: Some of these, drawn at random.
     """
 
     label: str
-    feature: Feature
+    phrase: Phrase
     texts: int
     answered: float
-    score_share: float | None
+    score_share: float
     rows: Sequence[int]
 
 
@@ -44,7 +44,7 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     """Return what turns most answers when it is put into texts with another answer, the surest first.
 
     Candidates are the words, and pairs of neighbouring words, that the scores or the counts connect most surely with a
-    prediction; and the lengths of texts and the overlaps of pairs that have more of it than usual.
+    prediction.
 
     Args:
         run: The run.
@@ -66,9 +66,8 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
         """  # noqa: S608  # numbers
     )
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM shards GROUP BY prediction"))
-    phrases = _phrases(run, whole, layer, top, least, count)
-    parts = _parts(run, model, {row for row, _ in sampled}.union(*(candidate.rows for candidate in phrases)))
-    candidates = [*phrases, *_properties(sampled, parts, usual, least)]
+    candidates = _phrases(run, whole, layer, top, least, count)
+    parts = _parts(run, model, {row for row, _ in sampled}.union(*(candidate.rows for candidate in candidates)))
     split = "word_spans" in run.kinds
     put = [_put(candidate, sampled, parts, split=split) for candidate in candidates]
     taken = [_taken(candidate, parts, split=split) for candidate in candidates]
@@ -78,14 +77,14 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     logits = logits_of(model, texts, encodings.__getitem__)
     answers = {text: labels[int(row.argmax())] for text, row in zip(texts, logits, strict=True)}
     reasons = []
-    for (label, feature, found, answered, score_share, _), with_it, without_it in zip(
+    for (label, phrase, found, answered, score_share, _), with_it, without_it in zip(
         candidates, put, taken, strict=True
     ):
         turned = share_of([answers[after] == label for before, after in with_it if answers[before] != label])
         changed = share_of([answers[after] != label for before, after in without_it if answers[before] == label])
         if turned is not None:
             reasons.append(
-                Reason(label, feature.name, found, answered, usual[label], score_share, turned, changed, feature.words)
+                Reason(label, phrase.name, found, answered, usual[label], score_share, turned, changed, phrase.words)
             )
     return _distinct(sorted(reasons, key=lambda reason: (-reason.turned.low, -reason.texts)))[:top]
 
@@ -148,41 +147,25 @@ def _parts(run: RunTables, model: TaskModel, rows: set[int]) -> dict[int, Parts]
     return {row: parts_of(text, one) for (row, text), one in zip(texts.items(), encodings, strict=True)}
 
 
-def _properties(
-    sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], usual: Mapping[str, float], least: int
-) -> list[Candidate]:
-    """Return the lengths and overlaps with more of a prediction than usual, counted in the sample."""
-    candidates = []
-    predictions = {label: sum(of == label for _, of in sampled) for label in usual}
-    for feature in properties([parts[row] for row, _ in sampled]):
-        for label in usual:
-            holding = [(row, of) for row, of in sampled if feature.holds(parts[row])]
-            rows = [row for row, of in holding if of == label]
-            answered = len(rows) / max(len(holding), 1)
-            if len(rows) >= least and answered > predictions[label] / len(sampled):
-                candidates.append(Candidate(label, feature, len(holding), answered, None, rows))
-    return candidates
-
-
 def _put(
     candidate: Candidate, sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool
 ) -> Changed:
-    """Return texts with another answer, without and with the feature."""
-    feature = candidate.feature
+    """Return texts with another answer, without and with the words."""
+    phrase = candidate.phrase
     changed: Changed = []
     for row, prediction in sampled:
-        if prediction == candidate.label or feature.holds(parts[row]) or len(changed) == PUT_INTO:
+        if prediction == candidate.label or phrase.holds(parts[row]) or len(changed) == PUT_INTO:
             continue
         example = parts[candidate.rows[len(changed) % len(candidate.rows)]]
-        after = feature.put(parts[row], example)
-        if after is not None and feature.holds(after):
+        after = phrase.put(parts[row], example)
+        if after is not None and phrase.holds(after):
             changed.append((text_of(parts[row], split=split), text_of(after, split=split)))
     return changed
 
 
 def _taken(candidate: Candidate, parts: Mapping[int, Parts], *, split: bool) -> Changed:
-    """Return texts with the answer, with and without the feature."""
-    pairs = [(parts[row], candidate.feature.without(parts[row])) for row in candidate.rows]
+    """Return texts with the answer, with and without the words."""
+    pairs = [(parts[row], candidate.phrase.without(parts[row])) for row in candidate.rows]
     return [(text_of(a, split=split), text_of(b, split=split)) for a, b in pairs if b is not None]
 
 

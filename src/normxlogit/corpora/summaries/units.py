@@ -121,15 +121,15 @@ class Reason:
 
     Attributes:
         label: The label that it decides for.
-        name: The word or words, in lower case; else what is meant, such as "long text: 30 words or more".
-        texts: How many texts have it; of lengths and overlaps how many of a sample of at most 400 of each prediction.
+        name: The word or words, in lower case.
+        texts: How many texts have it.
         answered: The share of them that are predicted to have the label.
         usual: That share of all texts.
-        score_share: Its mean share of the scores of the texts with this prediction; None of lengths and overlaps.
+        score_share: Its mean share of the scores of the texts with this prediction.
         turned: Of texts with another prediction, the share that get this one when it is put in.
         changed: Of texts with this prediction, the share that get another one when it is taken out; None where it was
             not.
-        words: How many words it is; 0 for lengths and overlaps.
+        words: How many words it is.
     """
 
     label: str
@@ -137,7 +137,7 @@ class Reason:
     texts: int
     answered: float
     usual: float
-    score_share: float | None
+    score_share: float
     turned: Share
     changed: Share | None
     words: int = 1
