@@ -39,7 +39,7 @@ class Found(NamedTuple):
         place: The plant's place from 1 on; None if it is not in the table.
         named: How many reasons the summary called wrong; None of other rankings.
         is_named: Whether the plant is among these.
-        first: The first line.
+        first: The first line; of a summary all that are called wrong, or the strongest.
     """
 
     plant: str
@@ -117,10 +117,9 @@ def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:
     assert isinstance(summary, Summary)  # noqa: S101  # a corpus of predictions
     places = [i for i, reason in enumerate(summary.reasons, 1) if _is_plant(plant, reason.label, reason.name)]
     wrong = [reason for reason in summary.reasons if reason.is_wrong]
-    first = summary.reasons[0]
-    line = f"{first.name} → {first.label}, {first.turned.part} of {first.turned.texts}"
+    lines = [f"{r.name} → {r.label}, {r.turned.part} of {r.turned.texts}" for r in wrong or summary.reasons[:1]]
     is_named = any(_is_plant(plant, reason.label, reason.name) for reason in wrong)
-    return Found(plant.name, rate, "wrong reasons", min(places, default=None), len(wrong), is_named, line)
+    return Found(plant.name, rate, "wrong reasons", min(places, default=None), len(wrong), is_named, "; ".join(lines))
 
 
 def _of_words(plant: Plant, rate: str, ranking: str, ranked: Sequence[tuple[str, str]]) -> Found:
@@ -179,7 +178,7 @@ def _counted(words: Sequence[tuple[str, Mapping[str, float]]]) -> list[tuple[str
 
 
 def as_table(found: Sequence[Found]) -> str:
-    """Return the tables: how often each ranking finds a plant, then every first line of the summaries."""
+    """Return the tables: how often each ranking finds a plant, then what each summary calls wrong."""
     lines = ["| ranking | texts | first | first or second | called wrong |", "|---|---|---:|---:|---:|"]
     planted = [one for one in found if " none" not in one.plant]
     for ranking, rate in dict.fromkeys((one.ranking, one.rate) for one in planted):
@@ -188,7 +187,7 @@ def as_table(found: Sequence[Found]) -> str:
         cells = [f"{s.part} of {s.texts} ({s.low:.2f} to {s.high:.2f})" for s in shares if s is not None]
         named = f"{sum(one.is_named for one in some)} of {len(some)}" if some[0].named is not None else ""
         lines.append(f"| {ranking} | {rate} | {' | '.join(cells)} | {named} |")
-    lines += ["", "| plant | texts | place | called wrong | first line |", "|---|---|---:|---:|---|"]
+    lines += ["", "| plant | texts | place | called wrong | these, or the strongest |", "|---|---|---:|---:|---|"]
     for one in found:
         if one.named is not None:
             place = "" if " none" in one.plant else str(one.place or "none")

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..render.blocks import Block, Card, Column, Paragraph, Table, cell
-from ..render.cards import results_page
+from ..render.cards import cards
+from ..render.html import page as drawn_page
 from ..results.collection import Attributions
 from .result import ModelDifference
 
@@ -88,7 +89,8 @@ class Summary:
     def page(self, differences: Sequence[ModelDifference]) -> str:
         """Return a page of the summary and some of the texts."""
         summary = Card(self.blocks(), "All texts", result=False)
-        return results_page(Attributions(by_change(differences)[:SHOWN]), further=[summary])
+        shown = Attributions(by_change(differences)[:SHOWN])
+        return drawn_page([summary, *cards(shown)], shown[0].title)
 
 
 def by_change(differences: Iterable[ModelDifference]) -> list[ModelDifference]:
