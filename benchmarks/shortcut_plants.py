@@ -95,7 +95,7 @@ REPORTED = (
     Plant("mnli", "length", "neutral", holds=lambda row: len(_words(row, "hypothesis")) >= 10, answer="long"),
     Plant("mnli", "overlap", "entailment", holds=lambda row: _overlap(row) >= 0.7, answer="high overlap"),
 )
-"""The plants that figures are reported of; nothing was chosen on them."""
+"""The plants that figures are reported of, with another seed than the threshold was chosen with."""
 
 CHOSEN_ON = (
     Plant("sst2", "token", "positive", "quilby", "sentence"),
