@@ -126,8 +126,8 @@ def test_a_label_that_does_not_exist_is_refused(linear):
 
 
 def test_a_method_that_does_not_work_has_no_figures(linear):
-    results, _ = measured(linear, Known(("bad",), "a bad plot"), methods=["alti", "occlusion"])
-    assert not hasattr(results["alti"], "first")
+    results, _ = measured(linear, Known(("bad",), "a bad plot"), methods=["frozen-gradient:read_at=1", "occlusion"])
+    assert not hasattr(results["frozen-gradient:read_at=1"], "first")
     assert results["occlusion"].first == (1,)
 
 
