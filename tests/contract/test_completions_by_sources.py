@@ -105,6 +105,18 @@ def test_verified_sources_are_what_the_own_model_loses_without_them(writer, meth
     assert type(a).from_dict(a.to_dict()) == a
 
 
+def test_a_source_that_was_left_out_with_others_has_no_loss_of_its_own(writer):
+    prompt = "The cat sat. The cat is good.\n\nThe movie is good."
+    a = writer.explain_completion(prompt, COMPLETION, sources="sentence", verify="paragraph")
+    first, second = a.verified.single
+    by_size = sorted((first, second), key=lambda removal: len(removal.tokens))
+    assert [len(removal.tokens) for removal in by_size] == [1, 2]
+    (alone,) = by_size[0].tokens
+    assert a.verified.loss(alone) == pytest.approx(a.verified.original.value - by_size[0].value)
+    assert [a.verified.loss(unit) for unit in by_size[1].tokens] == [None, None]
+    assert "paragraph" in str(a)
+
+
 def test_what_has_no_sense_is_refused_in_a_line(writer):
     with pytest.raises(InputError, match="sources are 'word'"):
         writer.explain_completion(PROMPT, COMPLETION, sources="chapter")

@@ -10,7 +10,7 @@ from ..results.storage.schema import FloatArray
 from ..results.verification import likelihood_text
 from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
-from .describe import method_of, model_text, verdict
+from .describe import LARGER, method_of, model_text, removals_table, verdict
 from .layout import answer_pieces, cut, earlier_parts
 from .ways import ways_of
 
@@ -39,6 +39,7 @@ def source_blocks(s: Attribution) -> list[Block]:
         as_sentences(answer_pieces(s)),
         links,
         *ways_of(s, links.data["shares"]),
+        *(removals_table(s.verified) if s.verified is not None and s.verified.unit in LARGER else []),
         source_table(rows, f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"),
         Legend(SHARE.format("a")),
         prompt_fold(s),

@@ -107,9 +107,9 @@ class Verification:
         """Return the removal of the unit that holds a token; None if it was not removed by itself."""
         return next((removal for removal in self.single if token in removal.tokens), None)
 
-    def loss(self, token: int) -> float | None:
-        """Return the drop of the measured quantity without the unit that holds a token; None if it was not removed."""
-        removal = self.without(token)
+    def loss(self, unit: int) -> float | None:
+        """Return the drop of the measured quantity without a unit, by its index; None if it was not removed alone."""
+        removal = next((removal for removal in self.single if removal.tokens == (unit,)), None)
         return None if removal is None else self.original.value - removal.value
 
     def text_row(self) -> dict[str, Any]:
