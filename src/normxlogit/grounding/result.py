@@ -15,7 +15,7 @@ from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART
-from ..results.verification import LEAST_LOSS, Removal, Verification, likelihood_text
+from ..results.verification import LEAST_LOSS, Verification, likelihood_text
 from .columns import DERIVED, STORED, citation_row, citation_state
 from .verdicts import Check, Judgement, Reading, WordEdit, checked
 
@@ -340,20 +340,15 @@ class Citations(Record):
         return {removal.units[0]: whole - removal.value for removal in self.verified.single}
 
     @property
-    def _removed_alone(self) -> dict[int, Removal]:
-        """The removals of one source each: of several that were removed together, none has a loss of its own."""
-        source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
-        removals = () if self.verified is None else self.verified.single
-        return {source_of_unit[r.tokens[0]]: r for r in removals if len(r.tokens) == 1}
-
-    @property
     def source_losses(self) -> FloatArray:
         """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
         if self.verified is not None:
             nats_with_all = np.array(self.verified.original.values)  # (K,)
-            for source, removal in self._removed_alone.items():
-                losses[:, source] = nats_with_all - removal.values
+            source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
+            for removal in self.verified.single:
+                if len(removal.tokens) == 1:  # of several that were removed together, none has a loss of its own
+                    losses[:, source_of_unit[removal.tokens[0]]] = nats_with_all - removal.values
         return losses
 
     @property
@@ -396,9 +391,9 @@ class Citations(Record):
         }
         texts = [self.attribution.units.text[unit] for unit in self.sources]  # pictures have none
         described = zip(self.documents, self.names, texts, shares.tolist(), strict=True)
-        losses = {i: removal.original - removal.value for i, removal in self._removed_alone.items()}
+        losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
         return [
-            Source(numbers.get(i), i, document, name, text, share, losses.get(i))
+            Source(numbers.get(i), i, document, name, text, share, losses[i])
             for i, (document, name, text, share) in enumerate(described)
         ]
 
