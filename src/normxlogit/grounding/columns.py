@@ -84,6 +84,8 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         row |= {"message_spans": [(message.start, message.end) for message in messages], "message_shares": shares}
         # Each message once.
         row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
+    if result.verified is not None:
+        row |= {"readings": plain(result.readings), "checks": plain(result.checks)}
     if tested is not None:
         losses = result.source_losses
         row |= {
@@ -91,8 +93,6 @@ def citation_row(result: "Citations") -> dict[str, Any]:
             "sentence_losses": _null_for_nan(result.sentence_losses),
             "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
             "source_losses": _spread_to_units(result, losses),
-            "readings": plain(result.readings),
-            "checks": plain(result.checks),
         }
         if messages:
             of_messages = np.full(len(messages), np.nan, np.float32)

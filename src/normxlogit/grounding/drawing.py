@@ -37,7 +37,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
     return [
         Header("", [("question", cited.question), *facts_of(s)], s.notes),
         chat_of(cited, answer) if cited.messages else as_sentences(answer),
-        links := links_of(cited.direct_evidence, [verdict_of.get(k, "") for k in range(len(s.targets))], s),
+        links := links_of(cited.direct_evidence, [verdict_of.get(k, "reasoning") for k in range(len(s.targets))], s),
         *ways_of(s, links.data["shares"]),
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
         *removals_table(cited.verified if are_larger else None),

@@ -451,7 +451,7 @@ class Citations(Record):
             loss = None if math.isnan(without_all[k]) else without_all[k]
             reading = self.readings[k] if self.readings and k not in quotations else None
             judgement = self._judgement(k, quotations)
-            cited = () if judgement == "not in the sources" else _cited_sources(shares, losses)
+            cited = () if judgement == "not in the sources" else _cited_sources(shares, losses, reasoned=bool(a.reasoning))
             if k in quotations:
                 cited = (quotations[k],)
             rather = None if reading is None else reading.rather
@@ -600,19 +600,23 @@ class Citations(Record):
         return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
 
 
-def _cited_sources(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
+def _cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:
     """Return the sources that a sentence cites: removed ones by the sentence's loss, the others by their shares.
+
+    Behind a reasoning shares come first: they follow it, and losses are those of an answer without it.
 
     Args:
         shares: The share of each source, (S,).
         losses: The drop of the sentence's log-probability without each source, in nats, (S,); NaN if not removed.
+        reasoned: Whether the answer reasons.
     """
     measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
     min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
-    cited = [i for i in measured if losses[i] > min_loss]
-    unmeasured = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(losses[i]) and shares[i] > 0]
-    cited += [i for rank, i in enumerate(unmeasured) if shares[i] >= LEAST or (not rank and not measured)]
-    return tuple(cited[:MOST])
+    by_loss = [i for i in measured if losses[i] > min_loss]
+    known = [] if reasoned else measured
+    others = [int(i) for i in np.argsort(-shares, kind="stable") if i not in known and shares[i] > 0]
+    by_share = [i for rank, i in enumerate(others) if shares[i] >= LEAST or (not rank and not known)]
+    return tuple(dict.fromkeys([*by_share, *by_loss] if reasoned else [*by_loss, *by_share]))[:MOST]
 
 
 def of_targets(a: Attribution, rows: Sequence[int]) -> Attribution:
