@@ -223,7 +223,9 @@ class Citations(Record):
     @property
     def tested(self) -> Verification | None:
         """The losses without each source and without all; None if not measured."""
-        return self.verified if self.verified is not None and self.verified.unit == "source" else None
+        removed = () if self.verified is None else {unit for r in self.verified.single for unit in r.tokens}
+        are_thoughts = any(self.attribution.units.kind[unit] == "answer" for unit in removed)
+        return None if are_thoughts else self.verified
 
     @property
     def concluding(self) -> list[int]:
@@ -451,7 +453,9 @@ class Citations(Record):
             loss = None if math.isnan(without_all[k]) else without_all[k]
             reading = self.readings[k] if self.readings and k not in quotations else None
             judgement = self._judgement(k, quotations)
-            cited = () if judgement == "not in the sources" else _cited_sources(shares, losses, reasoned=bool(a.reasoning))
+            cited = (
+                () if judgement == "not in the sources" else _cited_sources(shares, losses, reasoned=bool(a.reasoning))
+            )
             if k in quotations:
                 cited = (quotations[k],)
             rather = None if reading is None else reading.rather
@@ -512,7 +516,7 @@ class Citations(Record):
 
     def _validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
-        a, tested, sources = self.attribution, self.tested, self.sources
+        a, sources = self.attribution, self.sources
         a._validate()  # noqa: SLF001  # a result that holds another
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
@@ -530,7 +534,7 @@ class Citations(Record):
             inside = all(start <= end <= len(self.text) for start, end in spans)
             require(inside, "readings: a word outside the text")
             require(bool(reading.words), "readings: a sentence without words")
-        if tested is not None:
+        if (tested := self.tested) is not None:
             for removal in (tested.original, *tested.single, tested.together):
                 require(len(removal.values) == sentences, "verified: not one value for each sentence")
             for removal in tested.single:
