@@ -68,7 +68,9 @@ def test_words_are_put_where_they_stand_elsewhere_and_taken_out_wherever_they_st
         ("a", " b", " now", " c", " d", " e", " f"),
     )
     assert Phrase("say").put((("a", " b"),), example) == (("say ", "a", " b"),)
-    assert Phrase("or never", 2).put((("a", " b"),), example) == (("a", " b", " or never"),)
+    together = Phrase("or never", 2).put((("a", " b"),), example)
+    assert together == (("a", " b", " or", " never"),)
+    assert Phrase("or never", 2).holds(together)
     assert Phrase("b").without((("a", " B", " c", " b"),)) == (("a", " c"),)
     assert Phrase("a b", 2).without((("a", " b", " b", " a"),)) == ((" b", " a"),)
     assert Phrase("a").without((("a",),)) is None

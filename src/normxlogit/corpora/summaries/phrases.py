@@ -65,10 +65,7 @@ class Phrase:
         at = round(index / max(len(written) - self.words, 1) * len(words))
         gap = " " if any(word[:1].isspace() for word in written[1:]) else ""
         added = [word.strip() for word in written[index : index + self.words]]
-        new = gap.join(added)
-        inserted: Words = (new + gap,) if at == 0 else (gap + new,)
-        if not gap:
-            inserted = tuple(added)
+        inserted = tuple(word + gap if at == 0 else gap + word for word in added)
         return (*parts[:sequence], (*words[:at], *inserted, *words[at:]), *parts[sequence + 1 :])
 
     def without(self, parts: Parts) -> Parts | None:
