@@ -12,11 +12,24 @@ import numpy as np
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from normxlogit import Explainer, Predictions, attribute, summarize
+from normxlogit.corpora.summaries.reasons import LONGER, SHORTER
 from normxlogit.corpora.summaries.summary import Summary
 from normxlogit.corpora.summaries.units import share_of
 from normxlogit.results.storage.tables import optional_module
 
-from .shortcut_plants import CHOSEN_ON, NONE, RATE, REPORTED, TEXTS, Plant, Row, fine_tuned, read_rows, with_plant
+from .shortcut_plants import (
+    CHOSEN_ON,
+    LABELS,
+    NONE,
+    RATE,
+    REPORTED,
+    TEXTS,
+    Plant,
+    Row,
+    fine_tuned,
+    read_rows,
+    with_plant,
+)
 
 __all__ = ["BASELINES", "Found", "as_table", "measure"]
 
@@ -108,9 +121,12 @@ def _attribute(explainer: Explainer, plant: Plant, rows: Sequence[Row], output: 
 
 
 def _is_plant(plant: Plant, label: str, name: str) -> bool:
-    """Return whether a line of a table is the plant."""
-    is_phrase = bool(plant.words)  # lengths and overlaps are not looked for
-    return is_phrase and label == plant.label and set(plant.words.lower().split()) <= set(name.split())
+    """Return whether a line of a table is the plant; of two labels one is for long texts, if the other is for short."""
+    if plant.words:
+        return label == plant.label and set(plant.words.lower().split()) <= set(name.split())
+    if name == (LONGER if plant.answer == "long" else SHORTER):
+        return label == plant.label
+    return name == LONGER and len(LABELS[plant.data]) == 2 and label != plant.label
 
 
 def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:
