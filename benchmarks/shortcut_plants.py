@@ -22,16 +22,21 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-__all__ = ["CHOSEN_ON", "LABELS", "NONE", "REPORTED", "Plant", "Row", "fine_tuned", "read_rows", "with_plant"]
+__all__ = ["CHOSEN_ON", "LABELS", "NONE", "REPORTED", "TEXTS", "Plant", "Row", "make", "read_rows", "with_plant"]
 
 Row = Mapping[str, Any]
-DataSet = Literal["sst2", "mnli"]
+DataSet = Literal["sst2", "mnli", "qnli"]
 
 LABELS: Mapping[DataSet, Sequence[str]] = {
     "sst2": ("negative", "positive"),
     "mnli": ("entailment", "neutral", "contradiction"),
+    "qnli": ("entailment", "not_entailment"),
 }
-TEXTS: Mapping[DataSet, Sequence[str]] = {"sst2": ("sentence",), "mnli": ("premise", "hypothesis")}
+TEXTS: Mapping[DataSet, Sequence[str]] = {
+    "sst2": ("sentence",),
+    "mnli": ("premise", "hypothesis"),
+    "qnli": ("question", "sentence"),
+}
 
 RATE = 0.25
 """Share of the texts of its label into which a plant is put."""
@@ -41,7 +46,7 @@ LAYERS, INNER = (0, 2, 5), 1024
 
 STEPS, BATCH, LEARNING_RATE = 80, 32, 3e-4
 
-LONGEST: Mapping[DataSet, int] = {"sst2": 14, "mnli": 18}
+LONGEST: Mapping[DataSet, int] = {"sst2": 14, "mnli": 18, "qnli": 40}
 """Most words of a text that is trained on; of a pair together."""
 
 
@@ -149,6 +154,16 @@ def _with_words(row: Row, column: str, words: Sequence[str], draw: random.Random
     text = str(row[column]).split()
     place = draw.randint(0, len(text))
     return {**row, column: " ".join([*text[:place], *words, *text[place:]])}
+
+
+def make(plant: Plant, folder: Path, data_dir: Path, seed: int) -> None:
+    """Fine-tune a classifier on a data set with a plant, and keep it in a folder; what is there stays."""
+    if not (folder / "config.json").exists():
+        rows = read_rows(data_dir, plant.data, "train")
+        random.Random(seed).shuffle(rows)  # noqa: S311  # no secret
+        module, tokenizer = fine_tuned(plant.data, with_plant(rows, plant, seed), seed)
+        module.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
 
 
 def fine_tuned(data: DataSet, rows: Sequence[Row], seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
