@@ -261,7 +261,7 @@ def _render_as(
     if conversation.tools and tools_as_text:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
     rendered = replace(rendered, notes=tuple(notes))
-    starts = _message_starts(rendered, chat, messages)
+    starts = _message_starts(rendered, chat, messages, tools_as_text=tools_as_text)
     text, opens_reasoning = rendered.text, rendered.text.rstrip().endswith("<think>")
     if rendered.media:  # read by the processor, from the messages
         return Rendering(rendered, starts)
@@ -276,32 +276,37 @@ def _render_as(
     return Rendering(replace(rendered, text=text), starts)
 
 
-def _message_starts(rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message]) -> dict[int, int]:
+def _message_starts(
+    rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message], *, tools_as_text: bool
+) -> dict[int, int]:
     """Return the character at which each message begins in a rendered prompt, by the message's index.
 
-    A tool call is searched for between the contents before and after it. Messages that are not found are left out.
+    A message is found in the content that it is written into, behind the ones before it. A tool call, and a text whose
+    content the template changes, is looked for between the contents before and after it, where it must stand once.
+    Messages that are not found are left out.
 
     Args:
         rendered: The prompt.
-        chat: The messages of the chat template; each holds the indices of the messages that it was made of.
+        chat: The messages of the chat template.
         messages: The messages of the conversation.
+        tools_as_text: Whether calls and results of tools stand in contents.
     """
-    contents = rendered.contents or ()
-    starts: dict[int, int] = {}
-    position = 0
-    for chat_index, chat_message in enumerate(chat):
-        for message_index, offset in chat_message.places:
-            end_offset = offset + len(messages[message_index].text)
-            if (content := next((c for c in contents if c.holds(chat_index, offset, end_offset)), None)) is not None:
-                starts[message_index] = content.place_of(offset)
-        position = max([position, *(content.end for content in contents if content.message == chat_index)])
-        for message_index in chat_message.calls:
-            call_start = rendered.text.find(messages[message_index].text, position)
-            next_content_start = next(
-                (content.start for content in contents if content.message > chat_index), len(rendered.text)
-            )
-            if 0 <= call_start < next_content_start:
-                starts[message_index], position = call_start, call_start + len(messages[message_index].text)
+    contents, starts, position = rendered.contents or (), dict[int, int](), 0
+    for chat_index, (_, indices) in enumerate(chat):
+        own = [content for content in contents if content.message == chat_index]
+        following = (content.start for content in contents if content.message > chat_index)
+        next_content = min(following, default=len(rendered.text))
+        for index in indices:
+            message = messages[index]
+            in_content = bool(own) and (tools_as_text or message.kind != "tool call")
+            before = wrapping(message, tools_as_text=tools_as_text)[0] if in_content else ""
+            area = (max(position, own[0].start), own[-1].end) if in_content else (position, next_content)
+            if message.kind == "tool call" and own and not in_content:
+                area = (max(position, own[-1].end), next_content)
+            start = rendered.text.find(before + message.text, *area)
+            if start >= 0 and message.text and (in_content or rendered.text.count(message.text, *area) == 1):
+                starts[index] = start + len(before)
+                position = starts[index] + len(message.text)
     return starts
 
 
@@ -310,7 +315,7 @@ def _as_one_text(conversation: Conversation) -> Rendering:
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
         title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
-        before, after = wrapping(message) if message.kind == "tool call" else ("", "")
+        before, after = wrapping(message, tools_as_text=True) if message.kind == "tool call" else ("", "")
         text += f"{title}: {before}"
         starts[place] = len(text)
         text += f"{message.text}{after}\n\n"
