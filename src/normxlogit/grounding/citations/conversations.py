@@ -3,6 +3,9 @@
 The question is no source: as with documents, sources are what an answer could be taken from.
 """
 
+import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +18,6 @@ from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ..documents.chat_messages import ChatMessage, as_parts, chat_messages, wrapping
 from ..documents.conversations import Conversation, Message
-from ..documents.json_fields import json_fields
 
 Spans = dict[str, tuple[int, ...]]
 """Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
@@ -28,6 +30,9 @@ QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
 
 CLOSING = "\"'”’»)]"
 """Characters that may follow the punctuation at the end of a sentence."""
+
+JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(:?)')
+"""A text or another scalar in JSON, and whether it is a key."""
 
 TITLES: dict[str, str] = {
     "system": "System",
@@ -103,6 +108,7 @@ def conversation_prompt(
     question, question_spans = _question_of(messages)
     spans: Spans = {}
     question_sources: Spans = {}
+    counts: Counter[str] = Counter()
     contents, source_messages = [], []
     for message_index, name in enumerate(message_names(messages)):
         if messages[message_index].part is not None:
@@ -115,8 +121,8 @@ def conversation_prompt(
         source_messages.append(MessageSpan(message.kind, start, end, name, message.name))
         for source, first_character, end_character in pieces_of(messages[message_index]):
             source_name = f"{name}:{source}"
-            while source_name in spans:
-                source_name += "'"
+            counts[source_name] += 1
+            source_name += f" ({counts[source_name]})" if counts[source_name] > 1 else ""
             is_question = (message_index, first_character, end_character) in question_spans
             target_spans = question_sources if is_question else spans
             target_spans[source_name] = (
@@ -180,13 +186,32 @@ def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
     A field with several sentences is several sources.
     """
     fields = json_fields(message.text) if message.kind in ("tool call", "tool result") else []
-    for path, start, end in fields:
+    for key, start, end in fields or [("", 0, len(message.text))]:
         sentences = sentence_spans(message.text[start:end])
         for number, (first, last) in enumerate(sentences, start=1):
-            yield path if len(sentences) == 1 else f"{path} {number}", start + first, start + last
-    if not fields:
-        for number, (first, last) in enumerate(sentence_spans(message.text), start=1):
-            yield str(number), first, last
+            name = key if key and len(sentences) == 1 else f"{key} {number}".strip()
+            yield name, start + first, start + last
+
+
+def json_fields(text: str) -> list[tuple[str, int, int]]:
+    """Return key, start and end of each text, number and boolean in JSON; none if it is not an object or an array.
+
+    A field begins with its key: of '{"a": {"b": 1}, "c": ["x"]}' they are "b" with '"b": 1', and "c" with '"x"'.
+    """
+    try:
+        if not isinstance(json.loads(text), dict | list):
+            return []
+    except (ValueError, RecursionError):
+        return []
+    fields, key, key_span = [], "", (0, 0)
+    for token in JSON_TOKEN.finditer(text):
+        value = json.loads(token[1])
+        if token[2]:
+            key, key_span = str(value), token.span()
+        elif value is not None and str(value).strip():
+            follows_key = not text[key_span[1] : token.start()].strip()
+            fields.append((key, key_span[0] if follows_key else token.start(), token.end(1)))
+    return fields
 
 
 def _render(model: TaskModel, conversation: Conversation) -> Rendering:
