@@ -26,9 +26,9 @@ SOURCES = {
     "reasoning:1": "Maybe the plot.",
     "tool call search:movie": '"movie": "the cat"',
     "tool result search:plot": '"plot": "very good"',
-    "tool result search:actor.charm": '"charm": "great"',
-    "tool result search:keys[0]": '"here"',
-    "tool result search:keys[1]": '"there"',
+    "tool result search:charm": '"charm": "great"',
+    "tool result search:keys": '"here"',
+    "tool result search:keys (2)": '"there"',
 }
 TOOLS = [{"type": "function", "function": {"name": "search", "description": "a plot", "parameters": {}}}]
 
@@ -181,7 +181,13 @@ def test_names_tell_messages_apart():
         {"role": "assistant", "content": "The cat is here."},
     ]
     cited = made(tiny.CHAT_TEMPLATE).cite(messages=messages, verify=0)
-    assert cited.names == ("user:1", "user:2", "tool result a b:1", "tool result a b (2):a", "tool result a b (2):a'")
+    assert cited.names == (
+        "user:1",
+        "user:2",
+        "tool result a b:1",
+        "tool result a b (2):a",
+        "tool result a b (2):a (2)",
+    )
 
 
 def test_verdicts_name_the_messages():

@@ -28,7 +28,7 @@ from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan, answer_parts
 from ...results.verification import Removal, Verification
 from ..documents.conversations import Conversation, read_conversation
-from ..documents.documents import documents_by_name, separate_pictures
+from ..documents.documents import read_documents
 from ..result import Citations, of_targets, quotations
 from ..verdicts import Reading
 from .checking import checker_of, checks
@@ -222,7 +222,7 @@ def ask(
     Args:
         model: A causal language model.
         question: The question.
-        documents: What `documents_by_name` takes (`grounding/documents/documents.py`).
+        documents: What `read_documents` takes (`grounding/documents/documents.py`).
         answer: An answer that was written elsewhere; None lets the model answer.
         system: The system message; none by default.
         max_new_tokens: Most tokens to generate.
@@ -325,10 +325,9 @@ def question_prompt(
         raise InputError("the question is empty")
     if system is not None and not isinstance(system, str):
         raise InputError(f"a system message is a text, not {type(system).__name__}")
-    pictures, texts = separate_pictures(documents)
+    named, pictures = read_documents(documents)
     if pictures and not chat:
         raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
-    named = {} if texts is None and pictures else documents_by_name(texts)
     text, spans = "" if chat or not system else system.strip() + "\n\n", {}
     message = (1 if system else 0,) if chat else ()
     for name, document in named.items():
