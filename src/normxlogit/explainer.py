@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints, overload
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints, overload
 
 import numpy.typing as npt
 import torch
@@ -16,7 +16,7 @@ from .errors import InputError
 from .extending import named
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
-from .inputs.texts import Text, repeatable, split_texts
+from .inputs.texts import Text, repeatable
 from .leave_out.units import Together, Verify
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
@@ -153,15 +153,9 @@ class Explainer:
     ) -> Attribution: ...
     @overload
     def __call__(
-        self, inputs: Any, *, is_split_into_words: Literal[True], **options: Unpack[keywords.Explain]
-    ) -> Any: ...
-    @overload
-    def __call__(
         self, inputs: Iterable[Text | Question | Encoding] | Mapping[str, Any], **options: Unpack[keywords.Explain]
     ) -> Attributions[Attribution]: ...
-    def __call__(
-        self, inputs: Any, *, is_split_into_words: bool = False, **options: Unpack[keywords.Explain]
-    ) -> Attribution | Attributions[Attribution]:
+    def __call__(self, inputs: Any, **options: Unpack[keywords.Explain]) -> Attribution | Attributions[Attribution]:
         """Explain one text or many.
 
         Args:
@@ -169,9 +163,6 @@ class Explainer:
                 column of texts; what `encode` returned, a tokenizer's output or its token ids; for question answering
                 (question, context), for multiple choice (prompt, list of choices), both tuples; chat messages, of
                 one chat or of several in a list; for image and audio classification a picture or samples, or several.
-            is_split_into_words: Whether texts are lists of words, as tokenizers call it: a list of strings is then one
-                text, a tuple of two lists a pair, a list of lists several texts. A column that is called "tokens" is
-                read so by itself.
             **options: What is explained and how, see `keywords.Explain`.
 
         Returns:
@@ -183,7 +174,7 @@ class Explainer:
             MethodError: If the method or a setting does not exist, or gives no scores for `layers`.
             UnsupportedModelError: If the method does not work on the model, or a proof fails (`HeadMismatchError`).
         """
-        method, inputs = options.get("method"), split_texts(inputs) if is_split_into_words else inputs
+        method = options.get("method")
         if method is None:
             return explain_by_default(self._model, inputs, options)
         return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
@@ -198,15 +189,6 @@ class Explainer:
     @overload
     def compare(
         self,
-        inputs: Any,
-        methods: Sequence[str | Method] | None = None,
-        *,
-        is_split_into_words: Literal[True],
-        **options: Unpack[keywords.Compare],
-    ) -> Any: ...
-    @overload
-    def compare(
-        self,
         inputs: Iterable[Text | Question | Encoding] | Mapping[str, Any],
         methods: Sequence[str | Method] | None = None,
         **options: Unpack[keywords.Compare],
@@ -215,8 +197,6 @@ class Explainer:
         self,
         inputs: Any,
         methods: Sequence[str | Method] | None = None,
-        *,
-        is_split_into_words: bool = False,
         **options: Unpack[keywords.Compare],
     ) -> Attributions[Attribution] | list[Attributions[Attribution]]:
         """Explain an input and target by several methods.
@@ -224,7 +204,6 @@ class Explainer:
         Args:
             inputs: One input or several, as in a call.
             methods: Names or methods; by default `frozen-gradient` and `normxlogit`.
-            is_split_into_words: Whether texts are lists of words, as in a call.
             **options: What is explained, see `keywords.Compare`.
 
         Returns:
@@ -237,7 +216,7 @@ class Explainer:
             MethodError: If there is no method, or one does not exist; `UnsupportedModelError` where one does not work.
         """
         method_list = compared_methods(methods, options.get("target"))
-        inputs = split_texts(inputs) if is_split_into_words else repeatable(inputs)  # each method reads them
+        inputs = repeatable(inputs)  # each method reads them
         results = [self(inputs, method=method, **options) for method in method_list]
         if isinstance(results[0], Attribution):
             return Attributions(results)
@@ -295,21 +274,18 @@ class Explainer:
             raise InputError(a.notes[-1] if isinstance(a, Attribution) else "without() takes one input, not a list")
         return a.verified.together
 
-    def encode(
-        self, texts: Text | Iterable[Any], *, is_split_into_words: bool = False, max_length: int | None = None
-    ) -> list[Encoding]:
+    def encode(self, texts: Text | Iterable[Any], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain the encodings with several methods.
 
         Args:
             texts: A text, a pair, or several in any container.
-            is_split_into_words: Whether they are lists of words, as in a call.
             max_length: Read at most this many tokens of each.
 
         Raises:
             InputError: If a text cannot be read.
         """
         self._model.refresh()
-        return self._model.encoder(split_texts(texts) if is_split_into_words else texts, max_length=max_length)
+        return self._model.encoder(texts, max_length=max_length)
 
     def from_outputs(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Unpack[keywords.FromOutputs]

@@ -11,7 +11,7 @@ import transformers
 from tokenizers import BertWordPieceTokenizer
 from transformers.models.bert.tokenization_bert_legacy import BertTokenizerLegacy
 
-from normxlogit import ALL, DataError, Explainer
+from normxlogit import DataError, Explainer
 from tests import tiny
 
 TEXT = "The naïve  movie is great. Fine ﬁlm… what is ☃?"
@@ -133,15 +133,6 @@ def test_offsets_are_those_of_the_fast_tokenizer(bert, folder):
         for ours, theirs in list(zip(encoding.offsets, expected.offsets, strict=False))[1:-1]:
             kept = [text[slice(*span)].strip("\u200b\xad \u0301\n") for span in (ours, theirs)]
             assert kept[0] == kept[1], text
-
-
-def test_words_that_the_caller_has_split(folder):
-    tagger = Explainer(tiny.model("bert", "TokenClassification"), BertTokenizerLegacy(str(folder / "vocab.txt")))
-    words = ["The", "U.S.", "zebra's", "☃☃ film", "naïve"]
-    result = tagger(words, is_split_into_words=True, position=ALL)
-    assert [word.text for word in result.words()] == words
-    assert list(result.token_ids) == tagger.tokenizer(words, is_split_into_words=True)["input_ids"]
-    assert [target.name.rpartition(":")[0] for target in result.targets] == words
 
 
 class Forgetting(BertTokenizerLegacy):

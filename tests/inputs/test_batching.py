@@ -23,7 +23,7 @@ def test_lengths_do_not_mix_where_they_must_not():
 def encoding(*ids):
     count = len(ids)
     inputs = {"input_ids": list(ids), "token_type_ids": [1] * count}
-    return Encoding(inputs, ("x",) * count, None, None, (0,) * count, (False,) * count)
+    return Encoding(inputs, ("x",) * count, None, (0,) * count, (False,) * count)
 
 
 @pytest.mark.parametrize("left", [True, False])

@@ -74,7 +74,7 @@ def reading(length, starts, ends, *, first_special=True, padding=0):
     """A question of one token and a context up to the last token, with start and end logits at the places given."""
     sequences = (None if first_special else 0, 0, None, *[1] * (length - 4), None)
     special = tuple(s is None for s in sequences)
-    encoding = Encoding({"input_ids": [5] * length}, ("x",) * length, None, None, sequences, special)
+    encoding = Encoding({"input_ids": [5] * length}, ("x",) * length, None, sequences, special)
     logits = torch.full((1, length + padding, 2), -9.0)
     for column, values in enumerate((starts, ends)):
         for place, value in values.items():
@@ -107,7 +107,7 @@ def test_an_answer_is_what_stands_between_its_ends():
     offsets = ((0, 0), (0, 1), (0, 0), (0, 3), (3, 7), (8, 11), (0, 0))
     special = tuple(s is None for s in sequences)
     tokens = ("[CLS]", "x", "[SEP]", "the", " cat", "sat", "[SEP]")
-    pair = Encoding({"input_ids": [5] * 7}, tokens, offsets, None, sequences, special, "x", "the cat sat on")
+    pair = Encoding({"input_ids": [5] * 7}, tokens, offsets, sequences, special, "x", "the cat sat on")
     alone = replace(pair, sequence_ids=tuple(None if s is None else 0 for s in sequences), text="the cat sat")
     logits = torch.zeros(1, 9, 2)
     logits[0, 3, 0] = logits[0, 4, 1] = 2.0

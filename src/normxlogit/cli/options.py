@@ -70,13 +70,10 @@ MethodName = Annotated[
 ]
 Targets = Annotated[
     list[str] | None,
-    typer.Option(
-        help="A label, the next words of a language model, or the number of one; the prediction if none is given; may "
-        "be repeated."
-    ),
+    typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
 ]
 AllLabels = Annotated[bool, typer.Option("--all-labels", help="Explain every label.")]
-Contrast = Annotated[str | None, typer.Option(help="Label or words to subtract: why this and not that.")]
+Contrast = Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")]
 LayerNumbers = Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')]
 VerifyCount = Annotated[
     str | None,

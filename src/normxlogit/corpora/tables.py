@@ -79,7 +79,7 @@ def _words(a: Attribution, merge: Merge) -> dict[str, Any]:
     """Return the words of a text and their scores, merged from token scores."""
     scores = a.scores.reshape(len(a.targets), len(a.layers or ()) or 1, -1)  # (K, L, T)
     texts = [text for text in (a.text, a.text_pair) if text is not None]
-    words = merge_words(scores, texts, a.units.spans or (), a.units.sequence, merge, split=a.units.words)
+    words = merge_words(scores, texts, a.units.spans or (), a.units.sequence, merge)
     flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
     return {"words": [word.text for word in words], "word_scores": flat}
 

@@ -14,7 +14,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, Spans, readable_tokens
-from .texts import SplitText, Text, pair_of
+from .texts import Text, pair_of
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """A token of a single byte, as SentencePiece writes it."""
@@ -40,7 +40,6 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
         inputs=inputs | {"input_ids": before.ids + ids},
         tokens=(*before.tokens, *readable_tokens(tokenizer, ids)),
         offsets=offsets,
-        words=None,
         sequence_ids=tuple(None if is_special else 0 for is_special in special),
         special=special,
         text=None if offsets is None else text,
@@ -53,53 +52,29 @@ def with_decoded_text(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) ->
     """Return an encoding of token ids, with the decoded text if the original text is not known."""
     if encoding.text is not None:
         return encoding
-    decoded = append_tokens(tokenizer, Encoding({"input_ids": []}, (), (), None, (), (), ""), encoding.ids)
+    decoded = append_tokens(tokenizer, Encoding({"input_ids": []}, (), (), (), (), ""), encoding.ids)
     return replace(encoding, text=decoded.text, offsets=decoded.offsets)
 
 
-def spans_of_words(text: Text, sequences: Sequence[int | None], words: Sequence[int | None]) -> Spans | None:
-    """Return the characters of the word that each token is of, (0, 0) for none; None if the words are not split.
-
-    Each token is of a text, by `sequences`, and of a word of it, by `words`; None for special tokens.
-    """
-    spans = [part.spans for part in pair_of(text) if isinstance(part, SplitText)]
-    if not spans:
-        return None
-    pairs = zip(sequences, words, strict=True)
-    return tuple((0, 0) if sequence is None or word is None else spans[sequence][word] for sequence, word in pairs)
-
-
 def aligned_offsets(
-    tokenizer: PreTrainedTokenizerBase,
-    ids: Sequence[int],
-    text: Text,
-    sequences: Sequence[int | None],
-    words: Spans | None,
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], text: Text, sequences: Sequence[int | None]
 ) -> Spans | None:
     """Return the characters of each token of a text or a pair; None if they are not found.
-
-    The tokens of a word that the caller has split are found in this word, and stand for all of it otherwise.
 
     Args:
         tokenizer: The tokenizer.
         ids: The token ids.
         text: The text, or a pair.
         sequences: Which text each token is of, None for special tokens.
-        words: The result of `spans_of_words`.
     """
-    texts = pair_of(text)
-    offsets, parts = [(0, 0)] * len(ids), dict[tuple[int, int, int], list[int]]()  # tokens of each text, or each word
-    for token, sequence in enumerate(sequences):
-        if sequence is not None:
-            start, end = (0, len(texts[sequence] or "")) if words is None else words[token]
-            parts.setdefault((sequence, start, end), []).append(token)
-    for (sequence, start, end), tokens in parts.items():
-        part = str(texts[sequence])[start:end]
-        spans = align(tokenizer, [ids[token] for token in tokens], part)
-        if spans is None and words is None:
+    offsets = [(0, 0)] * len(ids)
+    for sequence, part in enumerate(pair_of(text)):
+        tokens = [token for token, of in enumerate(sequences) if of == sequence]
+        spans = align(tokenizer, [ids[token] for token in tokens], part or "")
+        if spans is None:
             return None
-        for token, (first, last) in zip(tokens, spans or [(0, len(part))] * len(tokens), strict=True):
-            offsets[token] = start + first, start + last
+        for token, span in zip(tokens, spans, strict=True):
+            offsets[token] = span
     return tuple(offsets)
 
 

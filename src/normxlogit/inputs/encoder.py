@@ -12,9 +12,9 @@ from torch import Tensor
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
-from .alignment import aligned_offsets, spans_of_words
+from .alignment import aligned_offsets
 from .encoding import Encoding, Spans, check_ids, doubled_special_tokens, readable_tokens
-from .texts import SplitText, Text, collected, pair_of, positive_integer, read_texts
+from .texts import Text, collected, pair_of, positive_integer, read_texts
 from .token_ids import batches_of_ids, read_token_ids
 
 LongText = Literal["truncate", "window", "error"]
@@ -177,8 +177,8 @@ class Encoder:
             max_length = positive_integer(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
         # One call for all texts of a kind: tokenizers work in parallel inside a call.
-        for kind in {_kind(text) for text in texts}:
-            indices = [index for index, text in enumerate(texts) if _kind(text) == kind]
+        for is_pair in {isinstance(text, tuple) for text in texts}:
+            indices = [index for index, text in enumerate(texts) if isinstance(text, tuple) == is_pair]
             encoded = self._tokenize([texts[index] for index in indices], **options)
             for row, index in enumerate(indices):
                 encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
@@ -188,11 +188,8 @@ class Encoder:
 
     def _tokenize(self, texts: Sequence[Text], **options: bool) -> BatchEncoding:
         """Return the tokenizer's output for texts, without truncation, which follows later."""
-        first, second = (
-            [list(t.words) if isinstance(t, SplitText) else t for t in side]
-            for side in zip(*map(pair_of, texts), strict=True)
-        )
-        details = {"is_split_into_words": _kind(texts[0])[1], "add_special_tokens": self.add_special_tokens}
+        first, second = map(list, zip(*map(pair_of, texts), strict=True))
+        details = {"add_special_tokens": self.add_special_tokens}
         details |= {"truncation": False, "padding": False, "verbose": False}
         details["return_special_tokens_mask"] = not self.tokenizer.is_fast  # whose backend has it
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
@@ -208,31 +205,27 @@ class Encoder:
         first, second = pair_of(text)
         extra = ("special_tokens_mask", "attention_mask")
         inputs = {name: list(rows[row]) for name, rows in encoded.items() if name not in extra}
-        offsets: Spans | None
         if self.tokenizer.is_fast:
             backend = encoded.encodings[row]  # type: ignore[index]
             sequences = tuple(backend.sequence_ids)
             # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
             special = tuple([sequence is None for sequence in sequences])
-            words = spans_of_words(text, sequences, backend.word_ids) if _kind(text)[1] else None
-            offsets = _offsets_in_text(backend.offsets, words)
+            offsets: Spans | None = tuple(backend.offsets)
         else:
             special = tuple(bool(sequence) for sequence in encoded["special_tokens_mask"][row])
-            sequences, indices = self._count_tokens(special, text)
-            words = spans_of_words(text, sequences, indices)
-            offsets = aligned_offsets(self.tokenizer, ids, text, sequences, words)
+            sequences = self._count_tokens(special, text)
+            offsets = aligned_offsets(self.tokenizer, ids, text, sequences)
         tokens = readable_tokens(self.tokenizer, ids, self._readable)
         return Encoding(
-            inputs, tokens, offsets, words, sequences, special, str(first), None if second is None else str(second)
+            inputs, tokens, offsets, sequences, special, str(first), None if second is None else str(second)
         )
 
-    def _count_tokens(self, special: Sequence[bool], text: Text) -> tuple[tuple[int | None, ...], list[int | None]]:
-        """Return which text, and which of its words, each token of a slow tokenizer is of, by counting their tokens."""
-        texts = [part.words if isinstance(part, SplitText) else (part,) for part in pair_of(text) if part is not None]
-        words_of_texts = [(i, j) for i, words in enumerate(texts) for j in range(len(words))]
-        counted = iter([(i, j) for i, j in words_of_texts for _ in self.tokenizer.tokenize(texts[i][j])])
-        of_token = [(None, None) if is_special else next(counted, words_of_texts[-1]) for is_special in special]
-        return tuple(sequence for sequence, _ in of_token), [word for _, word in of_token]
+    def _count_tokens(self, special: Sequence[bool], text: Text) -> tuple[int | None, ...]:
+        """Return which text each token of a slow tokenizer is of, by counting their tokens."""
+        first, second = pair_of(text)
+        last = 0 if second is None else 1
+        counted = iter([0] * (len(self.tokenizer.tokenize(first)) if last else 0))
+        return tuple(None if is_special else next(counted, last) for is_special in special)
 
     def _check_encoding(self, encoding: Encoding, index: int) -> None:
         """Refuse an encoding without ordinary tokens, with invalid ids, or of a pair for a model of single texts."""
@@ -283,18 +276,6 @@ class Encoder:
             "is it the tokenizer of this model, and the text in its language?"
         )
         return replace(encoding, notes=(*encoding.notes, note))
-
-
-def _kind(text: Text) -> tuple[bool, bool]:
-    """Return whether a text is a pair, and whether its words are split; a tokenizer reads those of a kind together."""
-    return isinstance(text, tuple), isinstance(pair_of(text)[0], SplitText)
-
-
-def _offsets_in_text(offsets: Sequence[tuple[int, int]], words: Spans | None) -> Spans:
-    """Return the characters of tokens in the text, where a tokenizer has counted them in each word."""
-    if words is None:
-        return tuple(offsets)
-    return tuple((word + start, word + end) for (start, end), (word, _) in zip(offsets, words, strict=True))
 
 
 _PRIVATE_BACKENDS: WeakKeyDictionary[Any, tuple[Any, Tokenizer]] = WeakKeyDictionary()

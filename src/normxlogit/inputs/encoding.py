@@ -110,8 +110,6 @@ class Encoding:
         inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
         tokens: Readable strings.
         offsets: Character spans; None if the text is not known.
-        words: The characters of the word that the caller has split and a token is of, (0, 0) for special tokens; None
-            for a text that was not split.
         sequence_ids: 0, 1 or None for special tokens.
         special: True for tokens that the tokenizer added.
         text: The original text, None if the input came encoded.
@@ -128,7 +126,6 @@ class Encoding:
     inputs: Mapping[str, list[int]]
     tokens: tuple[str, ...]
     offsets: Spans | None
-    words: Spans | None
     sequence_ids: tuple[int | None, ...]
     special: tuple[bool, ...]
     text: str | None = None
@@ -181,7 +178,6 @@ class Encoding:
             inputs=inputs,
             tokens=pick(self.tokens),
             offsets=self.offsets and pick(self.offsets),
-            words=self.words and pick(self.words),
             sequence_ids=pick(self.sequence_ids),
             special=pick(self.special),
             media=tuple(_with_moved_tokens(medium, kept_indices) for medium in self.media),
@@ -203,7 +199,6 @@ class Encoding:
             inputs={**inputs, "input_ids": [*before, *self.ids, *after]},
             tokens=between(self.tokens, token, token),
             offsets=self.offsets and between(self.offsets, (0, 0), (end, end)),
-            words=self.words and between(self.words, (0, 0), (0, 0)),
             sequence_ids=between(self.sequence_ids, None, None),
             special=between(self.special, True, True),
             position=None if self.position is None else self.position + len(before),

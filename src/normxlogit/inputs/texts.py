@@ -3,39 +3,12 @@
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import accumulate
 from typing import Any
 
 from ..errors import InputError
 
 Text = str | tuple[str, str]
 """A text, or a pair of them."""
-
-
-class SplitText(str):
-    """A text whose words the caller has split: they are joined by spaces, and tokenised one by one.
-
-    Attributes:
-        words: The words.
-    """
-
-    words: tuple[str, ...]
-
-    def __new__(cls, words: Iterable[str]) -> "SplitText":
-        """Join words."""
-        word_list = tuple(words)
-        text = super().__new__(cls, " ".join(word_list))
-        text.words = word_list
-        return text
-
-    def __getnewargs__(self) -> tuple[Any, ...]:  # for copies and pickles
-        return (self.words,)
-
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """The first character of each word, and one past its last."""
-        ends = accumulate(len(word) + 1 for word in self.words)
-        return [(end - 1 - len(word), end - 1) for word, end in zip(self.words, ends, strict=True)]
 
 
 def pair_of(text: Text) -> tuple[str, str | None]:
@@ -46,9 +19,6 @@ def pair_of(text: Text) -> tuple[str, str | None]:
 PAIRS = (("text", "text_pair"), ("question", "context"))
 """Names of two columns that are a pair: those of transformers' pipelines and of SQuAD."""
 
-WORDS = "tokens"
-"""The name of a column of lists of words in data sets for tagging."""
-
 
 def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     """Return one or several texts as a list, and whether it was a single one.
@@ -56,8 +26,7 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     Args:
         inputs: A string, a pair (tuple of two strings), or any iterable of these with an order: a list, generator,
             array, column of a data frame, an Arrow table or a data set; also a row, a frame, a table or a data set
-            with one column of texts, one that is called "text", or a pair of `PAIRS`. Lists of words are texts in a
-            column that is called "tokens", and where `split_texts` has read them.
+            with one column of texts, one that is called "text", or a pair of `PAIRS`.
 
     Raises:
         InputError: If something else was given, or one of the texts is empty or no text; the message names its place.
@@ -67,42 +36,6 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
         return [_checked_text(inputs, 0)], True
     _check_container(inputs)
     return [_checked_text(item, index) for index, item in enumerate(inputs)], False
-
-
-def split_texts(inputs: Any) -> Any:
-    """Return texts whose words the caller has split, for `read_texts`.
-
-    Args:
-        inputs: The words of one text in any container; a tuple of two of these, which is a pair; or any container of
-            these. Of a row, a frame, a table or a data set the column "tokens", or the only one with lists of words.
-
-    Raises:
-        InputError: If something else was given.
-    """
-    if (split := _split(inputs)) is None:
-        raise InputError(
-            "is_split_into_words=True reads the words of a text in a list, of two texts in a tuple of two lists, or "
-            f"several of these in a list, not {_type_in_words(inputs)}"
-        )
-    return split
-
-
-def _split(value: Any) -> Any:
-    """Return words as a text, two lists of words in a tuple as a pair, several of these as a list; None for others."""
-    columns = named_columns(value := collected(value))
-    if columns is not None:
-        texts = {name: split for name, column in columns.items() if (split := _split(column)) is not None}
-        return texts.get(WORDS) or (next(iter(texts.values())) if len(texts) == 1 else None)
-    cells = plain_cell(value)
-    if not is_column(cells):
-        return None
-    cells = cells if isinstance(cells, tuple) else list(cells)
-    if all(isinstance(word, str) for word in cells):
-        return SplitText(map(str, cells))
-    parts = [_split(cell) for cell in cells]
-    if not all(isinstance(part, SplitText | tuple) for part in parts):
-        return None
-    return tuple(parts) if isinstance(cells, tuple) and len(parts) == 2 else parts
 
 
 def plain_cell(value: Any) -> Any:
@@ -177,9 +110,6 @@ def text_column(inputs: Any) -> Any:
     if columns is None:
         shape: Any = getattr(inputs, "shape", ())
         return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
-    split = _split(columns[WORDS]) if WORDS in columns and "text" not in columns else None
-    if isinstance(split, list) or (split is not None and isinstance(inputs, Mapping)):  # a frame's cells may be texts
-        return split
     texts = [name for name, column in columns.items() if _is_text(column) or begins_with_text(column)]
     if len(texts) == 1:
         return columns[texts[0]]
@@ -294,7 +224,7 @@ def _checked_text(item: Any, index: int) -> Text:
         _check_characters(part, index)
     if not any(part.strip() for part in parts):
         raise InputError(f"input {index} is empty; there is no token to explain")
-    texts = tuple(part if isinstance(part, SplitText) else str(part) for part in parts)  # numpy's become plain ones
+    texts = tuple(map(str, parts))  # numpy's become plain ones
     return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
 
@@ -314,5 +244,5 @@ def _type_in_words(item: Any) -> str:
     if isinstance(item, tuple):
         return f"a tuple of {', '.join(type(part).__name__ for part in item)}" if item else "an empty tuple"
     return type(item).__name__ + (
-        " (a pair is a tuple, and is_split_into_words=True reads lists of words)" if is_column(item) else ""
+        " (a pair is a tuple, and the words of a text are joined: ' '.join(words))" if is_column(item) else ""
     )

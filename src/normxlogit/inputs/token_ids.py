@@ -101,7 +101,7 @@ def read_token_ids(
             special = tuple(sequence is None for sequence in sequences)
             offsets = None if _begin_anew(spans, words, sequences) else spans
         notes = (NO_MASK.format(len(is_real) - len(ids)),) if mask is None and len(ids) < len(is_real) else ()
-        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, None, sequences, special, notes=notes))
+        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, sequences, special, notes=notes))
     return result
 
 

@@ -76,7 +76,6 @@ def tokens_removed(
             inputs={**empty.inputs, "input_ids": start_ids},
             tokens=readable_tokens(model.tokenizer, start_ids),
             offsets=empty.offsets and ((0, 0),),
-            words=empty.words and ((0, 0),),
             sequence_ids=(None,),
             special=(True,),
             position=moved,

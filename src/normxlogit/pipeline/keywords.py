@@ -101,8 +101,7 @@ class FromOutputs(TypedDict, total=False):
 
     target: Annotated[
         TargetSpec,
-        "The name or index of a label, a token (without a leading space it starts a word) or a choice, the next words "
-        "of a causal language model (of several tokens the sum is explained), `ALL` labels, "
+        "The name or index of a label, a token (without a leading space it starts a word) or a choice, `ALL` labels, "
         '"start" or "end" (of an answer), or a list of these; None for the prediction.',
     ]
     targets: Annotated[Sequence[Choice] | None, "One target for each input, instead of `target`."]

@@ -32,7 +32,6 @@ from ..results.collection import Attributions
 from ..tasks.base import message_spans
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, resolve
 from .choices import explain_choices
-from .completions.sequences import explain_next_words, names_sequences
 from .every_position import explain_every_position
 from .extra_inputs import with_extra_inputs
 from .long_texts import merge_windows, spread
@@ -78,18 +77,14 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     if options.extra_inputs:
         encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
-    explain = explain_encodings
-    if model.task.position.left_to_right and names_sequences(model, options):
-        explain = explain_next_words
-    else:
-        check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
-    if options.position is ALL and explain is explain_encodings:
+    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    if options.position is ALL:
         results = [
-            explain_every_position(model, encoding, options.only(index), explain)
+            explain_every_position(model, encoding, options.only(index), explain_encodings)
             for index, encoding in enumerate(encodings)
         ]
     else:
-        results = explain(model, model.task.position.locate(encodings, options.position), options)
+        results = explain_encodings(model, model.task.position.locate(encodings, options.position), options)
     return results[0] if single else Attributions(results)
 
 

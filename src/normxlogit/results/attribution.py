@@ -365,8 +365,7 @@ class Attribution(Record):
     def words(self, merge: Merge | None = None, *, sequence: int | None = None) -> list[UnitScore]:
         """Merge tokens to the words of the original text.
 
-        Words are those that the caller has split, or else those that people see: "don't" and "state-of-the-art" are one
-        each, whatever the tokenizer does.
+        Words are those that people see: "don't" and "state-of-the-art" are one each, whatever the tokenizer does.
 
         Args:
             merge: How a word's score comes from its tokens': "sum", "max" (largest magnitude, sign kept), "mean"
@@ -388,7 +387,7 @@ class Attribution(Record):
             for special, text_index in zip(self.special_tokens_mask, self.units.sequence, strict=False)
         ]
         scores, merge = self.scores[..., : self.text_units], merge or self.merge
-        words = merge_words(scores, texts, self.offsets, sequences, merge, self.prompt_tokens, self.units.words)
+        words = merge_words(scores, texts, self.offsets, sequences, merge, self.prompt_tokens)
         if self.scores.ndim > 1:
             return words
         total = sum(max(word.score, 0.0) for word in words) or 1.0

@@ -297,7 +297,6 @@ def units_of_tokens(encoding: Encoding) -> Units:
         special=encoding.special,
         sequence=encoding.sequence_ids,
         spans=encoding.offsets,
-        words=encoding.words,
         ids=encoding.ids,
     )
 

@@ -37,35 +37,23 @@ class Vocabulary(Outputs):
 
     def index_of(self, name: str) -> int:
         """Return the id of the token for a string, preferring the token that starts a word."""
-        ids = self.ids_of(name)
-        if len(ids) == 1 and ids[0] != self.tokenizer.unk_token_id:
-            return ids[0]
-        token_list = ", ".join(repr(piece) for piece in self.tokenizer.convert_ids_to_tokens(ids[:MAX_LISTED_LABELS]))
-        token_list += f" and {len(ids) - MAX_LISTED_LABELS} more" if len(ids) > MAX_LISTED_LABELS else ""
-        raise TargetError(
-            f"{name!r} is not one token for this model but {token_list or 'nothing'}; choose a single-token word"
-        )
-
-    def ids_of(self, name: str) -> list[int]:
-        """Return the ids of a string's tokens after a text: of one token if there is one, preferably a word's first."""
         tokenizer = self.tokenizer
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
-        spellings = [name] if name != name.lstrip() else [" " + name, name]
-
-        def tokenized(text: str) -> list[int]:
-            ids: list[int] = private_tokenizer(tokenizer).encode(text, add_special_tokens=False)
-            return ids
-
-        for spelling in spellings:
-            pieces = tokenized(spelling)
-            if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
-                return pieces
+        ids: list[int] = []
+        for spelling in [name] if name != name.lstrip() else [" " + name, name]:
+            ids = private_tokenizer(tokenizer).encode(spelling, add_special_tokens=False)
+            if len(ids) == 1 and ids[0] != tokenizer.unk_token_id:
+                return ids[0]
         token_id = tokenizer.convert_tokens_to_ids(name)  # a piece by its own name, such as "##ing" or "Ġthe"
         if isinstance(token_id, int) and token_id != tokenizer.unk_token_id:
-            return [token_id]
-        before, both = tokenized("a"), tokenized("a" + spellings[0])  # some tokenizers put a space before every text
-        return both[len(before) :] if both[: len(before)] == before else tokenized(spellings[0])
+            return token_id
+        token_list = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(ids[:MAX_LISTED_LABELS])))
+        token_list += f" and {len(ids) - MAX_LISTED_LABELS} more" if len(ids) > MAX_LISTED_LABELS else ""
+        raise TargetError(
+            f"{name!r} is not one token for this model but {token_list or 'nothing'}; choose a single-token word, or "
+            "give the words of a model that generates to explain_completion(prompt, words, parts='all')"
+        )
 
     def name_of(self, index: int) -> str:
         """Return the token of an id in readable form."""

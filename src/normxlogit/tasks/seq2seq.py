@@ -83,9 +83,7 @@ class Seq2Seq(Generates, Task):
         if first_token is None:
             raise InputError("the model's configuration has no decoder_start_token_id to begin with")
         source = of_prompt(self.tokenizer, source, prompt)
-        empty = Encoding(
-            {"input_ids": []}, (), ((0, 0),), None, (None,), (True,), "", None, source.notes, source=source
-        )
+        empty = Encoding({"input_ids": []}, (), ((0, 0),), (None,), (True,), "", None, source.notes, source=source)
         return with_first_token(self.tokenizer, empty, first_token)
 
     def _decoder_start(self, model: ModelInterface) -> int | None:

@@ -59,12 +59,12 @@ class AtTaggedToken(AnswerPosition):
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the first token of every word, which carries its label by the convention of data sets for tagging."""
-        places, offsets, words = [], encoding.offsets, encoding.words
+        places, offsets = [], encoding.offsets
         if offsets is None:
             return [token for token, special in enumerate(encoding.special) if not special]
         for sequence, text in enumerate((encoding.text or "", encoding.text_pair or "")):
             tokens = [(i, *offsets[i]) for i, of in enumerate(encoding.sequence_ids) if of == sequence]
-            groups = word_groups(text, tokens, split=words)
+            groups = word_groups(text, tokens)
             places += [next((i for i in word if offsets[i][1] > offsets[i][0]), word[0]) for *_, word in groups]
         return places
 

@@ -13,7 +13,6 @@ from .. import test_modules_as_people_write_them as modules
 from ..compare import close
 from ..test_chat_template_strings import rendered, with_template
 from ..test_defaults import Unknown
-from ..test_split_words import OTHERS, WORDS
 
 LONG = "the movie is good " * 20
 SINKS = [
@@ -61,7 +60,6 @@ CASES = {
     "masks": lambda: (tiny.explainer("bert", "MaskedLM"), MASKED, {}),
     "tags": lambda: (tiny.explainer("bert", "TokenClassification"), texts(20), {}),
     "answers to questions": lambda: (tiny.explainer("bert", "QuestionAnswering"), PAIRS, {"pair_column": "pair"}),
-    "words that were split": lambda: (tiny.explainer("bert"), [WORDS, OTHERS], {}),
     "attention sinks": lambda: (with_sinks(), SINKS, {"long_text": "window"}),
     "rendered messages": lambda: templated("llama"),
     "rendered messages with special tokens": lambda: templated("bert"),
@@ -79,12 +77,10 @@ def test_a_row_is_what_the_text_alone_is(name, tmp_path):
     if "pair_column" in options:
         rows = [{"text": first, "pair": second} for first, second in inputs]
     else:
-        rows = [{"text" if isinstance(text, str) else "tokens": text} for text in inputs]
+        rows = [{"text": text} for text in inputs]
     attribute(explainer, rows, tmp_path, Predictions(words=True, **options), keep_text=True, shard_rows=8)
     found = [row for shard in sorted((tmp_path / "shards").iterdir()) for row in normxlogit.load(shard)]
     options.pop("pair_column", None)
-    if isinstance(inputs[0], list):
-        options["is_split_into_words"] = True
     for row, text in zip(found, inputs, strict=True):
         alone = explainer(text, **options)
         for field in ("text", "text_pair", "units", "targets", "layers", "method", "settings", "sinks"):

@@ -217,7 +217,8 @@ def text_of(value: Any, column: str | None) -> str:
     if value is None:
         raise InputError(f"no text: column {column!r} is null")
     if not isinstance(value, str | bytes):
-        raise InputError(f"not text: column {column!r} holds {str(value)[:80]!r}")
+        advice = "; join words, ' '.join(words)" if isinstance(value, list) else ""
+        raise InputError(f"not text: column {column!r} holds {str(value)[:80]!r}{advice}")
     try:
         return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
     except UnicodeDecodeError as error:

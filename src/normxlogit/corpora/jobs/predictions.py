@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import InputError, TargetError, UnsupportedModelError
 from ...inputs.encoder import LongText
-from ...inputs.texts import WORDS, SplitText
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
@@ -37,8 +36,8 @@ class Predictions(Job):
     memory.
 
     Attributes:
-        text_column: The column of the texts, or of lists of their words; by default "text", "tokens", or the only one
-            that holds texts; of pictures and sounds "path", "image", "audio" or "file".
+        text_column: The column of the texts; by default "text", or the only one that holds texts; of pictures and
+            sounds "path", "image", "audio" or "file".
         pair_column: The column of second texts, for models of pairs.
         target_column: A column with the label, token or index to explain in each row.
         target: As in `Explainer.__call__`.
@@ -78,7 +77,7 @@ class Predictions(Job):
         if media:
             texts = Column(MEDIA_COLUMNS, "pictures or sounds, or their paths", is_media=True)
             return {"text_column": texts, "target_column": Column()}
-        return {"text_column": Column(("text", WORDS), "texts"), "pair_column": Column(), "target_column": Column()}
+        return {"text_column": Column(("text",), "texts"), "pair_column": Column(), "target_column": Column()}
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for its column."""
@@ -141,8 +140,8 @@ class Predictions(Job):
         Raises:
             InputError: If it is none.
         """
-        text = _split_or_whole(cells["text"], self.text_column)
-        return text if self.pair_column is None else (text, _split_or_whole(cells["pair"], self.pair_column))
+        text = text_of(cells["text"], self.text_column)
+        return text if self.pair_column is None else (text, text_of(cells["pair"], self.pair_column))
 
     def _target(self, model: TaskModel, name: str | None) -> int:
         """Return the index of a target.
@@ -168,10 +167,3 @@ class Predictions(Job):
 
         by_length = sorted(rows.inputs, key=lambda row: len(rows.inputs[row]))
         together(explain, by_length, rows.problems, at_once=EXPLAINED_AT_ONCE)
-
-
-def _split_or_whole(value: Any, column: str | None) -> str:
-    """Return a text; of words that the input has split with the words."""
-    is_split = isinstance(value, list) and value and all(isinstance(word, str) for word in value)
-    text = text_of(SplitText(value) if is_split else value, column)
-    return SplitText(value) if is_split else text

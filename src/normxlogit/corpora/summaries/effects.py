@@ -11,7 +11,7 @@ from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...inputs.encoding import Encoding
 from ...inputs.table_files import arrow_module
-from ...inputs.texts import SplitText, Text
+from ...inputs.texts import Text
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...leave_out.removal import TextRemoval, tokens_removed
 from ...model.identity import identity_of
@@ -147,30 +147,19 @@ def _encoded_texts(
             continue
         parts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
         no_scores, spans = np.zeros(len(encoding), np.float32), encoding.offsets or ()  # only the words are needed
-        merged = merge_words(no_scores, parts, spans, encoding.sequence_ids, "sum", split=encoding.words)
+        merged = merge_words(no_scores, parts, spans, encoding.sequence_ids, "sum")
         words[row] = [(word.text, word.tokens) for word in merged]
     return dict(zip(texts, encodings, strict=True)), words
 
 
 def texts_of(run: RunTables, rows: Iterable[int]) -> dict[int, Text]:
     """Return the texts, or pairs, of some rows as they were read."""
-    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
+    pair = "text_pair" if "text_pair" in run.kinds else "NULL"
     text_rows = run.ask(
-        f"SELECT row, text, {pair}, sequence_ids, {split} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
+        f"SELECT row, text, {pair} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row",  # noqa: S608
         sorted(rows),
     )
-    return {
-        row: _as_read([text for text in (first, second) if text is not None], *read)
-        for row, first, second, *read in text_rows
-    }
-
-
-def _as_read(parts: Sequence[str], sequences: Sequence[int | None], spans: Sequence[Sequence[int]] | None) -> Text:
-    """Return a text or a pair with the words that the caller has split, whose characters each token of a word has."""
-    if spans is not None:
-        words = sorted({(of, *span) for of, span in zip(sequences, spans, strict=True) if of is not None})
-        parts = [SplitText(t[a:b] for of, a, b in words if of == i) for i, t in enumerate(parts)]
-    return (parts[0], parts[1]) if len(parts) == 2 else parts[0]
+    return {row: first if second is None else (first, second) for row, first, second in text_rows}
 
 
 def _effect(changes: Sequence[float], changed: Sequence[int] | None) -> Effect:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ...inputs.encoding import Encoding
-from ...inputs.texts import SplitText, Text, pair_of
+from ...inputs.texts import Text, pair_of
 from ...results.units.words import word_groups
 
 Words = tuple[str, ...]
@@ -17,9 +17,6 @@ def parts_of(text: Text, encoding: Encoding) -> Parts:
     """Return the words of a text or a pair."""
     parts: list[Words] = []
     for sequence, part in enumerate(part for part in pair_of(text) if part is not None):
-        if isinstance(part, SplitText):
-            parts.append(part.words)
-            continue
         spans = encoding.offsets or ()
         tokens = [(i, *spans[i]) for i, of in enumerate(encoding.sequence_ids) if of == sequence]
         ends = [end for _, end, _ in word_groups(part, tokens)]
@@ -28,9 +25,9 @@ def parts_of(text: Text, encoding: Encoding) -> Parts:
     return tuple(parts)
 
 
-def text_of(parts: Parts, *, split: bool) -> Text:
-    """Return the text or the pair of some words; `split` says that the caller has split the words."""
-    texts = [SplitText(part) if split else "".join(part) for part in parts]
+def text_of(parts: Parts) -> Text:
+    """Return the text or the pair of some words."""
+    texts = ["".join(part) for part in parts]
     return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
 
 

@@ -68,9 +68,8 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM shards GROUP BY prediction"))
     candidates = _phrases(run, whole, layer, top, least, count)
     parts = _parts(run, model, {row for row, _ in sampled}.union(*(candidate.rows for candidate in candidates)))
-    split = "word_spans" in run.kinds
-    put = [_put(candidate, sampled, parts, split=split) for candidate in candidates]
-    taken = [_taken(candidate, parts, split=split) for candidate in candidates]
+    put = [_put(candidate, sampled, parts) for candidate in candidates]
+    taken = [_taken(candidate, parts) for candidate in candidates]
     texts = list(dict.fromkeys(text for changed in (*put, *taken) for pair in changed for text in pair))
     labels = model.task.outputs.labels
     encodings = dict(zip(texts, model.encoder(texts, long_text="truncate"), strict=True)) if texts else {}
@@ -147,9 +146,7 @@ def _parts(run: RunTables, model: TaskModel, rows: set[int]) -> dict[int, Parts]
     return {row: parts_of(text, one) for (row, text), one in zip(texts.items(), encodings, strict=True)}
 
 
-def _put(
-    candidate: Candidate, sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool
-) -> Changed:
+def _put(candidate: Candidate, sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts]) -> Changed:
     """Return texts with another answer, without and with the words."""
     phrase = candidate.phrase
     changed: Changed = []
@@ -159,14 +156,14 @@ def _put(
         example = parts[candidate.rows[len(changed) % len(candidate.rows)]]
         after = phrase.put(parts[row], example)
         if after is not None and phrase.holds(after):
-            changed.append((text_of(parts[row], split=split), text_of(after, split=split)))
+            changed.append((text_of(parts[row]), text_of(after)))
     return changed
 
 
-def _taken(candidate: Candidate, parts: Mapping[int, Parts], *, split: bool) -> Changed:
+def _taken(candidate: Candidate, parts: Mapping[int, Parts]) -> Changed:
     """Return texts with the answer, with and without the words."""
     pairs = [(parts[row], candidate.phrase.without(parts[row])) for row in candidate.rows]
-    return [(text_of(a, split=split), text_of(b, split=split)) for a, b in pairs if b is not None]
+    return [(text_of(a), text_of(b)) for a, b in pairs if b is not None]
 
 
 def _distinct(reasons: Sequence[Reason]) -> list[Reason]:

@@ -121,7 +121,7 @@ def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings:
     signal: Signal = cast(Any, model.task).read_signal(model, sound)
     prompt, ids = _generated(model, signal, settings)
     count = len(prompt)
-    blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
+    blank = ((0, 0),) * count, (None,) * count, (True,) * count
     tokens = readable_tokens(model.tokenizer, prompt)
     decoder_prompt = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
     sequence = replace(append_tokens(model.tokenizer, decoder_prompt, ids), signal=signal)

@@ -192,7 +192,7 @@ class MultimodalLM(CausalLM):
             text_encoding = tokenizer(prompt.text, add_special_tokens=False, return_offsets_mapping=True)
             offsets = _align_offsets(text_encoding["input_ids"], text_encoding["offset_mapping"], ids)
         sequences = tuple(None if is_special else 0 for is_special in special)
-        encoding = Encoding(inputs, tokens, offsets, None, sequences, special, prompt.text)
+        encoding = Encoding(inputs, tokens, offsets, sequences, special, prompt.text)
         return of_prompt(tokenizer, encoding, prompt)
 
     def _apply_template(self, messages: Any, **options: Any) -> Any:

@@ -218,7 +218,7 @@ class SignalTask(Classification):
             tokens = (*(f"[{index}]" for index in range(first_token)), *names)
             special = tuple(index < first_token for index in range(count))
             sequences = tuple(None if is_special else 0 for is_special in special)
-            template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
+            template = Encoding({"input_ids": list(range(count))}, tokens, None, sequences, special)
             self._templates[shapes] = replace(template, signal=Signal(shapes, {}, grid))
         template = self._templates[shapes]
         grid = NO_GRID if (signal := signal_of(template)) is None else signal.grid

@@ -60,7 +60,6 @@ class Completed:
             {"input_ids": [*source.ids, *encoded.ids]},
             (*source.tokens, *encoded.tokens),
             offsets,
-            None,
             (*source.sequence_ids, *encoded.sequence_ids),
             (*source.special, *encoded.special),
             text,

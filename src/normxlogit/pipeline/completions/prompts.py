@@ -18,7 +18,7 @@ from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, generate_each, read_completion
 from .completion import explain_completions
-from .sequences import explain_answer
+from .differences import explain_difference
 from .sources import explain_sources
 from .verification import with_completion_verification
 
@@ -138,7 +138,11 @@ def _explained(
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
     each = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
-        return [explain_answer(model, prompt, own, by) for prompt, own, by in each]
+        return [
+            explain_difference(model, prompt, prompt.other, own, by)
+            for prompt, own, by in each
+            if prompt.other is not None
+        ]
     if parts is None and not any(by is not None for by in divisions):
         results = explain_completions(model, completed, options)
     else:

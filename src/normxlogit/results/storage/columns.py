@@ -61,7 +61,6 @@ COMMON: Mapping[str, Any] = {
 TOKENS: Mapping[str, Any] = {
     "text_pair": str,
     "unit_ids": tuple[Index, ...],
-    "word_spans": Spans,
     "words": Strings,
     "word_scores": FloatArray,
     "prediction": str,
@@ -107,7 +106,6 @@ FIELDS: Mapping[str, str] = {
     "unit_kinds": "units.kind",
     "unit_names": "units.name",
     "unit_ids": "units.ids",
-    "word_spans": "units.words",
     "spans": "units.spans",
     "sequence_ids": "units.sequence",
 }

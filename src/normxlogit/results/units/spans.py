@@ -85,7 +85,6 @@ class Sequenced:
         prompt_tokens: Tokens of the prompt.
         prompt_characters: Characters of the prompt.
         messages: Spans of the messages of a chat; None for a prompt that was one text.
-        words: The characters of the word of each token, where the caller has split the text into words.
     """
 
     text: str
@@ -94,7 +93,6 @@ class Sequenced:
     prompt_tokens: int
     prompt_characters: int
     messages: tuple[MessageSpan, ...] | None
-    words: Sequence[tuple[int, int]] | None = None
 
     def tokens_in(self, start: int, end: int, *, of_answer: bool) -> tuple[int, ...]:
         """Return the tokens that begin in a span, leading white space ignored; special tokens are left out."""
@@ -189,7 +187,7 @@ def _groups_between(sequence: Sequenced, kind: str, start: int, end: int, *, of_
         spans = [(start, end)]
     elif kind == "word":
         tokens = [(i, *sequence.offsets[i]) for i in sequence.tokens_in(start, end, of_answer=of_answer)]
-        spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens, start if of_answer else end, sequence.words)]
+        spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens, start if of_answer else end)]
     else:
         cut = sentence_spans if kind == "sentence" else paragraph_spans
         spans = [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
@@ -406,7 +404,7 @@ def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
     prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     messages = None if sequence else a.messages
     prompt_characters = len(text) - completion_length
-    return Sequenced(text, a.offsets, masked, prompt_tokens, prompt_characters, messages, a.units.words)
+    return Sequenced(text, a.offsets, masked, prompt_tokens, prompt_characters, messages)
 
 
 def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:

@@ -16,7 +16,7 @@ APART: tuple[UnitKind, ...] = ("rest", "answer")
 """Kinds of units that are not sources: the rest of a prompt, and the answer's own earlier tokens."""
 
 
-NOTHING = {"spans": (0, 0), "words": (0, 0), "ids": None, "name": ""}
+NOTHING = {"spans": (0, 0), "ids": None, "name": ""}
 """Fill values of the columns that not all units have."""
 
 
@@ -33,8 +33,6 @@ class Units:
             either text adds up.
         spans: Its first character in that text and one past its last, (0, 0) where it has none; None when the tokenizer
             cannot tell.
-        words: The characters of the word that each is of, where the caller has split the text; (0, 0) for none. None
-            where words are found in the text.
         ids: Vocabulary indices of tokens; empty if there is no vocabulary.
         name: What it is called where that is not its text, such as "returns.txt:1"; empty if nothing has a name.
     """
@@ -44,7 +42,6 @@ class Units:
     special: tuple[bool, ...]
     sequence: tuple[Index | None, ...]
     spans: tuple[tuple[Index, Index], ...] | None = None
-    words: tuple[tuple[Index, Index], ...] | None = None
     ids: tuple[Index | None, ...] = ()
     name: tuple[str, ...] = ()
 
@@ -56,7 +53,6 @@ class Units:
         special: Sequence[bool],
         sequence: Sequence[int | None] | None = None,
         spans: Sequence[tuple[int, int]] | None = None,
-        words: Sequence[tuple[int, int]] | None = None,
         ids: Sequence[int] = (),
         kind: UnitKind = "token",
     ) -> "Units":
@@ -69,7 +65,6 @@ class Units:
             special=tuple(special),
             sequence=tuple(sequence),
             spans=None if spans is None else tuple(spans),
-            words=None if words is None else tuple(words),
             ids=tuple(ids),
         )
 
@@ -107,6 +102,6 @@ class Units:
         """Raise ValueError if a column does not have an entry for each."""
         for column in fields(self):
             values = getattr(self, column.name)
-            optional = column.name in ("spans", "words", "ids", "name")
+            optional = column.name in ("spans", "ids", "name")
             if not (len(values or ()) == len(self) or (optional and not values)):
                 raise ValueError(f"units, {column.name}: not one for each text, of which there are {len(self)}")

@@ -54,7 +54,6 @@ def merge_words(
     sequences: Sequence[int | None],
     merge: Merge,
     prompt_tokens: int | None = None,
-    split: Sequence[tuple[int, int]] | None = None,
 ) -> list[UnitScore]:
     """Merge the tokens of one or two texts to words.
 
@@ -70,7 +69,6 @@ def merge_words(
         sequences: Which text each token is of; None leaves it out.
         merge: How a word's score comes from its tokens'.
         prompt_tokens: How many tokens stand before a completion, which begins a word of its own; None without one.
-        split: The characters of the word of each token, where the caller has split the texts into words.
 
     Returns:
         The words in the order of the text.
@@ -81,28 +79,20 @@ def merge_words(
         tokens = [i for i, s in enumerate(sequences) if s == sequence]
         completion = [offsets[i][0] for i in tokens if prompt_tokens is not None and i >= prompt_tokens]
         boundary = min(completion, default=0)
-        for start, end, members in word_groups(text, [(i, *offsets[i]) for i in tokens], boundary, split):
+        for start, end, members in word_groups(text, [(i, *offsets[i]) for i in tokens], boundary):
             score = merge_scores(scores[..., members], merge)
             words.append(UnitScore(text[start:end], tuple(members), score, start, end, sequence))
     return words
 
 
-def word_groups(
-    text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
-) -> list[tuple[int, int, list[int]]]:
+def word_groups(text: str, tokens: list[tuple[int, int, int]], boundary: int = 0) -> list[tuple[int, int, list[int]]]:
     """Return the span and the tokens of each word that has tokens.
 
     Args:
         text: The text.
         tokens: Each as (index, start, end).
         boundary: The character at which a word ends, and another begins.
-        split: The characters of the word of each token; None to find words in the text.
     """
-    if split is not None:
-        members_of: dict[tuple[int, int], list[int]] = {}
-        for index, *_ in tokens:
-            members_of.setdefault(split[index], []).append(index)
-        return [(start, end, members) for (start, end), members in members_of.items()]
     classes, parts = text.translate(_CLASSES), ((0, boundary), (boundary, len(text)))
     units = [match.span() for part in parts for match in _WORD.finditer(classes, *part)]
     groups: list[tuple[int, int, list[int]]] = []
