@@ -25,8 +25,7 @@ ByMethod = Annotated[
 AtPosition = Annotated[
     Position,
     'The token whose label is explained (by default the first other than "O"), or the mask: its index, a piece of the '
-    "text, or a span (start, end) of characters, for all inputs or a list with one for each; `ALL` explains the label "
-    "of every word, or the token at every mask, as the targets of one result.",
+    "text, or a span (start, end) of characters, for all inputs or a list with one for each.",
 ]
 OfLongText = Annotated[
     LongText | None,

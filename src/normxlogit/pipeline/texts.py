@@ -30,9 +30,8 @@ from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import message_spans
-from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, resolve
+from ..tasks.targets import check_target, contrast_note, describe_targets, resolve
 from .choices import explain_choices
-from .every_position import explain_every_position
 from .extra_inputs import with_extra_inputs
 from .long_texts import merge_windows, spread
 from .options import Options, provenance
@@ -78,13 +77,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
         encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
-    if options.position is ALL:
-        results = [
-            explain_every_position(model, encoding, options.only(index), explain_encodings)
-            for index, encoding in enumerate(encodings)
-        ]
-    else:
-        results = explain_encodings(model, model.task.position.locate(encodings, options.position), options)
+    results = explain_encodings(model, model.task.position.locate(encodings, options.position), options)
     return results[0] if single else Attributions(results)
 
 

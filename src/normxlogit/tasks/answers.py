@@ -177,15 +177,6 @@ class AnswerPosition:
         hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
         raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
 
-    def every(self, encoding: Encoding) -> list[int]:
-        """Return the tokens whose predictions `position=ALL` explains.
-
-        Raises:
-            InputError: If there is no position to choose, or a text has no such place.
-        """
-        self.locate([encoding], 0)
-        raise NotImplementedError
-
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the position whose prediction is explained, (B,), or start and end, (B, 2); None for whole-text heads.
 

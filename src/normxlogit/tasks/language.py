@@ -164,13 +164,6 @@ class AtMask(AnswerPosition):
         """Return the encodings with the position of the mask to explain."""
         return locate(encodings, position)
 
-    def every(self, encoding: Encoding) -> list[int]:
-        """Return the masks."""
-        masks = [token for token, token_id in enumerate(encoding.ids) if token_id == self.tokenizer.mask_token_id]
-        if not masks:
-            raise InputError("position=ALL explains the predictions at the masks, and the text holds none")
-        return masks
-
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the chosen position, or that of the mask, (B,)."""
         mask_id = self.tokenizer.mask_token_id

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Batch, Encoding
-from ..results.units.words import word_groups
 from .answers import AnswerPosition, locate, with_chosen_positions
 from .base import ModelClasses, Task
 from .classification import Classification, Labels
@@ -56,17 +55,6 @@ class AtTaggedToken(AnswerPosition):
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the token whose label is to be explained."""
         return locate(encodings, position)
-
-    def every(self, encoding: Encoding) -> list[int]:
-        """Return the first token of every word, which carries its label by the convention of data sets for tagging."""
-        places, offsets = [], encoding.offsets
-        if offsets is None:
-            return [token for token, special in enumerate(encoding.special) if not special]
-        for sequence, text in enumerate((encoding.text or "", encoding.text_pair or "")):
-            tokens = [(i, *offsets[i]) for i, of in enumerate(encoding.sequence_ids) if of == sequence]
-            groups = word_groups(text, tokens)
-            places += [next((i for i in word if offsets[i][1] > offsets[i][0]), word[0]) for *_, word in groups]
-        return places
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the chosen position, or that of the first entity, (B,)."""

@@ -43,8 +43,8 @@ Layers = All | SupportsIndex | Sequence[SupportsIndex] | None
 Place = int | str | tuple[int, int]
 """A token's index (negative from the end), a piece of the text, or a span of characters."""
 
-Position = Place | Sequence[Place | None] | All | None
-"""One place for all inputs, or a list with one for each; `ALL` for every place; None for the task's default."""
+Position = Place | Sequence[Place | None] | None
+"""One place for all inputs, or a list with one for each; None for the task's default."""
 
 
 @dataclass(frozen=True)
