@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints, overload
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints, overload
 
 import numpy.typing as npt
 import torch
@@ -27,7 +27,6 @@ from .pipeline import keywords
 from .pipeline.arguments import checked_methods
 from .pipeline.completions.given_completion import explain_generation
 from .pipeline.completions.prompts import explain_generated, explain_written, without_other_answer
-from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.texts import explain_by_default, explain_inputs, explain_outputs
 from .results.attribution import Attribution
@@ -65,10 +64,6 @@ class Explainer:
             texts are backpropagated with gradient checkpointing. By default 4,096, on a GPU 16,384.
         outputs: What a module of yours returns: "logits", "probabilities", "log-probabilities" or "values"; by default
             found out by a few short inputs.
-        output_field: The name or index of its answer among several that it returns.
-        input_names: Its names for the tokenizer's outputs, as {"input_ids": "sent_id", "attention_mask": "mask"}.
-        extra_inputs: What it needs beside the text, by name: the values of a text that is given none of its own. They
-            stay as they are when words are removed.
 
     Raises:
         UnsupportedModelError: If the model has no head of a supported kind, or `task` does not fit it.
@@ -89,13 +84,11 @@ class Explainer:
         name: str | None = None,
         batch_tokens: int | None = None,
         outputs: Outputs | None = None,
-        output_field: str | int | None = None,
-        input_names: Mapping[str, str] | None = None,
-        extra_inputs: Mapping[str, Any] | None = None,
     ) -> None:
-        settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        forward = {"forward": forward_settings(outputs, output_field, input_names, extra_inputs)}
-        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)
+        if outputs not in (None, *get_args(Outputs)):
+            raise InputError(f"outputs must be one of {', '.join(get_args(Outputs))}, not {outputs!r}")
+        settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens, "outputs": outputs}
+        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
 
     def __repr__(self) -> str:
         return f"Explainer({self._model!r})"

@@ -186,143 +186,50 @@ def test_a_regression_shows_the_value_that_is_explained(target):
     assert f"prediction  {other}" not in str(e(TEXT, target=ALL)[target])
 
 
-# --- what a forward is called with -------------------------------------------------------------------------------
-
-
-class OtherNames(plain.Transformer):
-    def forward(self, sent_id, mask):
-        return super().forward(sent_id, mask)
+# --- what its forward needs, and which answer is meant: a module around it says so -----------------------------------
 
 
 class WithFeatures(plain.Transformer):
-    """Reads four numbers beside each text."""
+    """Has other names for ids and mask, reads four numbers beside each text, and answers for a mood and a topic."""
 
     def __init__(self):
         super().__init__()
-        self.head = nn.Linear(16 + 4, 3)
+        self.head, self.topic = nn.Linear(16 + 4, 3), nn.Linear(16, 5)
 
-    def answer(self, pooled, features):
-        return self.head(torch.cat([pooled, features], -1))
-
-    def forward(self, features, input_ids, attention_mask):
-        kept = attention_mask[..., None].float()
-        return self.answer((self.states(input_ids, attention_mask) * kept).sum(1) / kept.sum(1), features)
+    def forward(self, sent_id, mask, features):
+        kept = mask[..., None].float()
+        pooled = (self.states(sent_id, mask) * kept).sum(1) / kept.sum(1)
+        return {"mood": self.head(torch.cat([pooled, features], -1)), "topic": self.topic(pooled)}
 
 
-class OwnBertWithFeatures(BertForSequenceClassification):
-    def __init__(self, config):
-        super().__init__(config)
-        self.head = nn.Linear(32 + 4, 3)
-        self.post_init()
+class Around(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+        self.register_buffer("features", torch.zeros(1, 4))
 
-    def forward(self, input_ids, attention_mask=None, token_type_ids=None, features=None):
-        pooled = self.bert(input_ids, attention_mask, token_type_ids).pooler_output
-        return {"logits": self.head(torch.cat([pooled, features], -1))}
-
-
-def with_features(kind):
-    module = plain.grown(
-        OwnBertWithFeatures(tiny.model("bert", num_labels=3).config) if "Bert" in kind.__name__ else kind()
-    )
-    return module, Explainer(module, tiny.tokenizer(specials=False), extra_inputs={"features": [0.0] * 4}, **TASK)
-
-
-FOUR_WORDS = "the movie is good"
-"""As many tokens as there are features: a batch of either has the same shape."""
-
-
-@pytest.mark.parametrize("method", [None, *METHODS])
-def test_a_forward_may_have_other_names(method):
-    names = {"input_ids": "sent_id", "attention_mask": "mask"}
-    expected = explainer(plain.grown(plain.Transformer()))(tiny.TEXTS, method=method)
-    found = explainer(plain.grown(OtherNames()), input_names=names)(tiny.TEXTS, method=method)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one.scores, other.scores)
+    def forward(self, input_ids, attention_mask):
+        return self.module(input_ids, attention_mask, self.features.expand(len(input_ids), -1))["mood"]
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", [WithFeatures, OwnBertWithFeatures])
-def test_each_text_is_read_with_its_own_extra_inputs(kind, method):
-    module, e = with_features(kind)
-    texts = [*tiny.TEXTS, FOUR_WORDS]
-    features = torch.randn(len(texts), 4, generator=torch.Generator().manual_seed(0))
-    many = e(texts, extra_inputs={"features": features}, method=method)
-    for a, text, row in zip(many, texts, features, strict=True):
-        ids = torch.tensor([a.token_ids])
-        with torch.no_grad():
-            own = module(input_ids=ids, attention_mask=torch.ones_like(ids), features=row[None])
-        own = own["logits"] if isinstance(own, dict) else own
-        assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
-        alone = e(text, extra_inputs={"features": row.tolist()}, method=method)
-        np.testing.assert_allclose(alone.scores, a.scores, rtol=1e-3, atol=2e-5)
-        if a.bias is not None:
-            assert a.scores.sum() + a.bias == pytest.approx(own.max().item(), abs=1e-3)
+def test_a_module_around_another_gives_it_what_its_forward_needs(method):
+    around = Around(plain.grown(WithFeatures()))
+    e = explainer(around)
+    for row in torch.randn(2, 4, generator=torch.Generator().manual_seed(0)):
+        around.features.copy_(row)  # what changes in it counts at the next call
+        for a in e(tiny.TEXTS, method=method):
+            ids = torch.tensor([a.token_ids])
+            with torch.no_grad():
+                own = around.module(ids, torch.ones_like(ids), row[None])["mood"]
+            assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
+            if a.bias is not None:
+                assert a.scores.sum() + a.bias == pytest.approx(own.max().item(), abs=1e-3)
 
 
-def test_the_head_reads_each_token_with_its_texts_extra_inputs():
-    module, e = with_features(WithFeatures)
-    row = torch.tensor([3.0, -2.0, 1.0, 0.5])
-    a = e(TEXT, target=1, extra_inputs={"features": row}, method="normxlogit")
-    ids = torch.tensor([a.token_ids])
-    with torch.no_grad():
-        states = module.states(ids)[0]
-        at_token = module.answer(states, row.expand(len(states), -1))[:, 1]
-        expected = module.embed(ids)[0].norm(dim=-1) * at_token
-    np.testing.assert_allclose(a.scores, expected.numpy(), rtol=1e-4, atol=1e-5)
-
-
-def test_extra_inputs_stay_while_words_are_removed():
-    module, e = with_features(WithFeatures)
-    row = torch.tensor([3.0, -2.0, 1.0, 0.5])
-    a = e(FOUR_WORDS, extra_inputs={"features": row}, method="occlusion", verify=4)
-    mask_id = e.tokenizer.mask_token_id
-    for position, score in enumerate(a.scores):
-        ids = torch.tensor([a.token_ids])
-        changed = ids.clone()
-        changed[0, position] = mask_id
-        ones = torch.ones_like(ids)
-        with torch.no_grad():
-            before, after = (module(row[None], some, ones)[0, a.target.id].item() for some in (ids, changed))
-        assert score == pytest.approx(before - after, abs=1e-4)
-    with torch.no_grad():
-        original = module(row[None], ids, ones).softmax(-1).max().item()
-        single = [
-            module(row[None], ids[:, [i for i in range(4) if i not in removed.tokens]], ones[:, :3]).softmax(-1)[0]
-            for removed in a.verified.single
-        ]
-    assert a.verified.original.value == pytest.approx(original, abs=1e-5)
-    for removed, own in zip(a.verified.single, single, strict=True):
-        assert removed.value == pytest.approx(own[a.target.id].item(), abs=1e-5)
-
-
-def test_a_text_without_extra_inputs_has_those_of_the_explainer():
-    _, e = with_features(WithFeatures)
-    zero = e(TEXT, extra_inputs={"features": [0.0] * 4})
-    np.testing.assert_array_equal(e(TEXT).scores, zero.scores)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"feature": [[0.0] * 4]}, "no extra input 'feature'"),
-        ({"features": [[0.0] * 4] * 2}, "2 values of 'features' for 1 texts"),
-        ({"features": [[0.0] * 3]}, r"of shape \(3,\) for a text, and \(4,\)"),
-        ({"features": ["red"]}, "must be a number"),
-    ],
-)
-def test_extra_inputs_that_do_not_fit_are_refused(given, message):
-    _, e = with_features(WithFeatures)
-    with pytest.raises(InputError, match=message):
-        e([TEXT], extra_inputs=given)
-
-
-def test_a_name_that_the_forward_does_not_have_is_refused():
-    for options in ({"input_names": {"input_ids": "words"}}, {"extra_inputs": {"stars": 3.0}}):
-        with pytest.raises(InputError, match="has no argument"):
-            explainer(plain.grown(plain.Transformer()), **options)
-
-
-# --- which answer ------------------------------------------------------------------------------------------------
+def test_a_forward_that_needs_something_else_is_refused():
+    with pytest.raises(UnsupportedModelError, match=r"needs features, mask: pass a module whose forward"):
+        explainer(plain.grown(WithFeatures()))
 
 
 class TwoTasks(plain.Transformer):
@@ -337,39 +244,14 @@ class TwoTasks(plain.Transformer):
         return {"mood": self.out(pooled), "topic": self.topic(pooled)}
 
 
-class TwoTasksInATuple(TwoTasks):
-    def forward(self, input_ids, attention_mask=None):
-        return tuple(super().forward(input_ids, attention_mask).values())
-
-
-@pytest.mark.parametrize(("kind", "topic"), [(TwoTasks, "topic"), (TwoTasksInATuple, 1)])
-def test_one_of_several_answers_is_chosen_by_its_name_or_its_labels(kind, topic):
-    module = plain.grown(kind())
+def test_one_of_several_answers_is_known_by_its_labels_or_refused():
+    module = plain.grown(TwoTasks())
     tokenizer = tiny.tokenizer(specials=False)
-    with pytest.raises(UnsupportedModelError, match="output_field="):
+    with pytest.raises(UnsupportedModelError, match="pass a module"):
         Explainer(module, tokenizer, **TASK)
-    named = Explainer(module, tokenizer, output_field=topic, **TASK)(TEXT)
-    ids = torch.tensor([named.token_ids])
+    a = Explainer(module, tokenizer, labels=list("abcde"), **TASK)(TEXT)
     with torch.no_grad():
-        own = module(ids)[topic]
-    assert named.prediction.value == pytest.approx(own.max().item(), abs=1e-5)
-    by_labels = Explainer(module, tokenizer, labels=list("abcde"), **TASK)(TEXT)
-    np.testing.assert_array_equal(by_labels.scores, named.scores)
-    with pytest.raises(InputError, match="returns no 'topics'"):
-        Explainer(module, tokenizer, output_field="topics", **TASK)
-
-
-def test_a_subclass_of_several_answers_is_read_by_the_field_that_is_named():
-    class OwnTwoTasks(BertForSequenceClassification):
-        def forward(self, input_ids, attention_mask=None, token_type_ids=None):
-            pooled = self.bert(input_ids, attention_mask, token_type_ids).pooler_output
-            return {"urgency_logits": self.classifier(pooled)[:, :2], "topic_logits": self.classifier(pooled)}
-
-    module = plain.grown(OwnTwoTasks(tiny.model("bert", num_labels=3).config))
-    a = Explainer(module, tiny.tokenizer_for("bert"), output_field="topic_logits", **TASK)(TEXT)
-    ids = torch.tensor([a.token_ids])
-    with torch.no_grad():
-        own = module(ids)["topic_logits"]
+        own = module(torch.tensor([a.token_ids]))["topic"]
     assert a.prediction.value == pytest.approx(own.max().item(), abs=1e-5)
 
 

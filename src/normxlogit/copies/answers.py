@@ -6,7 +6,7 @@ recording a pass; where it is not an operation of torch, they are computed from 
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -164,28 +164,6 @@ class AnswerForm:
         return self.normaliser.logits(answer) if found is None else found[0]
 
 
-@dataclass(frozen=True)
-class ForwardSettings:
-    """How a module is called and what it returns, as its owner says it.
-
-    Attributes:
-        outputs: What the numbers that it returns are; None to find out.
-        output_field: The name or index of the field with the answer; None to find out.
-        input_names: Its own names for `input_ids` and the tokenizer's other outputs.
-        extra_inputs: Its further inputs, (1, ...) each, of texts that are given none of their own.
-    """
-
-    outputs: Outputs | None = None
-    output_field: FieldKey = None
-    input_names: Mapping[str, str] = field(default_factory=dict)
-    extra_inputs: Mapping[str, Tensor] = field(default_factory=dict)
-
-    @property
-    def given(self) -> bool:
-        """Whether the owner says anything about the forward itself."""
-        return self.outputs is not None or self.output_field is not None or bool(self.input_names)
-
-
 def fields_of(output: Any) -> dict[FieldKey, Tensor]:
     """Return the tensors in a module's output that may be its answer: of floats with one to three axes."""
     fields: Mapping[Any, Any] = {None: output}
@@ -212,30 +190,21 @@ def field_of(output: Any, key: FieldKey) -> Tensor:
     return output[key] if isinstance(output, Mapping) else getattr(output, key)  # type: ignore[no-any-return, arg-type]
 
 
-def answer_keys(
-    output: Any, named: FieldKey, name: str, *, extractive: bool, fits: Callable[[Tensor], bool]
-) -> tuple[FieldKey, ...]:
+def answer_keys(output: Any, name: str, *, extractive: bool, fits: Callable[[Tensor], bool]) -> tuple[FieldKey, ...]:
     """Return which field of a module's output is the answer, or which two of an extractive model.
 
-    It is the one that the caller names, `logits`, or the only one that the task can read.
+    It is `logits`, or the only one that the task can read.
 
     Args:
         output: What the module returned.
-        named: The caller's choice.
         name: The module's class, for errors.
         extractive: Whether the answer may be start and end logits.
         fits: Returns whether a tensor of (B, C) or (B, T, C) can be the answer.
 
     Raises:
-        InputError: If there is no field of the name.
         UnsupportedModelError: If there is no answer, or several fields may be it.
     """
     fields = fields_of(output)
-    described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
-    if named is not None:
-        if named not in fields:
-            raise InputError(f"{name} returns no {named!r} of one to three axes, but {described or _described(output)}")
-        return (named,)
     if {"start_logits", "end_logits"} <= fields.keys():
         return "start_logits", "end_logits"
     pairs = [key for key, value in fields.items() if value.ndim == 2]
@@ -251,9 +220,10 @@ def answer_keys(
             f"{name} returns {_described(output)}; its logits must be a tensor of shape (texts, classes) or (texts, "
             "tokens, classes), alone, in a tuple, or in a mapping"
         )
+    described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
     raise UnsupportedModelError(
-        f"{name} returns several tensors, and which of them is the answer is not clear: {described}; name it: "
-        f"output_field={next(iter(fitting or fields))!r}"
+        f"{name} returns several tensors, and which of them is the answer is not clear: {described}; pass a module "
+        "whose forward(input_ids, attention_mask) calls this one and returns the one that is meant"
     )
 
 

@@ -8,44 +8,36 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..errors import InputError, UnsupportedModelError
-from .answers import AnswerForm, ForwardSettings
+from ..errors import UnsupportedModelError
+from .answers import AnswerForm
 from .clone import override_forward
 
 Arguments = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Returns the arguments of a forward for the inputs of a transformers model."""
 
 
-def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
+def arguments_of(model: nn.Module) -> Arguments:
     """Return what makes the arguments of a forward.
 
-    It gets the token ids under the name that its owner says, as `input_ids`, or as its first argument, and of the other
-    inputs those that it has names for.
+    It gets the token ids as `input_ids`, or as its first argument, and of the other inputs those that it has names for.
 
     Raises:
-        InputError: If the settings name an argument that the forward does not have.
         UnsupportedModelError: If the forward needs an argument that nothing gives.
     """
     names, takes_any = forward_arguments(model)
-    class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)
-    said = {*settings.input_names.values(), *settings.extra_inputs}
-    if (unknown := sorted(said - set(names))) and not takes_any:
-        raise InputError(f"the forward of {class_name} has no argument {unknown[0]!r}, but {', '.join(names)}")
-    first = next((name for name in names if name not in said), "input_ids")
-    name_of = {"input_ids": "input_ids" if "input_ids" in names else first, **settings.input_names}
+    is_plain = not isinstance(model, PreTrainedModel)
+    ids = "input_ids" if "input_ids" in names else next(iter(names), "input_ids")
     parameters = inspect.signature(model.forward).parameters
     needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
-    missing = sorted(needed - said - {name_of["input_ids"], "attention_mask", "token_type_ids", "position_ids"})
+    missing = sorted(needed - {ids, "attention_mask", "token_type_ids", "position_ids"})
     if missing and is_plain:
         raise UnsupportedModelError(
-            f"the forward of {class_name} needs {', '.join(missing)}: input_names={{'attention_mask': {missing[0]!r}}} "
-            f"says that it is what the tokenizer calls so, extra_inputs={{{missing[0]!r}: ...}} gives something else"
+            f"the forward of {type(model).__name__} needs {', '.join(missing)}: pass a module whose forward(input_ids, "
+            "attention_mask) calls this one with it"
         )
 
     def arguments(inputs: Mapping[str, Any]) -> dict[str, Any]:
-        if absent := sorted(settings.extra_inputs.keys() - inputs.keys()):
-            raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
-        renamed = {name_of.get(name, name): value for name, value in inputs.items()}
+        renamed = {ids if name == "input_ids" else name: value for name, value in inputs.items()}
         any_value = takes_any and not is_plain  # settings, too
         return {
             name: value

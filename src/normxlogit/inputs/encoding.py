@@ -1,6 +1,6 @@
 """`Encoding`, one input for the model with its pictures and sounds, and `Batch`, several as padded tensors."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, groupby, pairwise
@@ -296,19 +296,15 @@ class Batch:
         inputs: Model inputs, (B, T).
         mask: True at real tokens, (B, T).
         indices: Those of the texts in the caller's list.
-        beside_text: The names of inputs that are of the whole text, (B, ...), and none of its tokens'.
     """
 
     inputs: dict[str, Tensor]
     mask: Tensor
     encodings: Sequence[Encoding]
     indices: list[int]
-    beside_text: Collection[str] = ()
 
     def along_tokens(self, name: str) -> bool:
         """Return whether an input has a value, or several, for each token, (B, T) or (B, T, ...)."""
-        if name in self.beside_text:
-            return False
         return self.inputs[name].shape == self.mask.shape or name in self.encodings[0].inputs
 
     @cached_property
@@ -346,7 +342,7 @@ class Batch:
     def rows(self, rows: slice, length: int | None = None) -> "Batch":
         """Return some texts of the batch, padding included, with their first `length` tokens or all."""
         inputs = {name: value[rows] if length is None else value[rows, :length] for name, value in self.inputs.items()}
-        return Batch(inputs, self.mask[rows, :length], self.encodings[rows], self.indices[rows], self.beside_text)
+        return Batch(inputs, self.mask[rows, :length], self.encodings[rows], self.indices[rows])
 
     @cached_property
     def media(self) -> tuple[EncodedMedium, ...]:

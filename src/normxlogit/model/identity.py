@@ -122,5 +122,5 @@ def _reading_settings(model: TaskModel) -> dict[str, Any]:
             if reader is not None and not hasattr(reader, "get_vocab")
         ],
         "pipeline": vars(model.pipeline),
-        "forward": [value for value in vars(model.forward).values() if value],  # printed, a tensor with its numbers
+        "outputs": model.outputs_declared,
     }

@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..copies.answers import ForwardSettings
 from ..copies.plain_module import forward_arguments
 from ..errors import InputError, reason_of
 from ..parts.embeddings import table_of
@@ -157,9 +156,7 @@ def _first_usable(candidates: tuple[Any, ...], rows: int | None) -> int:
     )
 
 
-def input_names(
-    tokenizer: PreTrainedTokenizerBase | None, model: nn.Module, settings: ForwardSettings
-) -> frozenset[str] | None:
+def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:
     """Return the names of a model's inputs, None if its signature does not list them.
 
     A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
@@ -167,7 +164,7 @@ def input_names(
     """
     names, takes_any = forward_arguments(model)
     if not takes_any:
-        return frozenset((*names, *settings.input_names, "input_ids"))
+        return frozenset((*names, "input_ids"))
     if not isinstance(model, PreTrainedModel):
         return None
     parts = [

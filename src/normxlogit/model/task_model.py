@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answers import ForwardSettings
+from ..copies.answers import Outputs
 from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
@@ -66,7 +66,7 @@ class TaskModel:
         labels: Sequence[str] | None = None,
         pooling: Pooling | None = None,
         pipeline: PipelineSettings | None = None,
-        forward: ForwardSettings | None = None,
+        outputs: Outputs | None = None,
     ) -> None:
         task_class = choose_task(model, task)
         caller_model = as_task_model(task_class, model, pooling)
@@ -74,10 +74,9 @@ class TaskModel:
         self.reader, self.tokenizer = tokenizer, task_class.tokenizer_of(tokenizer)
         self._tokens_asked = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
         self.batches_fitted = 0
-        self.pipeline, forward = pipeline or PipelineSettings(), forward or ForwardSettings()
-        self.forward = forward
+        self.pipeline, self.outputs_declared = pipeline or PipelineSettings(), outputs
         # Reads the caller's model as it is when this is called.
-        self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, self.pipeline, forward)
+        self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, self.pipeline, outputs)
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
         self._thread = threading.local()  # with the copy that its call began with
@@ -178,11 +177,6 @@ class TaskModel:
         return self.vocabulary_size if self.task.outputs.vocabulary else len(self.task.outputs.labels)
 
     @property
-    def extra_inputs(self) -> Mapping[str, Tensor]:
-        """The inputs beside the text, (1, ...) each, of texts that have none of their own."""
-        return self.forward.extra_inputs
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """The notes for all results: on what the model returns, and on proofs that could not be run."""
         return self.copy.notes
@@ -252,10 +246,10 @@ class TaskModel:
                         caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
                         unverified = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
                     try:
-                        parts, logits = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
+                        parts, logits = find_parts(copy.pool, sample, self.filler)
                     except (TypeError, ValueError):  # it reads no words without their pictures
                         sample = dict(batch.inputs)
-                        parts, logits = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
+                        parts, logits = find_parts(copy.pool, sample, self.filler)
                 if len(logits) == 1:
                     copy.known_answer = sample, logits[:, -1:].clone() if self.task.outputs.vocabulary else logits
                 copy.parts = self.task.finalise_parts(parts, copy.pool, self)
@@ -436,8 +430,7 @@ class TaskModel:
         """
         head = self.head
         if self.parts.tokenwise:
-            inputs = {name: batch.inputs[name][batch.texts] for name in batch.beside_text}
-            return head.tokens(batch.real(hidden), rows, inputs).float()  # (N, C)
+            return head.tokens(batch.real(hidden), rows).float()  # (N, C)
         return batch.real(head.texts(hidden, batch.inputs)).float()  # (N, C)
 
     def layer_as_final(self, run: ForwardPass, layer: int) -> Tensor:

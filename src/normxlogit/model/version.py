@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answers import AnswerForm, ForwardSettings, answer_form, answer_keys
+from ..copies.answers import AnswerForm, Outputs, answer_form, answer_keys
 from ..copies.clone import unwrapped
 from ..copies.memory import reraise_out_of_memory
 from ..copies.plain_module import Arguments, adapt_forward, arguments_of
@@ -34,7 +34,7 @@ def read_model(
     reader: Any,
     tokenizer: Any,
     pipeline: PipelineSettings,
-    forward: ForwardSettings,
+    outputs: Outputs | None,
     *,
     previous: nn.Module,
 ) -> ModelCopy:
@@ -51,7 +51,7 @@ def read_model(
     copy = ModelCopy(caller_model, model)
     config = getattr(copy.module, "config", None)
     copy.config = config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
-    copy.task = task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
+    copy.task = task = _adapt_copy(copy, task, unwrapped_model, declared, outputs)
     limit = task.limit(unwrapped_model, position_limit(unwrapped_model))
     if pipeline.max_length is not None:
         limit = min(pipeline.max_length, limit or pipeline.max_length)
@@ -60,7 +60,7 @@ def read_model(
         config,
         limit,
         vocabulary_limit(unwrapped_model),
-        input_names(tokenizer, unwrapped_model, forward),
+        input_names(tokenizer, unwrapped_model),
         add_special_tokens=pipeline.add_special_tokens,
     )
     # Trunks whose head takes the last position as it is must have their last token there.
@@ -72,7 +72,7 @@ def read_model(
 
 
 def _adapt_copy(
-    copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declared: TaskName | None, settings: ForwardSettings
+    copy: ModelCopy, task: Task, unwrapped_model: nn.Module, declared: TaskName | None, outputs: Outputs | None
 ) -> Task:
     """Make a copy of the model callable with token ids, check that its head fits the task, and return the task.
 
@@ -81,7 +81,7 @@ def _adapt_copy(
 
     Raises:
         UnsupportedModelError: If the model's answer is not one of the task.
-        InputError: If it does not take or return what the settings say.
+        InputError: If it does not return what its owner says.
     """
     name, module = type(unwrapped_model).__name__, copy.module
     is_plain = not isinstance(module, PreTrainedModel)
@@ -90,17 +90,17 @@ def _adapt_copy(
     other_task = declared is not None and declared not in declared_tasks(unwrapped_model)
     classifies = task.models.plain and not task.outputs.vocabulary
     of_owner = classifies and not type(unwrapped_model).__module__.startswith(OWN_CLASSES)
-    if not (is_plain or other_task or of_owner or settings.given or settings.extra_inputs):
+    if not (is_plain or other_task or of_owner or outputs is not None):
         return task
-    arguments = arguments_of(module, settings)
+    arguments = arguments_of(module)
     try:
-        form, logits = _form_of_answer(private_clone(module), task, arguments, settings)
+        form, logits = _form_of_answer(private_clone(module), task, arguments, outputs)
     except NormXLogitError:
-        if is_plain or settings.given:
+        if is_plain or outputs is not None:
             raise
         return task  # the first text shows what is wrong
     adds_logits = form.normaliser is not None or form.keys not in (("logits",), ("start_logits", "end_logits"))
-    if is_plain or settings.given or settings.extra_inputs or adds_logits:
+    if is_plain or outputs is not None or adds_logits:
         for model in {id(model): model for model in (module, copy.unmodified, unwrapped(copy.wrapped))}.values():
             adapt_forward(model, form, arguments)
     copy.form, copy.notes = form, form.note
@@ -113,13 +113,13 @@ def _adapt_copy(
 
 
 def _form_of_answer(
-    module: nn.Module, task: Task, arguments: Arguments, settings: ForwardSettings
+    module: nn.Module, task: Task, arguments: Arguments, declared: Outputs | None
 ) -> tuple[AnswerForm, Tensor]:
     """Return what a module returns for a few short inputs, and the logits for the first."""
     name = type(module).__name__
 
     def run_probe(number: int) -> Any:
-        inputs = _probe(module, settings, number)
+        inputs = _probe(module, number)
         try:
             with torch.inference_mode():
                 return module(**arguments(inputs))
@@ -139,16 +139,14 @@ def _form_of_answer(
             return False
         return True
 
-    keys = answer_keys(run_probe(0), settings.output_field, name, extractive=task.position.at == "span", fits=fits)
-    form = answer_form(run_probe, keys, settings.outputs, len(PROBES))
+    keys = answer_keys(run_probe(0), name, extractive=task.position.at == "span", fits=fits)
+    form = answer_form(run_probe, keys, declared, len(PROBES))
     _, logits = form.call(lambda: run_probe(0))
     return form, logits
 
 
-def _probe(module: nn.Module, settings: ForwardSettings, number: int) -> dict[str, Tensor]:
-    """Return short inputs that any model can read, (1, 3), with what it needs beside a text."""
+def _probe(module: nn.Module, number: int) -> dict[str, Tensor]:
+    """Return short inputs that any model can read, (1, 3)."""
     device = next((parameter.device for parameter in module.parameters()), None)
     ids = torch.tensor([PROBES[number]], device=device)  # (1, 3)
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)} | {
-        name: value.to(ids.device) for name, value in settings.extra_inputs.items()
-    }
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

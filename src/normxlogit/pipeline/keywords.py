@@ -44,12 +44,6 @@ OfVerify = Annotated[
     "pictures (left, top, right, bottom), sources; a mapping such spans by name. None, the default, runs nothing.",
 ]
 
-ExtraInputs = Annotated[
-    Mapping[str, Any] | None,
-    "What the model reads beside the texts, by the names in the explainer's `extra_inputs`: a value for each text, or "
-    "the value of a single one.",
-]
-
 
 class Generate(TypedDict, total=False):
     """Keywords of `Explainer.generate`."""
@@ -118,7 +112,6 @@ class Explain(FromOutputs, total=False):
 
     verify: OfVerify
     long_text: OfLongText
-    extra_inputs: ExtraInputs
     progress: Annotated[
         bool | None, "Whether to show a progress bar on standard error; by default on a terminal, after a second."
     ]
@@ -131,7 +124,6 @@ class Compare(TypedDict, total=False):
     contrast: Contrast
     position: AtPosition
     long_text: OfLongText
-    extra_inputs: ExtraInputs
 
 
 class Cite(TypedDict, total=False):

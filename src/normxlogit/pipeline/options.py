@@ -41,7 +41,6 @@ class Options:
     verify: Verify = None
     parts: PartSpec = None
     reasoning: Sequence[tuple[int, int]] | None = None
-    extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""

@@ -32,7 +32,6 @@ from ..results.collection import Attributions
 from ..tasks.base import message_spans
 from ..tasks.targets import check_target, contrast_note, describe_targets, resolve
 from .choices import explain_choices
-from .extra_inputs import with_extra_inputs
 from .long_texts import merge_windows, spread
 from .options import Options, provenance
 from .progress import progress_bar
@@ -73,8 +72,6 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     if model.task.reads == "texts":
         return explain_choices(model, inputs, options, explain_batch)
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
-    if options.extra_inputs:
-        encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
     check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
     results = explain_encodings(model, model.task.position.locate(encodings, options.position), options)

@@ -1,6 +1,5 @@
 """The interfaces of models and forward passes that tasks may use; `TaskModel` and `ForwardPass` describe them."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
@@ -34,8 +33,6 @@ class ModelInterface(Protocol):
     def pad_id(self) -> int: ...
     @property
     def pad_left(self) -> bool: ...
-    @property
-    def extra_inputs(self) -> Mapping[str, Tensor]: ...
     @property
     def module(self) -> PreTrainedModel: ...
     @property
