@@ -67,7 +67,7 @@ MESSAGE = {"message_names": "name", "message_kinds": "role", "message_tools": "t
 
 def citation_row(result: "Citations") -> dict[str, Any]:
     """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
-    names, messages, tested = result.names, result.messages, result.verified
+    names, messages, tested = result.names, result.messages, result.tested
     support = result.support
     row: dict[str, Any] = {
         "shares": result.evidence.whole().shares,
@@ -84,6 +84,8 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         row |= {"message_spans": [(message.start, message.end) for message in messages], "message_shares": shares}
         # Each message once.
         row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
+    if result.verified is not None:
+        row |= {"readings": plain(result.readings), "checks": plain(result.checks)}
     if tested is not None:
         losses = result.source_losses
         row |= {
@@ -91,8 +93,6 @@ def citation_row(result: "Citations") -> dict[str, Any]:
             "sentence_losses": _null_for_nan(result.sentence_losses),
             "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
             "source_losses": _spread_to_units(result, losses),
-            "readings": plain(result.readings),
-            "checks": plain(result.checks),
         }
         if messages:
             of_messages = np.full(len(messages), np.nan, np.float32)
@@ -121,7 +121,7 @@ def _contradiction(result: "Citations", sentence: int) -> dict[str, Any] | None:
 
 def _spread_to_units(result: "Citations", values: FloatArray) -> list[float | None]:
     """Return values of sources, (K, S), in the order of all units' scores, with null for the other units."""
-    table = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
+    table = np.full(result.conclusion.scores.shape, np.nan, np.float32)  # (K, U)
     table[:, result.sources] = values
     return _null_for_nan(table.ravel())
 
@@ -175,5 +175,5 @@ def _source_columns(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> 
     """Return the part of a column, in the order of all units' scores, that belongs to the sources, (K, S)."""
     if row.get(name) is None:
         return None
-    values = np.array(row[name], np.float32).reshape(row["shape"])  # (K, U)
+    values = np.array(row[name], np.float32).reshape(-1, len(kinds))  # (K, U)
     return values[:, [kind not in APART for kind in kinds]]
