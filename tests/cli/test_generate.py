@@ -28,8 +28,8 @@ def test_whole_answers_and_next_words_of_several_tokens_are_contrasted(tmp_path,
 
 def test_each_thought_is_left_out(tmp_path, capsys):
     model, page = tiny.save(tmp_path / "model", "llama", "CausalLM", length=99), tmp_path / "a.json"
-    prompt, answer = "the movie is", " <think> a great film. never bad. </think> good"
+    prompt, answer = "the movie is", " <think> A great film. The plot was never bad. </think> good"
     command = ("generate", prompt, "--completion", answer, "--model", model, "--verify", "reasoning")
     assert run(capsys, *command, "--output", page)[0] == 0
     result = load(page)
-    assert [removal.units for removal in result.verified.single] == [("a great film.",), ("never bad.",)]
+    assert [removal.units for removal in result.verified.single] == [("A great film.",), ("The plot was never bad.",)]
