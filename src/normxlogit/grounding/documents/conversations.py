@@ -16,6 +16,7 @@ from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
 from ...inputs.text_files import decoded
 from ...inputs.texts import whole_number
+from ...pipeline.completions.reasoning import NAMES
 
 MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
 """The kind of a message that says something."""
@@ -31,9 +32,6 @@ KINDS: Mapping[str, MessageKind] = {
 
 KINDS_OF_PARTS = {"image": "picture", "audio": "sound"}
 """Kinds of messages by the types of parts of messages that say nothing; others are called by their type."""
-
-REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
-"""Keys of a message for reasoning outside its content."""
 
 THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
 """A text that begins with reasoning; its opening tag may be missing, as templates write that themselves."""
@@ -190,7 +188,7 @@ class _Reader:
         """Read a message: its reasoning, its content, and its calls of tools."""
         self._number = number
         kind, content = KINDS[message["role"]], message.get("content")
-        if reasoning := next((text for key in REASONING_KEYS if (text := _text_under(message, key))), ""):
+        if reasoning := next((text for key in NAMES if (text := _text_under(message, key))), ""):
             self._add("reasoning", reasoning)
         if isinstance(images := message.get("images"), list):  # they stand before the text
             content = [*({"type": "image", "image": image} for image in images), *_parts(content)]
