@@ -30,6 +30,7 @@ ANSWERS = [
     {"question": "Why?", "documents": [], "answer": "the cat."},
     {"question": "Why?", "documents": ["the cat"], "answer": " "},
     {"question": "Why?", "documents": ["the cat"], "answer": None},
+    {"question": "When?", "documents": DOCUMENTS, "answer": "<think> It ships. In 5 days. </think> In 5 days. Yes!"},
 ]
 WITHOUT_ANSWER = {
     5: "no text: column 'question' is null",
@@ -135,7 +136,7 @@ def same_test(result, cited, row):
         if contradiction is not None:
             assert contradiction["rather"] == sentence.rather
             assert contradiction["source"] == (cited.names[sentence.sources[0]] if sentence.sources else "")
-    units = np.array(row["source_losses"], float).reshape(row["shape"])
+    units = np.array(row["source_losses"], float).reshape(-1, row["shape"][1])
     np.testing.assert_allclose(units[:, cited.sources], cited.source_losses, atol=1e-4)
     assert np.isnan(np.delete(units, cited.sources, axis=1)).all()
 

@@ -65,7 +65,7 @@ DERIVED = {name: type_ for name, type_ in COLUMNS.items() if name not in STORED}
 
 def citation_row(result: "Citations") -> dict[str, Any]:
     """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
-    names, messages, tested = result.names, result.messages, result.verified
+    names, messages, tested = result.names, result.messages, result.tested
     support = result.support
     row: dict[str, Any] = {
         "shares": result.evidence.whole().shares,
@@ -82,16 +82,16 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         row |= {"message_spans": [(message.start, message.end) for message in messages], "message_shares": shares}
         # Each message once.
         row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
+    if result.verified is not None:
+        row |= {"readings": plain(result.readings), "checks": plain(result.checks)}
+        row["verified"] = json_text(plain(result.verified))
     if tested is not None:
         losses = result.source_losses
         row |= {
-            "verified": json_text(plain(tested)),
             "sentence_nats": tested.original.values,
             "sentence_losses": _null_for_nan(result.sentence_losses),
             "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
             "source_losses": _spread_to_units(result, losses),
-            "readings": plain(result.readings),
-            "checks": plain(result.checks),
         }
         if messages:
             of_messages = np.full(len(messages), np.nan, np.float32)
@@ -120,7 +120,7 @@ def _contradiction(result: "Citations", sentence: int) -> dict[str, Any] | None:
 
 def _spread_to_units(result: "Citations", values: FloatArray) -> list[float | None]:
     """Return values of sources, (K, S), in the order of all units' scores, with null for the other units."""
-    table = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
+    table = np.full(result.conclusion.scores.shape, np.nan, np.float32)  # (K, U)
     table[:, result.sources] = values
     return _null_for_nan(table.ravel())
 
@@ -138,7 +138,7 @@ def citation_state(row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[
         "kind": "citations",
         "format_version": attribution["format_version"],
         "question": row["question"],
-        "attribution": {**attribution, "verified": None if verified is None else json.loads(verified)},
+        "attribution": {**attribution, "verified": json.loads(verified) if verified else attribution["verified"]},
         "weighted_scores": None if weighted is None else np.reshape(np.array(weighted, np.float32), row["shape"]),
         "readings": row.get("readings") or (),
         "checks": row.get("checks") or (),

@@ -89,7 +89,7 @@ class Answers(CitationJob):
             text_of(cells["question"], self.question_column),
             text_of(cells["answer"], self.answer_column),
         )
-        return Answered(ask(model, question, cells["documents"], answer=answer, longer=True), question)
+        return Answered(ask(model, question, cells["documents"], answer=answer), question)
 
 
 @checked_methods

@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
+from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
@@ -52,7 +53,8 @@ class ConversationPrompt:
         prompt: All before the answer, as one text.
         spans: Spans of the sources by name, as `Completed.with_sources` takes them; those of the question only where
             nothing else was said.
-        answer: The answer; None if the model has to write it.
+        answer: The answer, with its reasoning; None if the model has to write it.
+        reasoning: Spans of the reasoning in the answer.
         question: The last message of the user before it.
         messages: All messages that the prompt holds, in its order.
     """
@@ -62,6 +64,7 @@ class ConversationPrompt:
     answer: str | None
     question: str
     messages: tuple[MessageSpan, ...]
+    reasoning: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ def conversation_prompt(
 ) -> ConversationPrompt:
     """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
 
+    What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
+
     Args:
         model: A language model, which reads the prompt.
         conversation: The conversation.
@@ -91,9 +96,13 @@ def conversation_prompt(
     Raises:
         InputError: If there is no such turn, both are given, or the chat template refuses the messages.
     """
+    thoughts: list[str] = []
     if answer is None:
         conversation, message = conversation.until(turn)
         answer = None if message is None else message.text
+        while message is not None and conversation.messages and conversation.messages[-1].kind == "reasoning":
+            thoughts.insert(0, conversation.messages[-1].text)
+            conversation = replace(conversation, messages=conversation.messages[:-1])
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
     has_template = has_chat_template(model.reader)
@@ -136,7 +145,19 @@ def conversation_prompt(
     source_messages.sort(key=lambda message: message.start)
     if not prompt.media:  # which are sources themselves
         spans = spans or question_sources
-    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
+    answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
+    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages), reasoning)
+
+
+def _with_reasoning(
+    model: TaskModel, prompt: str, answer: str | None, thoughts: Sequence[str]
+) -> tuple[str | None, tuple[tuple[int, int], ...]]:
+    """Return an answer with its reasoning before it, in the marks of the chat template, and the reasoning's spans."""
+    if answer is None or not thoughts:
+        return answer, ()
+    opening, ending = reasoning_marks(model.reader)
+    before, reasoning = "" if opens_reasoning(prompt, opening) else f"{opening}\n", "\n".join(thoughts)
+    return f"{before}{reasoning}\n{ending}\n\n{answer}", ((len(before), len(before) + len(reasoning)),)
 
 
 def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
@@ -262,12 +283,7 @@ def _render_as(
         in_parts: Whether contents are lists of parts.
     """
     messages = conversation.messages
-    rendered_messages = len(messages)
-    while (
-        rendered_messages > 1 and messages[rendered_messages - 1].kind == "reasoning"
-    ):  # the answer's own reasoning follows the rendered text
-        rendered_messages -= 1
-    chat = chat_messages(messages[:rendered_messages], tools_as_text=tools_as_text, two_roles=two_roles)
+    chat = chat_messages(messages, tools_as_text=tools_as_text, two_roles=two_roles)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
     rows = [chat_message.message for chat_message in chat]
     if in_parts:
@@ -286,19 +302,7 @@ def _render_as(
     if conversation.tools and tools_as_text:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
     rendered = replace(rendered, notes=tuple(notes))
-    starts = _message_starts(rendered, chat, messages, tools_as_text=tools_as_text)
-    text, opens_reasoning = rendered.text, rendered.text.rstrip().endswith("<think>")
-    if rendered.media:  # read by the processor, from the messages
-        return Rendering(rendered, starts)
-    if rendered_messages < len(messages):
-        text = rendered.text if opens_reasoning else f"{rendered.text}<think>\n"
-        for message_index in range(rendered_messages, len(messages)):
-            starts[message_index] = len(text)
-            text += messages[message_index].text + "\n"
-        text += "</think>\n\n"
-    elif opens_reasoning:  # the template begins the answer with reasoning, and there is none
-        text += "\n</think>\n\n"
-    return Rendering(replace(rendered, text=text), starts)
+    return Rendering(rendered, _message_starts(rendered, chat, messages, tools_as_text=tools_as_text))
 
 
 def _message_starts(
