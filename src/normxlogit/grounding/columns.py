@@ -17,8 +17,13 @@ Strings = tuple[str, ...]
 
 
 class ContradictionCell(NamedTuple):
-    """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited."""
+    """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited.
 
+    Attributes:
+        target: The sentence, by its place among the targets.
+    """
+
+    target: Index
     rather: str
     gain: Number
     source: str
@@ -111,6 +116,7 @@ def _contradiction(result: "Citations", sentence: int) -> dict[str, Any] | None:
     source = next(iter(support.sources), None)
     rather = result.readings[sentence].rather
     return ContradictionCell(
+        result.concluding[sentence],
         support.rather,
         0.0 if rather is None else rather.gain,
         "" if source is None else result.names[source],
