@@ -19,15 +19,14 @@ Strings = tuple[str, ...]
 class ContradictionCell(NamedTuple):
     """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited.
 
-    Attributes:
-        target: The sentence, by its place among the targets.
+    `target` is the sentence's index among the targets, which are also those of a reasoning.
     """
 
-    target: Index
     rather: str
     gain: Number
     source: str
     document: str
+    target: Index
 
 
 CITED: Mapping[str, Any] = {
@@ -88,8 +87,8 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         # Each message once.
         row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
     if result.verified is not None:
+        row |= {"verified": json_text(plain(result.verified))}
         row |= {"readings": plain(result.readings), "checks": plain(result.checks)}
-        row["verified"] = json_text(plain(result.verified))
     if tested is not None:
         losses = result.source_losses
         row |= {
@@ -116,11 +115,11 @@ def _contradiction(result: "Citations", sentence: int) -> dict[str, Any] | None:
     source = next(iter(support.sources), None)
     rather = result.readings[sentence].rather
     return ContradictionCell(
-        result.concluding[sentence],
         support.rather,
         0.0 if rather is None else rather.gain,
         "" if source is None else result.names[source],
         "" if source is None else result.documents[source],
+        result.concluding[sentence],
     )._asdict()
 
 
@@ -144,7 +143,7 @@ def citation_state(row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[
         "kind": "citations",
         "format_version": attribution["format_version"],
         "question": row["question"],
-        "attribution": {**attribution, "verified": json.loads(verified) if verified else attribution["verified"]},
+        "attribution": {**attribution, "verified": None if verified is None else json.loads(verified)},
         "weighted_scores": None if weighted is None else np.reshape(np.array(weighted, np.float32), row["shape"]),
         "readings": row.get("readings") or (),
         "checks": row.get("checks") or (),

@@ -10,7 +10,7 @@ from ..cli.console import deliver_result, format_for, quiet, status
 
 
 def transcribe(
-    sounds: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Sound files, such as WAV or FLAC.")],
+    sound: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file, such as WAV or FLAC.")],
     model: Annotated[str, typer.Option(help="Name or folder of a speech model, such as Whisper or Wav2Vec2.")] = "",
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
@@ -22,7 +22,7 @@ def transcribe(
     output: options.OutputFile = None,
     verify: options.VerifyCount = None,
 ) -> None:
-    """Transcribe sounds by a model of speech, and show which moments each word rests on.
+    """Transcribe a sound by a model of speech, and show which moments each word rests on.
 
     Example: normxlogit transcribe talk.wav --model FOLDER --output why.html
     """
@@ -32,9 +32,6 @@ def transcribe(
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         with status("transcribing, and explaining each token"):
             result = explainer.generate(
-                sounds if len(sounds) > 1 else sounds[0],
-                max_new_tokens=max_new_tokens,
-                method=method,
-                verify=options.verified_units(verify),
+                sound, max_new_tokens=max_new_tokens, method=method, verify=options.verified_units(verify)
             )
     deliver_result(result, kind, output)

@@ -1,5 +1,7 @@
 """Messages with pictures, and sounds, as they come."""
 
+import itertools
+
 import numpy as np
 import pytest
 import transformers
@@ -38,15 +40,25 @@ def test_a_reader_of_other_inputs_is_refused_and_a_processor_gives_its_part() ->
     assert Explainer(vision, pictures)(picture()).prediction == by_part
 
 
-def test_a_sound_longer_than_the_model_reads_is_refused_and_its_pieces_are_transcribed_each_alone() -> None:
-    model, processor = whisper()  # which reads two seconds
+def test_a_sound_longer_than_the_model_hears_is_read_in_windows() -> None:
+    model, processor = whisper()  # which hears two seconds
     explainer = Explainer(model, processor)
     times = np.arange(5 * RATE) / RATE
     samples = (np.sin(2 * np.pi * (200 + 100 * times) * times) * np.abs(np.sin(2 * times))).astype(np.float32)
-    with pytest.raises(InputError, match=r"has 5.0 s and .* reads 2 at once"):
-        explainer.generate(samples, max_new_tokens=3)
-    pieces = [samples[i : i + 2 * RATE] for i in range(0, len(samples), 2 * RATE)]
-    transcripts = explainer.generate(pieces, max_new_tokens=3)
-    assert [a.audio[0].seconds for a in transcripts] == pytest.approx([2.0, 2.0, 1.0])
-    last = explainer.generate(pieces[2], max_new_tokens=3)
-    np.testing.assert_allclose(total(transcripts[2]), total(last), atol=1e-3)
+    whole = explainer.generate(samples, max_new_tokens=3)
+    assert any("read in 3 windows" in note for note in whole.notes)
+    audio = whole.audio[0]
+    assert audio.seconds == pytest.approx(5.0)
+    assert audio.times[-1, 1] == pytest.approx(5.0, abs=0.03)
+    row = 0
+    heard = [np.flatnonzero(np.abs(shares) > 0) for shares in audio.scores]
+    bounds = sorted({(int(places[0]), int(places[-1])) for places in heard if len(places)})
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(bounds))
+    for first, last in bounds:
+        begin, end = (round(float(audio.times[place, side]) * RATE) for place, side in ((first, 0), (last, 1)))
+        single = explainer.generate(samples[begin:end], max_new_tokens=3)
+        count = sum(1 for places in heard if len(places) and first <= places[0] <= last)
+        np.testing.assert_allclose(total(whole)[row : row + count], total(single)[:count], atol=0.05)
+        row += count
+    assert row == len(whole.targets)
+    assert " ".join(whole.text[a:b] for a, b in whole.offsets).split() == whole.text.split()

@@ -32,7 +32,8 @@ from ..inputs.signals import Signal
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
 from ..tasks.signals import naming_input
 from ..tasks.speech import Emitted
-from .verification import with_speech_verification
+from .long_sounds import joined, kept_counts, windows_of
+from .verification import Window, with_speech_verification
 
 DECODER_PROMPT = 4
 """Most prompt tokens of Whisper's decoder: start, language, task, no timestamps."""
@@ -85,22 +86,32 @@ def explain_speech(
 
 
 def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: Mapping[str, Any]) -> Attribution:
-    """Transcribe, explain and verify a sound.
-
-    Raises:
-        InputError: If it is longer than what the model reads at once.
-    """
+    """Transcribe, explain and verify a sound, in windows if it exceeds the model's length."""
     if cast(Any, model.task).per_frame:
         result = _explain_frames(model, sound, options)
-    else:
-        most, seconds = getattr(feature_extractor_of(model.reader), "chunk_length", None), sound.seconds
-        if most is not None and seconds is not None and seconds > most:
-            raise InputError(
-                f"{sound.name} has {seconds:.1f} s and {model.name} reads {most} at once: pass a list of pieces of it, "
-                f"[samples[i : i + {most} * rate] for i in range(0, len(samples), {most} * rate)]"
-            )
-        result = _explain_decoder(model, sound, options, settings)
-    return with_speech_verification(model, sound, result, options.verify)
+        return with_speech_verification(model, [Window(sound, result, len(result.generated))], result, options.verify)
+    chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
+    windows = windows_of(sound, None if chunk is None else float(chunk))
+    results: list[tuple[float, Sound, Attribution]] = []
+    silent: InputError | None = None
+    for start, window in windows:
+        try:
+            results.append((start, window, _explain_decoder(model, window, options, settings)))
+        except NothingHeardError as error:  # noqa: PERF203  # of this window alone
+            silent = error
+    if silent is not None and not results:
+        raise silent
+    ends = model.module.generation_config.eos_token_id if hasattr(model.module, "generation_config") else None
+    end = ends if isinstance(ends, int) else None
+    transcripts = [result for *_, result in results]
+    transcript = transcripts[0] if len(windows) == 1 else joined(sound, [(s, r) for s, _, r in results], end)
+    counts = kept_counts(transcripts, end)
+    read = [Window(sound, result, n) for (_, sound, result), n in zip(results, counts, strict=True)]
+    return with_speech_verification(model, read, transcript, options.verify)
+
+
+class NothingHeardError(InputError):
+    """The transcript of a sound is empty."""
 
 
 @enough_memory("transcribe this sound")
@@ -135,7 +146,7 @@ def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) ->
     prompt: list[int] = recorded.last(first)[0].tolist()
     ids = sequence[len(prompt) :] if sequence[: len(prompt)] == prompt else sequence
     if not ids:
-        raise InputError(f"{model.name} generates nothing of this sound")
+        raise NothingHeardError(f"{model.name} generates nothing of this sound")
     return prompt, ids
 
 

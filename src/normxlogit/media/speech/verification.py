@@ -1,9 +1,10 @@
 """Verify transcripts: the loss of log-probability without the moments of the highest scores."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -11,7 +12,7 @@ from torch.nn import functional
 from ...copies.pool import private_clone
 from ...leave_out.answers import Answer
 from ...leave_out.outcomes import Outcomes
-from ...leave_out.removal import TextRemoval, Tokens
+from ...leave_out.removal import TextRemoval
 from ...leave_out.search import run_searches
 from ...leave_out.units import Removable, Verify, picked
 from ...model.task_model import TaskModel
@@ -20,40 +21,65 @@ from ...results.attribution import Attribution
 from ..inputs.sounds import Sound
 
 
-def with_speech_verification(model: TaskModel, sound: Sound, g: Attribution, verify: Verify) -> Attribution:
+class Window(NamedTuple):
+    """A window of a sound with its transcript.
+
+    Attributes:
+        sound: The window.
+        transcript: Its transcript, explained.
+        kept: How many of its generated tokens are measured, the first ones.
+    """
+
+    sound: Sound
+    transcript: Attribution
+    kept: int
+
+
+def with_speech_verification(
+    model: TaskModel, windows: Sequence[Window], g: Attribution, verify: Verify
+) -> Attribution:
     """Return a result with the log-probability of its transcript when moments of the sound are silenced.
+
+    Of a sound that is read in windows it is the sum over them; only those that hold a silenced moment are read again.
 
     Args:
         model: The model of speech.
-        sound: The sound.
-        g: The transcript and its explanation.
+        windows: The windows of the sound, one after another, of which each is a row of the table by itself.
+        g: The transcript of the whole sound and its explanation.
         verify: Which moments are silenced; None for no verification.
     """
     if verify is None:
         return g
-    audio = g.audio[0]
-    measure = (_frames_measure if cast(Any, model.task).per_frame else _decoder_measure)(model, g)
+    measure_of = _frames_measure if cast(Any, model.task).per_frame else _decoder_measure
+    measures = [measure_of(model, window.transcript, window.kept) for window in windows]
+    firsts = np.cumsum([g.audio[0].first, *(len(window.transcript.audio[0].times) for window in windows)]).tolist()
 
-    def ask(silenced: list[Tokens]) -> Iterator[tuple[Tokens, float]]:
-        times = audio.times.tolist()
-        for moments in silenced:
-            yield moments, measure(sound.without([times[moment - audio.first] for moment in moments]))
+    def ask(silenced: list[TextRemoval]) -> Iterator[tuple[TextRemoval, float]]:
+        for place, moments in silenced:
+            times = windows[place].transcript.audio[0].times.tolist()
+            sound = windows[place].sound.without([times[moment - firsts[place]] for moment in moments])
+            yield (place, moments), measures[place](sound)
 
-    table: Outcomes[Tokens, float] = Outcomes(ask, partial(progress_bar, show=None, description="verifying"))
+    table: Outcomes[TextRemoval, float] = Outcomes(ask, partial(progress_bar, show=None, description="verifying"))
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
-        return [Answer(None, value, None) for value in table(moments for _, moments in removals)]
+        keys = [
+            [(k, tuple(m for m in moments if firsts[k] <= m < firsts[k + 1])) for k in range(len(windows))]
+            for _, moments in removals
+        ]
+        table(key for keys_of_set in keys for key in keys_of_set)
+        return [Answer(None, sum(table(keys_of_set)), None) for keys_of_set in keys]
 
-    parts = [] if sound.rate is None else audio.removable()
+    parts = [] if windows[0].sound.rate is None else g.audio[0].removable()
     found = Removable(parts, "moment", "silenced", "the transcript")
     (verified,) = run_searches([g], [picked(g.whole(), found, verify)], answers)
     return verified
 
 
-def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
+def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:
     """Return a function that measures the log-probability of a decoder's transcript."""
     start = g.prompt_tokens or 0
-    ids = torch.tensor([g.token_ids], device=model.device)  # (1, T)
+    ids = torch.tensor([g.token_ids[: start + count]], device=model.device)  # (1, T)
 
     @torch.inference_mode()
     def measure(sound: Sound) -> float:
@@ -65,10 +91,10 @@ def _decoder_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], floa
     return measure
 
 
-def _frames_measure(model: TaskModel, g: Attribution) -> Callable[[Sound], float]:
+def _frames_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:
     """Return a function that measures the CTC log-probability of a transcript (Graves et al., 2006)."""
     task = cast(Any, model.task)
-    emitted = torch.tensor([g.token_ids[g.prompt_tokens or 0 :]])  # (1, G)
+    emitted = torch.tensor([g.token_ids[g.prompt_tokens or 0 :][:count]])  # (1, G)
 
     @torch.inference_mode()
     def measure(sound: Sound) -> float:
