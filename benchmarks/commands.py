@@ -577,7 +577,7 @@ def shortcuts(
     baselines: Annotated[str, typer.Option(help="Methods that rank words, too.")] = " ".join(
         planted_shortcuts.BASELINES
     ),
-    only: Annotated[str, typer.Option(help="Only the plants whose names have this, such as token.")] = "",
+    only: Annotated[str, typer.Option(help="Only plants of such names, separated by commas.")] = "",
     rows: Annotated[int, typer.Option(min=1, help="Most validation texts of each run.")] = 240,
     seed: Annotated[int, typer.Option(min=0, help="Draws rows and places; plants follow each other.")] = 0,
     chosen_on: Annotated[

@@ -73,13 +73,13 @@ def measure(
         data_dir: Folder with `sst2` and `mnli`.
         models: Folder of the fine-tuned models; they are made where they are missing.
         baselines: Methods that rank words by their mean shares of the scores.
-        only: What the names of the plants have, empty for all.
+        only: What the names of the plants have: one of several, separated by commas, or nothing.
         rows: Most texts of each run.
         seed: Draws the training rows, the texts with a plant, and the random ranking; plants follow each other.
         chosen_on: Measure the plants that the threshold was chosen on, instead of those that are reported.
     """
     for index, plant in enumerate([*(CHOSEN_ON if chosen_on else REPORTED), *NONE]):
-        if only not in plant.name:
+        if not any(name in plant.name for name in only.split(",")):
             continue
         folder, plant_seed = models / f"{plant.name.replace(' ', '-')}-{seed}", seed + index
         make(plant, folder, data_dir, plant_seed)

@@ -6,7 +6,6 @@ from typing import Any, cast
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
-from ..inputs.windows import windows
 from ..leave_out.answers import Answer, TextAnswers
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval
@@ -42,7 +41,6 @@ def compare_models(
     target: Choice | None = None,
     contrast: Choice | None = None,
     method: str | Method | None = None,
-    long_text: str = "truncate",
     verify: Verify = None,
 ) -> Any:
     """Compare two models on texts: where their answers differ, and which words carry the difference.
@@ -61,8 +59,6 @@ def compare_models(
             answers the label, rather than the other one where there are two.
         contrast: The label that is subtracted.
         method: A method whose scores add up, by default `frozen-gradient`.
-        long_text: Of a text beyond a model's length "truncate" reads its beginning, "window" all of it in windows,
-            "error" raises.
         verify: Leave out words in both models, as in `Explainer.__call__`: what is left of the difference is in
             `verified`, where `changed` says that the models agree without them, or no longer agree.
 
@@ -79,10 +75,10 @@ def compare_models(
     sides, verify = sides_of(before, after), checked_verify(verify)
     outputs: SharedOutputs | None = None
     if completion is None:
-        outputs, explained, single = _explain_answers(sides, repeatable(texts), target, contrast, method, long_text)
+        outputs, explained, single = _explain_answers(sides, repeatable(texts), target, contrast, method)
     else:
-        if target is not None or contrast is not None or long_text != "truncate":
-            raise InputError("target=, contrast= and long_text= are for classifiers; a completion is compared whole")
+        if target is not None or contrast is not None:
+            raise InputError("target= and contrast= are for classifiers; a completion is compared whole")
         single = isinstance(completion, str)
         prompts, completions = ([texts], [completion]) if single else (list(texts), list(completion))
         explained = [_explain_completions(side, prompts, completions, method) for side in sides]
@@ -122,7 +118,6 @@ def _explain_answers(
     target: Choice | None,
     contrast: Choice | None,
     method: str | Method | None,
-    long_text: Any,
 ) -> tuple[SharedOutputs, list[Explained], bool]:
     """Explain both models' answers to texts; also return the labels that they share, and whether it is one text."""
     models = [side.explainer.task_model for side in sides]
@@ -132,17 +127,16 @@ def _explain_answers(
     for side, model in zip(sides, models, strict=True):
         with side.active():
             model.refresh()
-            encodings, single = model.task.encode(model, texts, long_text=long_text)
+            encodings, single = model.task.encode(model, texts, long_text="truncate")
             read.append(encodings)
-            cheap = side.explainer(encodings, method="random", long_text=long_text)
+            cheap = side.explainer(encodings, method="random")
             predictions.append([a.prediction for a in cheap])
     compared = [outputs.compared(before, after, target, contrast) for before, after in zip(*predictions, strict=True)]
     explained: list[Explained] = []
     for which, (side, encodings) in enumerate(zip(sides, read, strict=True)):
         with side.active():
-            results = _explain_targets(side, encodings, compared, which, method=method, long_text=long_text)
-            windows_read = [windows(encoding, models[which].encoder.limit) for encoding in encodings]
-            explained.append((results, TextAnswers(models[which], encodings, results, windows=windows_read)))
+            results = _explain_targets(side, encodings, compared, which, method=method)
+            explained.append((results, TextAnswers(models[which], encodings, results)))
     return outputs, explained, single
 
 

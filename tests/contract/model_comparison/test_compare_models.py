@@ -13,6 +13,7 @@ from normxlogit import Explainer, InputError, MethodError, TargetError, Unsuppor
 from tests import tiny
 from tests.adapters import adapted
 from tests.commands import run
+from tests.contract.test_quantised_models import Linear4bit, with_maps
 
 TEXT = "the movie is not good"
 LONG = "a great film with charm and wit , but maybe mediocre plot !"
@@ -86,6 +87,20 @@ def test_an_adapter_that_is_off_is_compared_with_the_same_model() -> None:
     np.testing.assert_allclose(
         reverse.scores, -compare_models(model.disable_adapter, (model, TOKENIZER), TEXT, target=1).scores
     )
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+def test_a_quantised_model_is_compared_with_the_full_one(lossless: bool) -> None:
+    few_bits = with_maps(copy.deepcopy(MODEL), Linear4bit)
+    full = with_maps(copy.deepcopy(few_bits), lambda m: m.in_full() if isinstance(m, Linear4bit) else m)
+    full = full if lossless else MODEL
+    d = compare_models((full, TOKENIZER), (few_bits, TOKENIZER), TEXT, target=1, contrast=0, verify=["good"])
+    odds = [float(np.subtract(*logits(model, TEXT)[[1, 0]].tolist())) for model in (full, few_bits)]
+    np.testing.assert_allclose(d.scores.sum() + d.bias, odds[1] - odds[0], **CLOSE)
+    np.testing.assert_allclose(d.measured, [logits(m, TEXT).softmax(-1)[1] for m in (full, few_bits)], **CLOSE)
+    assert np.allclose(d.scores, 0, atol=1e-5) == lossless
+    left = [logits(m, TEXT.replace(" good", "")).softmax(-1)[1] for m in (full, few_bits)]
+    np.testing.assert_allclose(d.verified.together.value, left[1] - left[0], **CLOSE)
 
 
 def test_an_adapter_that_changes_nothing_makes_no_difference() -> None:
@@ -169,30 +184,22 @@ def test_models_with_other_tokenizers_are_compared_by_words() -> None:
     )
 
 
-@pytest.mark.parametrize("long_text", ["truncate", "window"])
-def test_a_text_that_one_model_reads_in_part_keeps_the_words_of_the_other(long_text: str) -> None:
+def test_a_text_that_one_model_reads_in_part_keeps_the_words_of_the_other() -> None:
     short = copy.deepcopy(TOKENIZER)
     short.model_max_length = 8
     after = changed_word("charm")
-    d = compare_models(
-        (MODEL, TOKENIZER), (after, short), LONG, target=1, contrast=0, long_text=long_text, verify=["mediocre"]
-    )
+    d = compare_models((MODEL, TOKENIZER), (after, short), LONG, target=1, contrast=0, verify=["mediocre"])
     assert [word.text for word in d.words()] == LONG.split()
-    own = Explainer(after, short)(LONG, target=1, contrast=0, long_text=long_text)
+    own = Explainer(after, short)(LONG, target=1, contrast=0, long_text="truncate")
     np.testing.assert_allclose(d.after.scores.sum() + d.after.bias, own.scores.sum() + own.bias, **CLOSE)
-    explainer = Explainer(after, short)
-    if long_text == "truncate":  # the word is not among those that it reads
-        expected = float(logits(after, " ".join(LONG.split()[:6])).softmax(-1)[1])
-    else:
-        expected = explainer.without(LONG, ["mediocre"], target=1, long_text=long_text).value
+    expected = float(logits(after, " ".join(LONG.split()[:6])).softmax(-1)[1])  # it does not read the word
     before = Explainer(MODEL, TOKENIZER).without(LONG, ["mediocre"], target=1).value
     assert d.verified.together.value == pytest.approx(expected - before, abs=1e-5)
-    if long_text == "truncate":
-        unread = next(word for word in d.words() if word.text == "mediocre")
-        assert d.after.scores[unread.tokens[0]] == 0
-        assert d.before.scores[unread.tokens[0]] != 0
-        assert any(note.startswith("after: ") for note in d.notes)
-        assert d.truncated
+    unread = next(word for word in d.words() if word.text == "mediocre")
+    assert d.after.scores[unread.tokens[0]] == 0
+    assert d.before.scores[unread.tokens[0]] != 0
+    assert any(note.startswith("after: ") for note in d.notes)
+    assert d.truncated
 
 
 def test_pairs_of_texts_have_the_words_of_both() -> None:
