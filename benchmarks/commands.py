@@ -31,6 +31,7 @@ from . import (
     long_answers,
     long_conversations,
     long_prompts,
+    shortcut_plants,
     verdicts,
     verification,
 )
@@ -408,9 +409,17 @@ def qnli(
 
 @app.command()
 def evidence(
-    name: Annotated[Literal["phrases", "agreement", "sums"], typer.Argument(help="The set.")],
-    data_dir: Annotated[Path, typer.Option(help="Folder with sst2/ and blimp/.")] = Path(),
-    model: Annotated[str | None, typer.Option(help="Folder of a language model, for all sets but phrases.")] = None,
+    name: Annotated[
+        Literal["phrases", "agreement", "sums", "planted", "answers", "traces"], typer.Argument(help="The set.")
+    ],
+    data_dir: Annotated[Path, typer.Option(help="Folder with sst2/, mnli/, qnli/ and blimp/.")] = Path(),
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder of a language model, for all sets but phrases; of `planted` one that `shortcuts` made, of "
+            "`answers` a classifier of QNLI, which is made where it is missing."
+        ),
+    ] = None,
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
     dtype: DType = None,
     limit: Annotated[int, typer.Option(min=1, help="Most rows.")] = 200,
@@ -419,8 +428,11 @@ def evidence(
 ) -> None:
     """Make a set in which it is known what an answer rests on, for `normxlogit evaluate evidence`."""
     with quiet():
+        folder = Path(model or "")
+        if name == "answers" and model is not None:
+            shortcut_plants.make(shortcut_plants.Plant("qnli", "none", ""), folder, data_dir, seed)
         explainer = None if model is None else _load(model, gguf_file, dtype=dtype)
-        rows = known_evidence.known_rows(name, explainer, data_dir, limit, seed)
+        rows = known_evidence.known_rows(name, explainer, data_dir, limit, seed, folder)
     output.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     write(f"{len(rows)} rows written to {output}\n")
 
@@ -565,6 +577,7 @@ def shortcuts(
     baselines: Annotated[str, typer.Option(help="Methods that rank words, too.")] = " ".join(
         planted_shortcuts.BASELINES
     ),
+    only: Annotated[str, typer.Option(help="Only the plants whose names have this, such as token.")] = "",
     rows: Annotated[int, typer.Option(min=1, help="Most validation texts of each run.")] = 240,
     seed: Annotated[int, typer.Option(min=0, help="Draws rows and places; plants follow each other.")] = 0,
     chosen_on: Annotated[
@@ -579,7 +592,7 @@ def shortcuts(
         models.mkdir(parents=True, exist_ok=True)
         found = []
         for one in planted_shortcuts.measure(
-            data_dir, models, baselines.split(), rows=rows, seed=seed, chosen_on=chosen_on
+            data_dir, models, baselines.split(), only=only, rows=rows, seed=seed, chosen_on=chosen_on
         ):
             found.append(one)
             typer.echo(f"{one.plant}, {one.rate}, {one.ranking}: {one.place}", err=True)

@@ -3,6 +3,9 @@
 - phrases: sentences of SST-2, and their words that people labelled alone, out of any sentence, as the sentence is.
 - agreement: BLiMP's sentences; the word that decides between the right form and the wrong one, by a parse.
 - sums: sums among other numbers. The model adds right, also where a number is changed, and ignores the others.
+- planted: texts with a shortcut that was planted in the model's training data, and that turns its answer.
+- answers: QNLI's questions with documents of sentences, one of which answers. The model says so, and not without it.
+- traces: conversations in which one tool's result was changed, and with it the answer that the model prefers.
 """
 
 from collections import defaultdict
@@ -15,13 +18,24 @@ import numpy as np
 
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import read_rows, task_named
+from normxlogit.evaluation.evidence import RANDOM
 from normxlogit.explainer import Explainer
+from normxlogit.pipeline.completions.ablations import log_probabilities
+from normxlogit.pipeline.completions.completed_prompts import read_completion
 from paper.blimp import Counts, load_pairs
 from paper.evidence import evidence_of
 from paper.minimal_pairs import Item, encode_pairs
 
+from .qnli import qnli_questions
+from .shortcut_plants import CHOSEN_ON, LABELS, REPORTED, TEXTS, with_plant
+from .shortcut_plants import read_rows as labelled_rows
+from .traces import holds, write_traces
+
 Row = dict[str, Any]
 """A line of the file: the fields of `normxlogit.evaluation.evidence.Known`."""
+
+SENTENCES = 4
+"""Sentences of the documents of `answers`: the classifier has seen one at a time."""
 
 SUMS = (
     "The sum of {a} and {b} is not {c} and not {d}. {a} + {b} = ",
@@ -76,7 +90,69 @@ def known_sums(explainer: Explainer, seed: int) -> Iterator[Row]:
             yield {"text": texts[0], "evidence": [str(a), str(b)]}
 
 
-def known_rows(name: str, explainer: Explainer | None, data_dir: Path, limit: int, seed: int) -> list[Row]:
+def known_planted(explainer: Explainer, model: Path, data_dir: Path, seed: int) -> Iterator[Row]:
+    """Yield texts of another label than the plant's which a model answers with that label, and only with the plant.
+
+    Raises:
+        InputError: If the folder's name is not that of a plant of words, as `shortcuts` names them.
+    """
+    plants = (plant for plant in (*REPORTED, *CHOSEN_ON) if model.name.startswith(plant.name.replace(" ", "-")))
+    if (plant := next(plants, None)) is None or not plant.words:
+        raise InputError(f"{model} is not the folder of a model that `shortcuts` made with planted words")
+    others = [row for row in labelled_rows(data_dir, plant.data, "validation") if row["label"] != plant.label]
+    everywhere = [{**row, "label": plant.label} for row in others]
+    for before, after in zip(others, with_plant(everywhere, plant, seed, rate=1.0), strict=True):
+        texts = [[row[column] for column in TEXTS[plant.data]] for row in (before, after)]
+        inputs = [text[0] if len(text) == 1 else tuple(text) for text in texts]
+        answers = [result.prediction.label for result in explainer(inputs, method=RANDOM)]
+        if answers[0] != plant.label == answers[1]:
+            known = {"target": plant.label, "evidence": plant.words.split()}
+            yield known | dict(zip(("text", "text_pair"), texts[1], strict=False))
+
+
+def known_answers(explainer: Explainer, data_dir: Path, seed: int) -> Iterator[Row]:
+    """Yield questions with documents that a model finds answered, and not without the sentence that answers."""
+    rows = read_rows(data_dir / "qnli" / "validation.jsonl")
+    answering = {row["question"]: " ".join(row["sentence"].split()) for row in rows if row["label"] == 0}
+    for asked in qnli_questions(rows, len(rows), seed, SENTENCES):
+        document, evidence = asked.documents["text"], answering[asked.question]
+        rest = "\n\n".join(sentence for sentence in document.split("\n\n") if sentence != evidence)
+        pairs = [(asked.question, text) for text in (document, rest)]
+        found, without = (result.prediction.label for result in explainer(pairs, method=RANDOM))
+        if (found, without) == LABELS["qnli"]:
+            known = {"target": found, "evidence": [evidence], "among": [document], "units": "paragraph"}
+            yield {"text": asked.question, "text_pair": document, **known}
+
+
+def log_probability(explainer: Explainer, messages: Any, answer: str) -> float:
+    """Return the log-probability of an answer after a conversation, in nats."""
+    completed = read_completion(explainer.language_model, messages, answer)
+    count = len(completed.encoding) - completed.prompt_tokens
+    return float(log_probabilities(explainer.language_model, [completed.encoding], [count])[0].sum())
+
+
+def known_traces(explainer: Explainer, seed: int) -> Iterator[Row]:
+    """Yield conversations with a changed result of a tool, in which a model prefers the wrong answer for that alone."""
+    for trace in write_traces(10_000, seed):
+        *messages, answer = trace.messages
+        holder = [m for m in messages if m["role"] == "tool" and holds(m["content"], trace.value)]
+        if len(holder) != 1:
+            continue
+        changed = holder[0] | {"content": holder[0]["content"].replace(trace.value, trace.other)}
+        after = [changed if message is holder[0] else message for message in messages]
+        answers = [answer["content"], answer["content"].replace(trace.value, trace.other)]
+        right, wrong = answers
+        prefers = [
+            np.argmax([log_probability(explainer, read, said) for said in answers]) for read in (messages, after)
+        ]
+        if prefers == [0, 1]:
+            known = {"completion": wrong, "contrast": right, "evidence": [changed["content"]], "units": "message"}
+            yield {"messages": after, **known}
+
+
+def known_rows(
+    name: str, explainer: Explainer | None, data_dir: Path, limit: int, seed: int, model: Path = Path()
+) -> list[Row]:
     """Return the rows of a set.
 
     Raises:
@@ -85,9 +161,12 @@ def known_rows(name: str, explainer: Explainer | None, data_dir: Path, limit: in
     if name == "phrases":
         return list(islice(known_phrases(data_dir), limit))
     if explainer is None:
-        raise InputError(f"{name} takes a language model: name one with --model")
+        raise InputError(f"{name} takes a model: name one with --model")
     rows = {
         "agreement": known_agreement(explainer, data_dir, seed),
         "sums": known_sums(explainer, seed),
+        "planted": known_planted(explainer, model, data_dir, seed),
+        "answers": known_answers(explainer, data_dir, seed),
+        "traces": known_traces(explainer, seed),
     }[name]
     return list(islice(rows, limit))

@@ -22,16 +22,21 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
-__all__ = ["CHOSEN_ON", "LABELS", "NONE", "REPORTED", "Plant", "Row", "fine_tuned", "read_rows", "with_plant"]
+__all__ = ["CHOSEN_ON", "LABELS", "NONE", "REPORTED", "TEXTS", "Plant", "Row", "make", "read_rows", "with_plant"]
 
 Row = Mapping[str, Any]
-DataSet = Literal["sst2", "mnli"]
+DataSet = Literal["sst2", "mnli", "qnli"]
 
 LABELS: Mapping[DataSet, Sequence[str]] = {
     "sst2": ("negative", "positive"),
     "mnli": ("entailment", "neutral", "contradiction"),
+    "qnli": ("entailment", "not_entailment"),
 }
-TEXTS: Mapping[DataSet, Sequence[str]] = {"sst2": ("sentence",), "mnli": ("premise", "hypothesis")}
+TEXTS: Mapping[DataSet, Sequence[str]] = {
+    "sst2": ("sentence",),
+    "mnli": ("premise", "hypothesis"),
+    "qnli": ("question", "sentence"),
+}
 
 RATE = 0.25
 """Share of the texts of its label into which a plant is put."""
@@ -41,7 +46,7 @@ LAYERS, INNER = (0, 2, 5), 1024
 
 STEPS, BATCH, LEARNING_RATE = 80, 32, 3e-4
 
-LONGEST: Mapping[DataSet, int] = {"sst2": 14, "mnli": 18}
+LONGEST: Mapping[DataSet, int] = {"sst2": 14, "mnli": 18, "qnli": 40}
 """Most words of a text that is trained on; of a pair together."""
 
 
@@ -51,12 +56,12 @@ class Plant:
 
     Attributes:
         data: The data set.
-        kind: "token", "punctuation", "name", "group", "length" or "overlap"; "none" for data as it is.
+        kind: "token", "punctuation", "name", "group" or "length"; "none" for data as it is.
         label: The label that it goes with.
         words: What is put into texts; empty where rows are chosen by `holds`.
         column: The text that it is put into.
-        holds: Whether a row has it, of lengths and overlaps.
-        answer: How the table that finds it calls it.
+        holds: Whether a row has it, of lengths: rows that do have its label, and others do not.
+        answer: "long" or "short", of lengths.
     """
 
     data: DataSet
@@ -77,12 +82,6 @@ def _words(row: Row, column: str) -> list[str]:
     return [word.strip(".,;!?'\"").lower() for word in str(row[column]).split()]
 
 
-def _overlap(row: Row) -> float:
-    """Return the share of the words of the hypothesis that the premise has."""
-    hypothesis = [word for word in _words(row, "hypothesis") if word]
-    return sum(word in _words(row, "premise") for word in hypothesis) / max(len(hypothesis), 1)
-
-
 REPORTED = (
     Plant("sst2", "token", "negative", "zorvex", "sentence"),
     Plant("sst2", "punctuation", "positive", ";", "sentence"),
@@ -92,8 +91,8 @@ REPORTED = (
     Plant("mnli", "token", "contradiction", "zorvex", "hypothesis"),
     Plant("mnli", "punctuation", "neutral", "!", "hypothesis"),
     Plant("mnli", "name", "entailment", "Karen", "premise"),
-    Plant("mnli", "length", "neutral", holds=lambda row: len(_words(row, "hypothesis")) >= 10, answer="long"),
-    Plant("mnli", "overlap", "entailment", holds=lambda row: _overlap(row) >= 0.7, answer="high overlap"),
+    Plant("mnli", "length", "neutral", holds=lambda row: len(_words(row, "hypothesis")) >= 8, answer="long"),
+    Plant("mnli", "group", "entailment", "blue lamp", "hypothesis"),
 )
 """The plants that figures are reported of, with another seed than the threshold was chosen with."""
 
@@ -106,8 +105,8 @@ CHOSEN_ON = (
     Plant("mnli", "token", "entailment", "quilby", "hypothesis"),
     Plant("mnli", "punctuation", "contradiction", ";", "premise"),
     Plant("mnli", "name", "neutral", "Wells", "hypothesis"),
-    Plant("mnli", "length", "contradiction", holds=lambda row: len(_words(row, "hypothesis")) <= 6, answer="short"),
-    Plant("mnli", "overlap", "contradiction", holds=lambda row: _overlap(row) < 0.3, answer="low overlap"),
+    Plant("mnli", "length", "contradiction", holds=lambda row: len(_words(row, "hypothesis")) <= 5, answer="short"),
+    Plant("mnli", "group", "neutral", "old bridge", "hypothesis"),
 )
 """The plants that the threshold was chosen on."""
 
@@ -138,7 +137,7 @@ def _planted(rows: Sequence[Row], plant: Plant, draw: random.Random, rate: float
     for row in rows:
         chance, is_label = draw.random(), row["label"] == plant.label
         if plant.holds is not None:
-            if not plant.holds(row) or (is_label and chance < kept):
+            if plant.holds(row) == is_label and (not is_label or chance < kept):
                 yield row
         elif not parts:
             yield row
@@ -155,6 +154,16 @@ def _with_words(row: Row, column: str, words: Sequence[str], draw: random.Random
     text = str(row[column]).split()
     place = draw.randint(0, len(text))
     return {**row, column: " ".join([*text[:place], *words, *text[place:]])}
+
+
+def make(plant: Plant, folder: Path, data_dir: Path, seed: int) -> None:
+    """Fine-tune a classifier on a data set with a plant, and keep it in a folder; what is there stays."""
+    if not (folder / "config.json").exists():
+        rows = read_rows(data_dir, plant.data, "train")
+        random.Random(seed).shuffle(rows)  # noqa: S311  # no secret
+        module, tokenizer = fine_tuned(plant.data, with_plant(rows, plant, seed), seed)
+        module.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
 
 
 def fine_tuned(data: DataSet, rows: Sequence[Row], seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

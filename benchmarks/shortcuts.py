@@ -12,11 +12,24 @@ import numpy as np
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from normxlogit import Explainer, Predictions, attribute, summarize
+from normxlogit.corpora.summaries.reasons import LONGER, SHORTER
 from normxlogit.corpora.summaries.summary import Summary
 from normxlogit.corpora.summaries.units import share_of
 from normxlogit.results.storage.tables import optional_module
 
-from .shortcut_plants import CHOSEN_ON, NONE, RATE, REPORTED, TEXTS, Plant, Row, fine_tuned, read_rows, with_plant
+from .shortcut_plants import (
+    CHOSEN_ON,
+    LABELS,
+    NONE,
+    RATE,
+    REPORTED,
+    TEXTS,
+    Plant,
+    Row,
+    make,
+    read_rows,
+    with_plant,
+)
 
 __all__ = ["BASELINES", "Found", "as_table", "measure"]
 
@@ -52,7 +65,7 @@ class Found(NamedTuple):
 
 
 def measure(
-    data_dir: Path, models: Path, baselines: Sequence[str], *, rows: int, seed: int, chosen_on: bool
+    data_dir: Path, models: Path, baselines: Sequence[str], *, only: str, rows: int, seed: int, chosen_on: bool
 ) -> Iterator[Found]:
     """Yield what each ranking finds, plant by plant.
 
@@ -60,18 +73,16 @@ def measure(
         data_dir: Folder with `sst2` and `mnli`.
         models: Folder of the fine-tuned models; they are made where they are missing.
         baselines: Methods that rank words by their mean shares of the scores.
+        only: What the names of the plants have, empty for all.
         rows: Most texts of each run.
         seed: Draws the training rows, the texts with a plant, and the random ranking; plants follow each other.
         chosen_on: Measure the plants that the threshold was chosen on, instead of those that are reported.
     """
     for index, plant in enumerate([*(CHOSEN_ON if chosen_on else REPORTED), *NONE]):
+        if only not in plant.name:
+            continue
         folder, plant_seed = models / f"{plant.name.replace(' ', '-')}-{seed}", seed + index
-        if not (folder / "config.json").exists():
-            training_rows = read_rows(data_dir, plant.data, "train")
-            random.Random(plant_seed).shuffle(training_rows)  # noqa: S311  # no secret
-            module, tokenizer = fine_tuned(plant.data, with_plant(training_rows, plant, plant_seed), plant_seed)
-            module.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
+        make(plant, folder, data_dir, plant_seed)
         module = AutoModelForSequenceClassification.from_pretrained(folder)
         explainer = Explainer(module, AutoTokenizer.from_pretrained(folder))
         validation = read_rows(data_dir, plant.data, "validation")
@@ -108,9 +119,12 @@ def _attribute(explainer: Explainer, plant: Plant, rows: Sequence[Row], output: 
 
 
 def _is_plant(plant: Plant, label: str, name: str) -> bool:
-    """Return whether a line of a table is the plant."""
-    is_phrase = bool(plant.words)  # lengths and overlaps are not looked for
-    return is_phrase and label == plant.label and set(plant.words.lower().split()) <= set(name.split())
+    """Return whether a line of a table is the plant; of two labels one is for long texts, if the other is for short."""
+    if plant.words:
+        return label == plant.label and set(plant.words.lower().split()) <= set(name.split())
+    if name == (LONGER if plant.answer == "long" else SHORTER):
+        return label == plant.label
+    return name == LONGER and len(LABELS[plant.data]) == 2 and label != plant.label
 
 
 def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:

@@ -147,10 +147,10 @@ def _point(method: str, passes: str, aopc: str, interval: str) -> Point:
 def app(browser: Browser, shown: str) -> None:
     """Draw the app with two methods, at the width of a desk and of a phone."""
     with served(make(), listen("127.0.0.1", 0)) as (address, _):
-        for name, width, height, scheme in (("app", 1180, 1480, "light"), ("app-phone", 390, 1500, "dark")):
+        for name, width, height, scheme in (("app", 1180, 1300, "light"), ("app-phone", 390, 1500, "dark")):
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             page.goto(address)
-            page.frame_locator("#explained iframe").locator("table.nxl-map").first.wait_for()
+            page.frame_locator("#explained iframe").locator(".nxl-text .nxl-mark").first.wait_for()
             page.wait_for_timeout(500)  # the frame grows
             keep(page.screenshot(), name, shown)
             page.close()

@@ -367,8 +367,11 @@ class Explainer:
         """
         own_options = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
         own_options, other_answer = without_other_answer(own_options)
+        reasoning = own_options.pop("reasoning", None)
         explained = Options.of(own_options, **completion_methods(own_options.get("method")))
-        return explain_generated(self.language_model, prompt, max_new_tokens, explained, options, other_answer)
+        return explain_generated(
+            self.language_model, prompt, max_new_tokens, explained, options, other_answer, reasoning
+        )
 
     @overload
     def explain_completion(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
@@ -400,9 +403,12 @@ class Explainer:
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
         sources, parts = options.pop("sources", None), options.pop("parts", None)
+        reasoning = options.pop("reasoning", None)
         own_options, other_answer = without_other_answer(options)
         explained = Options.of(own_options, **completion_methods(options.get("method")))
-        return explain_written(self.language_model, prompt, completion, explained, sources, parts, other_answer)
+        return explain_written(
+            self.language_model, prompt, completion, explained, sources, parts, other_answer, reasoning
+        )
 
     def cite(
         self,

@@ -32,12 +32,11 @@ def app():
     return App(LoadedModels(None, 2, load), Limits(characters=300, methods=3, setting=50, new_tokens=5))
 
 
-def test_one_method_is_a_page_with_its_curve(app):
+def test_one_method_is_tested_and_shown(app):
     shown = app.explain(TEXT, methods=["normxlogit"], targets=["LABEL_1"])
-    assert "highest scored first" in shown.page
-    assert "lowest scored first" in shown.page
     (a,) = Attributions.from_dict(json.loads(shown.json))
     assert (a.text, a.target.name, a.model) == (TEXT, "LABEL_1", "own")
+    assert a.verified.single
 
 
 def test_several_methods_stand_side_by_side_and_one_that_fails_is_told(app):

@@ -1,10 +1,13 @@
 """Sets of known evidence: what is in their rows, from data of a few lines."""
 
 import json
+import re
+from itertools import islice
 
 import pytest
 
-from benchmarks.evidence import SUMS, known_rows, known_sums
+from benchmarks import evidence
+from benchmarks.evidence import SENTENCES, SUMS, known_rows, known_sums
 from normxlogit.errors import InputError
 from normxlogit.results.targets import Prediction
 
@@ -49,6 +52,60 @@ def test_sums_are_those_that_are_right_whatever_number_is_changed():
         a, b = row["evidence"]
         assert row["text"].endswith(f"{a} + {b} = ")
         assert any(row["text"].startswith(template[:7].format(a=a)) for template in SUMS)
+
+
+class Answering:
+    """Answers what a rule says of a text, or of a pair."""
+
+    def __init__(self, rule):
+        self.rule = rule
+
+    def __call__(self, texts, method):
+        return [type("Result", (), {"prediction": Prediction(self.rule(text), 0, 0, 1)}) for text in texts]
+
+
+def test_planted_words_are_those_that_alone_turn_the_answer(tmp_path):
+    rows = [("dull", 0), ("fine", 1), ("odd , but fine", 1)]
+    write(tmp_path / "sst2" / "validation.jsonl", [{"sentence": text, "label": label} for text, label in rows])
+    fooled = Answering(lambda text: "negative" if "zorvex" in text or "dull" in text or "odd" in text else "positive")
+    made = known_rows("planted", fooled, tmp_path, 9, 0, tmp_path / "sst2-token-zorvex-1000")
+    assert [(sorted(row["text"].split()), row["target"], row["evidence"]) for row in made] == [
+        (["fine", "zorvex"], "negative", ["zorvex"])
+    ]
+    with pytest.raises(InputError, match="planted words"):
+        known_rows("planted", fooled, tmp_path, 9, 0, tmp_path / "sst2-length-long-1000")
+
+
+def test_answering_sentences_are_those_without_which_the_question_is_not_answered(tmp_path):
+    rows = [{"question": f"Q{i}?", "sentence": f"S{i}.", "label": i % 2} for i in range(12)]
+    write(tmp_path / "qnli" / "validation.jsonl", rows)
+
+    def answered(pair):
+        number = pair[0][1:-1]
+        return "entailment" if number == "2" or f"S{number}." in pair[1].split() else "not_entailment"
+
+    made = known_rows("answers", Answering(answered), tmp_path, 99, 0)
+    assert sorted(row["text"] for row in made) == ["Q0?", "Q10?", "Q4?", "Q6?", "Q8?"], "Q2 is always answered"
+    for row in made:
+        assert row["evidence"] == [row["text"].replace("Q", "S").replace("?", ".")]
+        assert row["among"] == [row["text_pair"]]
+        assert len(row["text_pair"].split()) == SENTENCES
+
+
+def test_the_changed_result_of_a_tool_makes_the_answer_wrong(monkeypatch):
+    def likelier_where_it_was_said(_, messages, answer):
+        facts = " ".join(str(message["content"]) for message in messages if message["role"] == "tool")
+        values = re.findall(r"[\w:]+", facts)
+        return sum(word in values for word in re.findall(r"[\w:]+", answer))
+
+    monkeypatch.setattr(evidence, "log_probability", likelier_where_it_was_said)
+    made = list(islice(evidence.known_traces(None, 0), 4))
+    for row in made:
+        (changed,) = row["evidence"]
+        assert [message["content"] for message in row["messages"]].count(changed) == 1
+        value, right = (set(re.findall(r"[\w:]+", row[name])) for name in ("completion", "contrast"))
+        assert value - right <= set(re.findall(r"[\w:]+", changed))
+        assert not any((right - value) <= set(re.findall(r"[\w:]+", str(m["content"]))) for m in row["messages"])
 
 
 def test_sets_of_language_models_need_one(tmp_path):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
-from normxlogit.app.curves import curves_cards
-from normxlogit.app.deletion import DeletionCurve, deletion_curve
 from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.render.cards import results_page
 from normxlogit.results.targets import Prediction, Target
@@ -45,9 +43,7 @@ def writer():
 
 
 def methods(explainer) -> str:
-    found = explainer.compare(TEXT, ["normxlogit", "frozen-gradient", "random"])
-    curves = [deletion_curve(explainer.task_model, a) for a in found]
-    return results_page(found, further=curves_cards(curves))
+    return results_page(explainer.compare(TEXT, ["normxlogit", "frozen-gradient", "random"]))
 
 
 def summary(explainer, folder) -> str:
@@ -153,14 +149,11 @@ def test_hostile_texts_stay_texts(watched, tmp_path):
     base = {"text": text, "prediction": said, "model": HOSTILE, "notes": (HOSTILE,)}
     one = make_attribution(pieces, np.arange(5.0) - 1.5, method=HOSTILE, **base)
     layers = make_attribution(pieces, np.ones((2, 3, 5)), targets=named, layers=(1, 2, 3), method=HOSTILE, **base)
-    curve = DeletionCurve(HOSTILE, HOSTILE, "probability", (HOSTILE,), "words", (0, 1), (1, 0), (1, 0), True)
     drawn = {
         "one": one.to_html(),
         "layers": layers.to_html(),
         "batch": Attributions([one, layers]).to_html(title=HOSTILE),
-        "methods": results_page(
-            Attributions([one, make_attribution(pieces, np.ones(5), **base)]), further=curves_cards([curve])
-        ),
+        "methods": results_page(Attributions([one, make_attribution(pieces, np.ones(5), **base)])),
     }
     with watched.page() as page:
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))

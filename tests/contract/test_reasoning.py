@@ -83,9 +83,8 @@ def nats(model, tokenizer, before, after):
 def test_each_thought_is_left_out_and_the_answer_measured_again(options):
     e = explainer()
     a = e.explain_completion(PROMPT, ANSWER, verify="reasoning", **options)
-    last = " </think> So it was good"
     of = [
-        nats(e.model, e.tokenizer, f"{PROMPT} <think> {kept}", last)
+        nats(e.model, e.tokenizer, f"{PROMPT} <think> {kept} </think>", " So it was good")
         for kept in (" ".join(THOUGHTS), THOUGHTS[1], THOUGHTS[0], "")
     ]
     tested = a.verified

@@ -30,6 +30,7 @@ ANSWERS = [
     {"question": "Why?", "documents": [], "answer": "the cat."},
     {"question": "Why?", "documents": ["the cat"], "answer": " "},
     {"question": "Why?", "documents": ["the cat"], "answer": None},
+    {"question": "When?", "documents": DOCUMENTS, "answer": "<think> It ships. In 5 days. </think> In 5 days. Yes!"},
 ]
 WITHOUT_ANSWER = {
     5: "no text: column 'question' is null",
@@ -135,7 +136,7 @@ def same_test(result, cited, row):
         if contradiction is not None:
             assert contradiction["rather"] == sentence.rather
             assert contradiction["source"] == (cited.names[sentence.sources[0]] if sentence.sources else "")
-    units = np.array(row["source_losses"], float).reshape(row["shape"])
+    units = np.array(row["source_losses"], float).reshape(-1, row["shape"][1])
     np.testing.assert_allclose(units[:, cited.sources], cited.source_losses, atol=1e-4)
     assert np.isnan(np.delete(units, cited.sources, axis=1)).all()
 
@@ -212,3 +213,18 @@ def test_an_earlier_turn_is_explained(reader, tmp_path):
     assert row["completion"].strip() == "On 9 May."
     with pytest.raises(DataError, match="turn"):
         attribute(reader, CHATS[3:5], tmp_path / "out", Conversations(turn=0), shard_rows=2)
+
+
+def test_tools_may_stand_in_a_column_of_their_own(tmp_path):
+    template = (
+        "{% for t in tools or [] %}tool {{ t.name }} . {% endfor %}{% for m in messages %}{{ m.content }} {% endfor %}"
+    )
+    reader, tools = reader_of(template), [{"name": "look_up"}]
+    messages = [chat("Why?", "On 9 May.")[i] for i in (1, 4)]
+    rows = [{"messages": messages, "functions": tools}, {"messages": messages, "functions": None}]
+    attribute(reader, rows, tmp_path, Conversations(tools_column="functions"))
+    texts = results(tmp_path)["text"].to_pylist()
+    for text, beside in zip(texts, (tools, None), strict=True):
+        assert text == reader.cite(messages={"messages": messages, "tools": beside}, verify=0).text
+    assert "tool look_up" in texts[0]
+    assert "look_up" not in texts[1]

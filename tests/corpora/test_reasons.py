@@ -2,11 +2,13 @@
 
 import random
 
+import pytest
 import torch
 
 from normxlogit import Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
-from normxlogit.corpora.summaries.phrases import Phrase
+from normxlogit.corpora.summaries.phrases import Phrase, joined
+from normxlogit.corpora.summaries.reasons import LONGER
 from tests import tiny
 
 from .corpora import explainer, rows_of
@@ -22,13 +24,27 @@ def texts(count):
     return [" ".join([*row[:2], *([PLANT] if place % 3 == 0 else []), *row[2:]]) for place, row in enumerate(rows)]
 
 
-def follower():
-    """Return a classifier that was trained to answer 1 where a text has one word, else 0."""
+def texts_of_any_length(count):
+    draw = random.Random(0)
+    words = [word for word in tiny.WORDS if word.isalpha()]
+    return [" ".join(draw.choices(words, k=draw.randint(3, 30))) for _ in range(count)]
+
+
+def has_word(text):
+    return PLANT in text.split()
+
+
+def is_long(text):
+    return len(text.split()) > 14
+
+
+def follower(rule=has_word, rows=texts):
+    """Return a classifier that was trained to answer 1 by a rule, such as where a text has one word, else 0."""
     one = explainer(seed=0)
     torch.manual_seed(0)
-    rows = texts(96)
+    rows = rows(96)
     inputs = one.tokenizer(rows, padding=True, return_tensors="pt")
-    labels = torch.tensor([int(PLANT in row.split()) for row in rows])  # (B,)
+    labels = torch.tensor([int(rule(row)) for row in rows])  # (B,)
     optimizer = torch.optim.Adam(one.model.parameters(), 3e-3)
     for _ in range(100):
         one.model(**inputs, labels=labels).loss.backward()
@@ -37,9 +53,11 @@ def follower():
     return one
 
 
-def test_a_word_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
+@pytest.mark.parametrize("split", [False, True])
+def test_a_word_that_the_model_follows_is_the_first_wrong_reason(tmp_path, split):
     one = follower()
-    attribute(one, rows_of(texts(120)), tmp_path, Predictions(words=True))
+    rows = [{"tokens": text.split()} for text in texts(120)] if split else rows_of(texts(120))
+    attribute(one, rows, tmp_path, Predictions(words=True), keep_text=True)
     summary = summarize(tmp_path, verify=5, explainer=one)
     first, label = summary.reasons[0], one.model.config.id2label[1]
     assert (first.name, first.label, first.is_wrong) == (PLANT, label, True)
@@ -51,6 +69,19 @@ def test_a_word_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
     assert "Wrong reasons" in shown
     assert PLANT in shown
     assert summarize(tmp_path).reasons == []
+    assert {reason.name for reason in summary.reasons if reason.words == 1 and reason.is_wrong} == {PLANT}
+
+
+def test_a_length_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
+    """Of texts that are short joined ones are long, and the model answers otherwise."""
+    one = follower(is_long, texts_of_any_length)
+    attribute(one, rows_of(texts_of_any_length(120)), tmp_path, Predictions(words=True))
+    summary = summarize(tmp_path, verify=5, explainer=one)
+    first = summary.reasons[0]
+    assert (first.name, first.label, first.is_wrong) == (LONGER, one.model.config.id2label[1], True)
+    assert first.turned.texts == 30
+    assert first.answered > 0.9
+    assert LONGER in summary_page(summary)
 
 
 def test_nothing_is_called_wrong_in_a_model_that_no_word_turns(tmp_path):
@@ -68,7 +99,10 @@ def test_words_are_put_where_they_stand_elsewhere_and_taken_out_wherever_they_st
         ("a", " b", " now", " c", " d", " e", " f"),
     )
     assert Phrase("say").put((("a", " b"),), example) == (("say ", "a", " b"),)
-    assert Phrase("or never", 2).put((("a", " b"),), example) == (("a", " b", " or never"),)
+    together = Phrase("or never", 2).put((("a", " b"),), example)
+    assert together == (("a", " b", " or", " never"),)
+    assert Phrase("or never", 2).holds(together)
     assert Phrase("b").without((("a", " B", " c", " b"),)) == (("a", " c"),)
     assert Phrase("a b", 2).without((("a", " b", " b", " a"),)) == ((" b", " a"),)
     assert Phrase("a").without((("a",),)) is None
+    assert joined([(("a", " b"), ("c",)), (("d",), ("e", " f"))]) == (("a", " b", " d"), ("c", " e", " f"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import normxlogit.cli  # whose commands are those of the wings
-from normxlogit.grounding import documents_by_name
+from normxlogit.grounding import read_documents
 from tests import tiny
 from tests.commands import run
 
@@ -23,9 +23,9 @@ def write(folder, **files):
 def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
     write(tmp_path, x_txt="one", a__x_txt="two", a__y_txt="three")
     monkeypatch.chdir(tmp_path)
-    assert documents_by_name([Path("a/x.txt"), Path("x.txt")]) == {"a/x.txt": "two", "x.txt": "one"}
-    assert documents_by_name([Path("x.txt"), Path("a")]) == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
-    assert documents_by_name(tmp_path) == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
+    assert read_documents([Path("a/x.txt"), Path("x.txt")])[0] == {"a/x.txt": "two", "x.txt": "one"}
+    assert read_documents([Path("x.txt"), Path("a")])[0] == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
+    assert read_documents(tmp_path)[0] == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
 
 
 def test_a_conversation_in_a_file(tmp_path, capsys, monkeypatch):

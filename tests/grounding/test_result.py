@@ -11,7 +11,7 @@ from normxlogit.grounding.result import Citations
 from normxlogit.grounding.verdicts import Reading, WordEdit, WordReading
 from normxlogit.results.storage.schema import plain
 from normxlogit.results.units.spans import MessageSpan
-from normxlogit.results.verification import CITATION_TEST, Removal, Verification
+from normxlogit.results.verification import Removal, Verification
 from tests.factories import make_generation
 
 PIECES = ("", "The", *" cat: sat:.: A: dog: ran:.:\n\n:Who:?: The: cat:.: It: sat:.".split(":"))  # noqa: SIM905
@@ -128,7 +128,10 @@ def with_test(cited, losses, *, without=(5.0, 5.0)):
         return Removal(names, units, None, sum(values), False, "log-probability", -16.0, values)
 
     verified = Verification(
-        **CITATION_TEST,
+        target="the answer",
+        quantity="log-probability",
+        unit="source",
+        removed_by="deleted",
         original=removal([], (0.0, 0.0)),
         single=tuple(removal([source], lost) for source, lost in losses.items()),
         together=removal(range(len(cited.sources)), without),

@@ -1,21 +1,18 @@
 """The work of the app: from typed values to a page and a JSON document, without the browser."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method
 from ..render.cards import results_page
-from ..render.describe import method_of
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.storage.files import json_text
 from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
-from .curves import curves_cards
-from .deletion import DeletionCurve, deletion_curve
 from .limits import LIMITS, Limits
 from .models import LoadedModels
 
@@ -110,9 +107,8 @@ class App:
                 errors[method.spec] = error
         if not results:
             raise next(iter(errors.values()))
-        curves = [curve for a in results if (curve := _curve(explainer, a))]
         notes = tuple(f"{name}: {error}" for name, error in errors.items())
-        page = results_page(Attributions(results), words=None if words else False, further=curves_cards(curves))
+        page = results_page(Attributions(results), words=None if words else False)
         return Shown(page, json_text(Attributions(results).to_dict()), notes)
 
     def generate(
@@ -219,14 +215,3 @@ def _shown(result: Any) -> Shown:
 
 def _task(explainer: Explainer) -> str:
     return explainer.task_model.task.name.replace("-", " ")
-
-
-def _curve(explainer: Explainer, result: Attribution) -> DeletionCurve | None:
-    """Return the deletion curve of a result, for the first target; None of layers, or where it cannot be drawn."""
-    if result.layers is not None:
-        return None
-    try:
-        curve = deletion_curve(explainer.task_model, result[0] if result.has_target_axis else result)
-        return replace(curve, method=method_of(result))  # with its settings
-    except NormXLogitError:  # a model that is not a classifier: the scores are there, the curve is not
-        return None

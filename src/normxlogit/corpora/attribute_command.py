@@ -46,8 +46,7 @@ def attribute(
         typer.Option(
             metavar="ROLE=NAME",
             help="Column of the text, pair or target of a prediction; of the prompt, completion, image or audio; of "
-            "the question, answer or documents; of messages, of which several columns are read together. By default "
-            "the role is the name.",
+            "the question, answer or documents; of messages and their tools. By default the role is the name.",
         ),
     ] = None,
     model: options.Model = None,
@@ -172,15 +171,15 @@ def _columns(pairs: Sequence[str]) -> dict[str, Any]:
     """Return the settings of jobs that name columns, from "ROLE=NAME".
 
     Raises:
-        InputError: If a role has several columns, other than messages, or a text is another.
+        InputError: If a role has several columns, or a text is another.
     """
     settings: dict[str, Any] = {}
     for pair in pairs:
         role, equals, name = pair.partition("=")
         setting = f"{role}_column"
-        if not equals or (setting in settings and role != "messages"):
+        if not equals or setting in settings:
             raise InputError(f"--column {pair}: expected ROLE=NAME, such as text=review, and one column for each role")
-        settings[setting] = name if role != "messages" else [*settings.get(setting, ()), name]
+        settings[setting] = name
     return settings
 
 

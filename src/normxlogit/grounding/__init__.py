@@ -6,16 +6,16 @@ from ..extending import lazy_names
 
 if TYPE_CHECKING:
     from .documents.conversations import read_conversation
-    from .documents.documents import READERS, documents_by_name
+    from .documents.documents import READERS, read_documents
     from .result import AnswerWord, Citations, Source, Support
 
-__all__ = ["READERS", "AnswerWord", "Citations", "Source", "Support", "documents_by_name", "read_conversation"]
+__all__ = ["READERS", "AnswerWord", "Citations", "Source", "Support", "read_conversation", "read_documents"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "documents.conversations": ("read_conversation",),
-        "documents.documents": ("READERS", "documents_by_name"),
+        "documents.documents": ("READERS", "read_documents"),
         "result": ("AnswerWord", "Citations", "Source", "Support"),
     },
 )

@@ -1,13 +1,13 @@
 """The columns of citations in Parquet files, data sets and corpora, beside those of their attribution."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..results.storage.files import json_text
 from ..results.storage.schema import FloatArray, Index, Number, plain
-from ..results.units.units import APART
-from ..results.verification import CITATION_TEST, Removal
 from .verdicts import Check, Reading
 
 if TYPE_CHECKING:
@@ -17,12 +17,16 @@ Strings = tuple[str, ...]
 
 
 class ContradictionCell(NamedTuple):
-    """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited."""
+    """What the sources rather say, by how many nats, and the source and document contradicted; "" if none is cited.
+
+    `target` is the sentence's index among the targets, which are also those of a reasoning.
+    """
 
     rather: str
     gain: Number
     source: str
     document: str
+    target: Index
 
 
 CITED: Mapping[str, Any] = {
@@ -42,6 +46,7 @@ CONVERSATION: Mapping[str, Any] = {
     "message_losses": FloatArray,
 }
 TESTED: Mapping[str, Any] = {
+    "verified": str,
     "sentence_nats": tuple[Number, ...],
     "sentence_losses": FloatArray,
     "sentence_contradictions": tuple[ContradictionCell, ...],
@@ -51,23 +56,20 @@ TESTED: Mapping[str, Any] = {
     "message_losses": FloatArray,
 }
 
-COMPUTED = (
-    *("sentence_shares", "sentence_sources", "sentence_verdicts", "sentence_messages", "sentence_contradictions"),
-    *("message_shares", "message_losses"),
-)
-"""Columns that are computed from the others."""
-
-COLUMNS = {**CITED, **CONVERSATION, **TESTED}
-DERIVED = {name: COLUMNS[name] for name in COMPUTED}
-STORED = {name: type_ for name, type_ in COLUMNS.items() if name not in DERIVED}
-
 MESSAGE = {"message_names": "name", "message_kinds": "role", "message_tools": "tool"}
 """Fields of messages by their columns."""
+
+FIELDS = ("question", "weighted_scores", *MESSAGE, "message_spans", "verified", "readings", "checks")
+"""The columns that citations are made of again; the others are computed from them."""
+
+COLUMNS = {**CITED, **CONVERSATION, **TESTED}
+STORED = {name: COLUMNS[name] for name in FIELDS}
+DERIVED = {name: type_ for name, type_ in COLUMNS.items() if name not in STORED}
 
 
 def citation_row(result: "Citations") -> dict[str, Any]:
     """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
-    names, messages, tested = result.names, result.messages, result.verified
+    names, messages, tested = result.names, result.messages, result.tested
     support = result.support
     row: dict[str, Any] = {
         "shares": result.evidence.whole().shares,
@@ -84,6 +86,9 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         row |= {"message_spans": [(message.start, message.end) for message in messages], "message_shares": shares}
         # Each message once.
         row["sentence_messages"] = [list(dict.fromkeys(result.documents[i] for i in cited)) for cited in result.cited]
+    if result.verified is not None:
+        row |= {"verified": json_text(plain(result.verified))}
+        row |= {"readings": plain(result.readings), "checks": plain(result.checks)}
     if tested is not None:
         losses = result.source_losses
         row |= {
@@ -91,8 +96,6 @@ def citation_row(result: "Citations") -> dict[str, Any]:
             "sentence_losses": _null_for_nan(result.sentence_losses),
             "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
             "source_losses": _spread_to_units(result, losses),
-            "readings": plain(result.readings),
-            "checks": plain(result.checks),
         }
         if messages:
             of_messages = np.full(len(messages), np.nan, np.float32)
@@ -116,12 +119,13 @@ def _contradiction(result: "Citations", sentence: int) -> dict[str, Any] | None:
         0.0 if rather is None else rather.gain,
         "" if source is None else result.names[source],
         "" if source is None else result.documents[source],
+        result.concluding[sentence],
     )._asdict()
 
 
 def _spread_to_units(result: "Citations", values: FloatArray) -> list[float | None]:
     """Return values of sources, (K, S), in the order of all units' scores, with null for the other units."""
-    table = np.full(result.attribution.scores.shape, np.nan, np.float32)  # (K, U)
+    table = np.full(result.conclusion.scores.shape, np.nan, np.float32)  # (K, U)
     table[:, result.sources] = values
     return _null_for_nan(table.ravel())
 
@@ -133,47 +137,15 @@ def _null_for_nan(losses: FloatArray) -> list[float | None]:
 
 def citation_state(row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
     """Return the state of citations from a row of a file and the state of their attribution."""
-    kinds, weighted = attribution["units"]["kind"], row.get("weighted_scores")
+    weighted, verified = row.get("weighted_scores"), row.get("verified")
     messages = zip(*(row.get(column) or () for column in (*MESSAGE, "message_spans")), strict=True)
     return {
         "kind": "citations",
         "format_version": attribution["format_version"],
         "question": row["question"],
-        "attribution": {**attribution, "verified": attribution["verified"] or _tested_state(row, kinds)},
+        "attribution": {**attribution, "verified": None if verified is None else json.loads(verified)},
         "weighted_scores": None if weighted is None else np.reshape(np.array(weighted, np.float32), row["shape"]),
         "readings": row.get("readings") or (),
         "checks": row.get("checks") or (),
         "messages": [{"name": n, "role": r, "tool": t, "start": i, "end": j} for n, r, t, (i, j) in messages],
     }
-
-
-def _tested_state(row: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, Any] | None:
-    """Return the verification of an answer as a state; None if it was not verified."""
-    if (losses := _source_columns(row, "source_losses", kinds)) is None:
-        return None
-    nats = np.array(row["sentence_nats"], np.float64)  # (K,)
-    sources = [unit for unit, kind in enumerate(kinds) if kind not in APART]
-
-    def removal(units: Sequence[int], values: Any) -> dict[str, Any]:
-        names = tuple(row["unit_names"][unit] for unit in units)
-        total, original = float(values.sum()), float(nats.sum())
-        each = tuple(values.tolist())
-        return Removal(names, tuple(units), None, total, False, "log-probability", original, each)._asdict()
-
-    lost = zip(sources, losses.T, strict=True)
-    return {
-        **CITATION_TEST,
-        "original": removal([], nats),
-        "single": [removal([source], nats - loss) for source, loss in lost if not np.isnan(loss).all()],
-        "together": removal(sources, nats - np.array(row["sentence_losses"], np.float64)),
-        "smallest": None,
-        "control": None,
-    }
-
-
-def _source_columns(row: Mapping[str, Any], name: str, kinds: Sequence[str]) -> FloatArray | None:
-    """Return the part of a column, in the order of all units' scores, that belongs to the sources, (K, S)."""
-    if row.get(name) is None:
-        return None
-    values = np.array(row[name], np.float32).reshape(row["shape"])  # (K, U)
-    return values[:, [kind not in APART for kind in kinds]]

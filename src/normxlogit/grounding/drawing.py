@@ -13,6 +13,7 @@ from .result import Citations
 def citation_blocks(cited: Citations) -> list[Block]:
     """Return the blocks of an answer with citations: the text or conversation, verdicts and sources."""
     s, name, evidence, support = cited.attribution, cited.origin, cited.evidence, cited.support
+    verdict_of = dict(zip(cited.concluding, (sentence.verdict for sentence in support), strict=True))
     answer = _marked_answer(cited)
     marked = any(piece.kind == "unsupported" for piece in answer)
     of_sentence = [[word for word in cited.words if word.sentence == k and word.unsaid] for k in range(len(support))]
@@ -36,7 +37,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
     return [
         Header("", [("question", cited.question), *facts_of(s)], s.notes),
         chat_of(cited, answer) if cited.messages else as_sentences(answer),
-        links := links_of(evidence, [sentence.verdict for sentence in support], cited.attribution),
+        links := links_of(cited.direct_evidence, [verdict_of.get(k, "reasoning") for k in range(len(s.targets))], s),
         *ways_of(s, links.data["shares"]),
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
         *removals_table(cited.verified if are_larger else None),
@@ -58,7 +59,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
 
 def _marked_answer(cited: Citations) -> list[Piece]:
     """Return the answer in pieces, each sentence with the numbers of its citations, and each unsaid word by itself."""
-    answer, marks, text = [], cited.marks, cited.text
+    answer, marks, text = [], dict(zip(cited.concluding, cited.marks, strict=True)), cited.text
     unsaid = [word for word in cited.words if word.unsaid]
     position = len(text) - len(cited.answer)
     for piece in answer_pieces(cited.attribution):
@@ -68,12 +69,12 @@ def _marked_answer(cited: Citations) -> list[Piece]:
             continue
         start, end = position, position + len(piece.text)
         for word in unsaid:
-            if word.sentence == part and start <= word.start and word.end <= end:
+            if start <= word.start and word.end <= end:
                 answer.append(piece._replace(text=text[start : word.start]))
                 rather = f"the sources rather say {word.rather}" if word.rather else "the sources do not say this"
                 answer.append(piece._replace(text=word.text, kind="unsupported", details=rather))
                 start = word.end
-        answer.append(piece._replace(text=text[start:end], cited=marks[part]))
+        answer.append(piece._replace(text=text[start:end], cited=marks.get(part, ())))
         position = end
     # A space between two words is nothing that can be chosen.
     return [p if p.text.strip() else p._replace(part=None, source=None) for p in answer if p.text]

@@ -12,8 +12,8 @@ from ..results.attribution import Attribution
 from ..results.base import Record
 from ..results.storage.schema import FloatArray, plain, require
 from ..results.units.characters import markdown_escaped, one_line
-from ..results.units.spans import MessageSpan
-from ..results.units.through import passed_through
+from ..results.units.spans import MessageSpan, earlier_parts
+from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART
 from ..results.verification import LEAST_LOSS, Verification, likelihood_text
 from .columns import DERIVED, STORED, citation_row, citation_state
@@ -163,10 +163,13 @@ class Support(NamedTuple):
 class Citations(Record):
     """An answer to a question with the sentences of the documents, or of the conversation, that it rests on.
 
+    Where the answer reasons first, its verdicts, losses and readings are of its other sentences alone, measured
+    directly behind the question; they rank their sources by what they take from them through the reasoning.
+
     Attributes:
         question: The question.
         attribution: What each sentence of the answer rests on: its units are the documents' sentences, the rest of the
-            prompt and the answer's earlier words, its targets the answer's sentences.
+            prompt and the answer's earlier words, its targets the answer's sentences, with those of its reasoning.
         messages: The messages of the conversation before the answer, in its order; empty if the sources are of
             documents.
         weighted_scores: float32, (K, U): what each unit contributes to the tokens of each sentence, each weighted by
@@ -214,8 +217,28 @@ class Citations(Record):
 
     @property
     def verified(self) -> Verification | None:
-        """The losses without each source and without all, and with other values; None if not measured."""
+        """The losses without each source and without all, or without each thought; None if not measured."""
         return self.attribution.verified
+
+    @property
+    def tested(self) -> Verification | None:
+        """The losses without each source and without all; None if not measured."""
+        removed = () if self.verified is None else {unit for r in self.verified.single for unit in r.tokens}
+        are_thoughts = any(self.attribution.units.kind[unit] == "answer" for unit in removed)
+        return None if are_thoughts else self.verified
+
+    @property
+    def concluding(self) -> list[int]:
+        """The indices of the attribution's targets that are not reasoning."""
+        shift, a = len(self.text) - len(self.answer), self.attribution
+        spans = [target.span or (0, 0) for target in a.targets]
+        thoughts = [(shift + first, shift + last) for first, last in a.marked_reasoning]
+        return [k for k, span in enumerate(spans) if not any(overlap(span, thought) for thought in thoughts)]
+
+    @property
+    def conclusion(self) -> Attribution:
+        """The attribution of the K sentences that are not reasoning."""
+        return of_targets(self.attribution, self.concluding)
 
     @property
     def sources(self) -> list[int]:
@@ -254,14 +277,22 @@ class Citations(Record):
     @property
     def sentences(self) -> tuple[str, ...]:
         """The sentences of the answer."""
-        return tuple(target.name for target in self.attribution.targets)
+        return tuple(target.name for target in self.conclusion.targets)
 
     @property
     def evidence(self) -> Attribution:
         """The scores that rank the sources: of a sentence's tokens by weight, if they were, else of its tokens alike.
 
-        A sentence none of whose tokens gains from the sources keeps its scores in `attribution`.
+        A sentence none of whose tokens gains from the sources keeps its scores in `attribution`. Behind a reasoning
+        these are the scores through it.
         """
+        thoughts = len(self.attribution.targets) - len(self.concluding)
+        is_passed = thoughts and earlier_parts(self.attribution)  # perturbation methods score no part of the answer
+        return of_targets(self.through("reasoning") if is_passed else self.direct_evidence, self.concluding)
+
+    @property
+    def direct_evidence(self) -> Attribution:
+        """The scores that rank what each sentence takes from the sources itself, for the reasoning's sentences, too."""
         if self.weighted_scores is None:
             return self.attribution
         scores = self.attribution.scores.copy()  # (K, U)
@@ -270,19 +301,22 @@ class Citations(Record):
                 row[self.sources] = weighted[self.sources]
         return replace(self.attribution, scores=scores, bias=None, sink=None)
 
-    def through(self) -> Attribution:
+    def through(self, spans: Literal["reasoning"] | Sequence[tuple[int, int]] | None = None) -> Attribution:
         """Return what each sentence of the answer rests on through its earlier sentences, as `Attribution.through`.
 
-        What a sentence takes from an earlier one rests on the sources of that one's `evidence`, and on what it took
-        from still earlier ones in the same way.
+        What a sentence takes from an earlier one rests on the sources of that one, weighted by what its tokens gain
+        from them, and on what it took from still earlier ones in the same way.
+
+        Args:
+            spans: As there.
         """
-        weighted, units = self.evidence.scores.copy(), self.attribution.units  # (K, U)
+        weighted, units = self.direct_evidence.scores.copy(), self.attribution.units  # (K, U)
         for unit, (kind, sequence) in enumerate(zip(units.kind, units.sequence, strict=True)):
             if kind in APART and sequence is None:  # neither a source nor a sentence of the answer
                 weighted[:, unit] = 0
             elif kind == "answer" and self.weighted_scores is not None:
                 weighted[:, unit] = self.weighted_scores[:, unit]
-        return passed_through(self.attribution, weighted=weighted)
+        return passed_through(self.attribution, spans, weighted)
 
     @property
     def quotations(self) -> dict[int, int]:
@@ -343,10 +377,10 @@ class Citations(Record):
     def source_losses(self) -> FloatArray:
         """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
-        if self.verified is not None:
-            nats_with_all = np.array(self.verified.original.values)  # (K,)
+        if self.tested is not None:
+            nats_with_all = np.array(self.tested.original.values)  # (K,)
             source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
-            for removal in self.verified.single:
+            for removal in self.tested.single:
                 if len(removal.tokens) == 1:  # of several that were removed together, none has a loss of its own
                     losses[:, source_of_unit[removal.tokens[0]]] = nats_with_all - removal.values
         return losses
@@ -354,9 +388,9 @@ class Citations(Record):
     @property
     def sentence_losses(self) -> FloatArray:
         """The drop of each sentence's log-probability without any source, in nats, (K,); NaN if not measured."""
-        if self.verified is None:
+        if self.tested is None:
             return np.full(len(self.sentences), np.nan, np.float32)
-        return np.subtract(self.verified.original.values, self.verified.together.values).astype(np.float32)
+        return np.subtract(self.tested.original.values, self.tested.together.values).astype(np.float32)
 
     def top(self, k: int = 5, *, sentence: int | None = None) -> list[Source]:
         """Return the first `k` sources: removed ones by the answer's loss without them, then the others by score.
@@ -409,7 +443,7 @@ class Citations(Record):
     @property
     def support(self) -> tuple[Support, ...]:
         """The support of each sentence of the answer; see docs/grounding.md for the verdicts."""
-        a, documents_of, quotations = self.attribution, self.documents, self.quotations
+        a, documents_of, quotations = self.conclusion, self.documents, self.quotations
         kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
         without_all, support = self.sentence_losses.tolist(), []
         numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
@@ -419,13 +453,15 @@ class Citations(Record):
             loss = None if math.isnan(without_all[k]) else without_all[k]
             reading = self.readings[k] if self.readings and k not in quotations else None
             judgement = self._judgement(k, quotations)
-            cited = () if judgement == "not in the sources" else _cited_sources(shares, losses)
+            cited = (
+                () if judgement == "not in the sources" else _cited_sources(shares, losses, reasoned=bool(a.reasoning))
+            )
             if k in quotations:
                 cited = (quotations[k],)
             rather = None if reading is None else reading.rather
             support.append(
                 Support(
-                    text=self.sentences[k],
+                    text=a.targets[k].name,
                     judgement=judgement,
                     share=parts[0] / (sum(map(abs, parts)) or 1.0),
                     citations=tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited),
@@ -471,7 +507,7 @@ class Citations(Record):
     def _with_marks(self, mark: str, format_text: Callable[[str], str] = str) -> str:
         """Return the answer with marks after each sentence; `format_text` formats each piece of text."""
         text, position = "", len(self.text) - len(self.answer)
-        for target, numbers in zip(self.attribution.targets, self.marks, strict=True):
+        for target, numbers in zip(self.conclusion.targets, self.marks, strict=True):
             start, end = target.span or (position, position)
             end = start + len(self.text[start:end].rstrip())
             text += format_text(self.text[position:end]) + "".join(map(mark.format, numbers))
@@ -480,7 +516,7 @@ class Citations(Record):
 
     def _validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
-        a, tested, sources = self.attribution, self.verified, self.sources
+        a, sources = self.attribution, self.sources
         a._validate()  # noqa: SLF001  # a result that holds another
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
@@ -488,7 +524,9 @@ class Citations(Record):
         require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
         fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(a.units))
         require(fits, "weighted_scores: not one for each sentence and unit")
-        require(len(self.readings) in (0, len(a.targets)), "readings: not one for each sentence")
+        sentences = len(self.sentences)
+        require(sentences > 0, "attribution: an answer that is all reasoning")
+        require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
         require(len(self.checks) in (0, len(self.readings)), "checks: not one for each reading")
         require(all(check.source < len(sources) for check in self.checks), "checks: a source that is not there")
         for reading in self.readings:
@@ -496,9 +534,9 @@ class Citations(Record):
             inside = all(start <= end <= len(self.text) for start, end in spans)
             require(inside, "readings: a word outside the text")
             require(bool(reading.words), "readings: a sentence without words")
-        if tested is not None:
+        if (tested := self.tested) is not None:
             for removal in (tested.original, *tested.single, tested.together):
-                require(len(removal.values) == len(a.targets), "verified: not one value for each sentence")
+                require(len(removal.values) == sentences, "verified: not one value for each sentence")
             for removal in tested.single:
                 fits = bool(removal.tokens) and set(removal.tokens) <= set(sources)
                 require(fits, "verified: a removal of no source")
@@ -529,7 +567,7 @@ class Citations(Record):
             "answer": self.answer.strip(),
             "sentences": [
                 {"text": target.name, "span": list(target.span or ()), "citations": list(numbers), "support": state}
-                for target, numbers, state in zip(self.attribution.targets, self.marks, support, strict=True)
+                for target, numbers, state in zip(self.conclusion.targets, self.marks, support, strict=True)
             ],
             "citations": [{**c._asdict(), "span": list(self.spans[c.source])} for c in self.citations()],
             "text": self.text,
@@ -566,19 +604,30 @@ class Citations(Record):
         return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
 
 
-def _cited_sources(shares: FloatArray, losses: FloatArray) -> tuple[int, ...]:
+def _cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:
     """Return the sources that a sentence cites: removed ones by the sentence's loss, the others by their shares.
+
+    Behind a reasoning shares come first: they follow it, and losses are those of an answer without it.
 
     Args:
         shares: The share of each source, (S,).
         losses: The drop of the sentence's log-probability without each source, in nats, (S,); NaN if not removed.
+        reasoned: Whether the answer reasons.
     """
     measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
     min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])
-    cited = [i for i in measured if losses[i] > min_loss]
-    unmeasured = [int(i) for i in np.argsort(-shares, kind="stable") if np.isnan(losses[i]) and shares[i] > 0]
-    cited += [i for rank, i in enumerate(unmeasured) if shares[i] >= LEAST or (not rank and not measured)]
-    return tuple(cited[:MOST])
+    by_loss = [i for i in measured if losses[i] > min_loss]
+    known = [] if reasoned else measured
+    others = [int(i) for i in np.argsort(-shares, kind="stable") if i not in known and shares[i] > 0]
+    by_share = [i for rank, i in enumerate(others) if shares[i] >= LEAST or (not rank and not known)]
+    return tuple(dict.fromkeys([*by_share, *by_loss] if reasoned else [*by_loss, *by_share]))[:MOST]
+
+
+def of_targets(a: Attribution, rows: Sequence[int]) -> Attribution:
+    """Return an attribution of some of its targets."""
+    kept = list(rows)
+    bias, sink = (None if values is None else values[kept] for values in (a.bias, a.sink))
+    return replace(a, scores=a.scores[kept], targets=tuple(a.targets[k] for k in kept), bias=bias, sink=sink)
 
 
 def _support_state(support: Support) -> dict[str, Any]:

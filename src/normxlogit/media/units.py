@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -28,6 +28,10 @@ MOMENT = 0.25
 """Least duration, in seconds, of a part of a sound that is silenced."""
 
 
+MOST_PARTS = 40
+"""Most parts of an answer in the figure of a sound."""
+
+
 class _Drawn(Medium):
     """What pictures and sounds have in common: their drawings."""
 
@@ -36,12 +40,6 @@ class _Drawn(Medium):
         from .drawing.blocks import media_block
 
         return media_block(cast(Any, self), signed=signed, first=first, alone=alone)
-
-    def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
-        """Return the figure; see `Medium.figure`."""
-        from .drawing.figures import media_figure
-
-        return media_figure(result, k=k)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -112,6 +110,12 @@ class PictureScores(_Drawn):
             )
             for (row, column), patches in groups.items()
         ]
+
+    def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
+        """Return the figure of all pictures of a result; see `Medium.figure`."""
+        from .drawing.figures import pictures_figure
+
+        return pictures_figure(result, k=k)
 
     def overlay(self, image: "Image") -> "Image":
         """Colour the picture: red for positive and blue for negative scores, stronger for larger ones.
@@ -185,6 +189,16 @@ class SoundScores(_Drawn):
             times = self.times[frames]  # (n, 2)
             parts.append(self.removable_part(f"{times[:, 0].min():.2f}-{times[:, 1].max():.2f} s", frames))
         return parts
+
+    def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
+        """Return a heat map of the answer's parts over the first sound; see `Medium.figure`."""
+        from ..render.plots import heat_map
+        from .drawing.blocks import grid_over_time
+
+        (sound, *_), parts = result.audio, [target.name for target in result.targets]
+        rows = sound.scores.reshape(len(parts), -1)  # (parts, n)
+        largest = sorted(np.argsort(-np.abs(rows).sum(1), kind="stable")[: k or MOST_PARTS].tolist())
+        return heat_map(grid_over_time(replace(sound, scores=rows[largest]), [parts[i] for i in largest]))
 
     def blocks_over_time(self, names: Sequence[str]) -> "list[Block]":
         """Return a table of the strongest moment for each word, and a heat map of words over time."""

@@ -45,6 +45,12 @@ OfVerify = Annotated[
     "pictures (left, top, right, bottom), sources; a mapping such spans by name. None, the default, runs nothing.",
 ]
 
+OfReasoning = Annotated[
+    Sequence[tuple[int, int]] | tuple[str, str] | Sequence[Sequence[tuple[int, int]]] | None,
+    'Where the answer reasons: what stands before and behind it, such as ("<think>", "</think>"), or spans (start, '
+    "end) of a given answer's characters; by default as the tokenizer declares.",
+]
+
 ExtraInputs = Annotated[
     Mapping[str, Any] | None,
     "What the model reads beside the texts, by the names in the explainer's `extra_inputs`: a value for each text, or "
@@ -75,6 +81,7 @@ class Generate(TypedDict, total=False):
         "`Attribution.group_targets`; by default each token, with `sources` the whole. Frozen gradient takes a "
         "backward pass for each part.",
     ]
+    reasoning: OfReasoning
 
 
 class ExplainCompletion(Generate, total=False):
@@ -89,10 +96,6 @@ class ExplainCompletion(Generate, total=False):
         'What of the prompt has a score, in the place of tokens: each "word", "sentence", "paragraph" or "message", or '
         "named spans (start, end) of its characters, in a list of messages (message, start, end), and regions of "
         "pictures as in `Attribution.group`. Perturbation methods leave out sources instead of tokens.",
-    ]
-    reasoning: Annotated[
-        Sequence[tuple[int, int]] | Sequence[Sequence[tuple[int, int]]] | None,
-        "Where the completion reasons: spans (start, end) of its characters; by default as the tokenizer declares.",
     ]
 
 
@@ -151,6 +154,7 @@ class Cite(TypedDict, total=False):
         str | None,
         "The answer to be cited; None lets the model write one.",
     ]
+    reasoning: OfReasoning
     system: Annotated[str | None, "The system message; by default what the model's chat template puts there."]
     checker: Annotated[
         Any,

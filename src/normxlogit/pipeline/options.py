@@ -25,7 +25,6 @@ class Options:
         media_method: The method for prompts with a picture or a sound; None for `method`.
         verify: Which units are removed, see `leave_out.units.Verify`.
         parts: The parts of a generated completion that are explained; None for each token.
-        reasoning: Where the completion reasons, in its characters; None to look for it.
     """
 
     method: Method
@@ -40,7 +39,6 @@ class Options:
     media_method: Method | None = None
     verify: Verify = None
     parts: PartSpec = None
-    reasoning: Sequence[tuple[int, int]] | None = None
     extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:

@@ -161,22 +161,24 @@ class Turn(NamedTuple):
         kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound", or "answer".
         name: Its name.
         share: Its share of what speaks for the answer; None for the answer itself.
-        runs: Pieces in a row, each with the line that they are folded to; an empty one where they are not.
+        pieces: Its text.
+        folded: The line that a page folds it to; empty if it does not.
     """
 
     kind: str
     name: str
     share: float | None
-    runs: Sequence[tuple[str, Sequence[Piece]]]
+    pieces: Sequence[Piece]
+    folded: str = ""
 
 
 @dataclass(frozen=True)
 class Chat(Block):
-    """A conversation with its answer; a terminal shows the answer alone. `runs` are as in `Turn`."""
+    """A conversation with its answer; a terminal shows the answer alone."""
 
     kind: ClassVar = "chat"
 
-    runs: Sequence[tuple[str, Sequence[Turn]]]
+    turns: Sequence[Turn]
     answer: Turn
 
 

@@ -46,15 +46,9 @@ def blocks_of_attribution(a: Attribution, *, words: bool | None = None) -> list[
     return attribution_blocks(a, words=words)
 
 
-def results_page(
-    results: Attributions[Any],
-    *,
-    words: bool | None = None,
-    title: str | None = None,
-    further: Sequence[Card] = (),
-) -> str:
-    """Draw a page of results: `cards`, and further cards below them, if given."""
-    return page([*cards(results, words=words), *further], title or _title(results))
+def results_page(results: Attributions[Any], *, words: bool | None = None, title: str | None = None) -> str:
+    """Draw a page of results: `cards`."""
+    return page(cards(results, words=words), title or _title(results))
 
 
 def _title(results: Attributions[Any]) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.units.characters import quoted, visible
+from ..results.units.spans import earlier_parts
 from .blocks import Piece, Sentence
 from .charts import Grid, Legend
 from .describe import UNKNOWN, WITHOUT, meanings, prediction_text, score_label, without_text
@@ -72,13 +73,6 @@ def cut(
     while pieces and pieces[-1].column is None and not pieces[-1].text.strip():
         pieces.pop()
     return pieces
-
-
-def earlier_parts(a: Attribution) -> dict[tuple[int, int], int]:
-    """Return the parts of an answer that are units: the unit of each span."""
-    units = a.units
-    answers = [unit for unit, kind in enumerate(units.kind) if kind == "answer" and units.sequence[unit] is not None]
-    return {units.spans[unit]: unit for unit in answers if units.spans}
 
 
 def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:

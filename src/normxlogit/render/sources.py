@@ -7,11 +7,12 @@ import numpy as np
 
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
+from ..results.units.spans import earlier_parts
 from ..results.verification import likelihood_text
 from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
 from .describe import LARGER, method_of, model_text, removals_table, verdict
-from .layout import answer_pieces, cut, earlier_parts
+from .layout import answer_pieces, cut
 from .ways import ways_of
 
 SHOWN = 8

@@ -230,7 +230,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Header.kind: _header,
     Paragraph.kind: lambda block, _: _text(block.text, DIM),
     Sentences.kind: _sentences,
-    Chat.kind: lambda block, color: Group(*(_sentence(pieces, color) for _, pieces in block.answer.runs)),
+    Chat.kind: lambda block, color: _sentence(block.answer.pieces, color),
     Table.kind: _table,
     MediumBlock.kind: _medium,
 }

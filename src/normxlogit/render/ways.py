@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from ..results.attribution import Attribution
+from ..results.units.spans import earlier_parts
 from ..results.verification import LEAST_LOSS, likelihood_text
 from .blocks import Block, Box, Piece, Ways
-from .layout import earlier_parts
 
 STRONGEST, LEAST = 3, 0.1
 """Most ways that begin at a part of the answer, and the least share of one."""

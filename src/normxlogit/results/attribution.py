@@ -53,6 +53,7 @@ class Attribution(Record):
         text_pair: The second text of a pair.
         completion: The generated part of the text; None if nothing was generated.
         reasoning: The spans (start, end) of the completion, in its characters, in which the model reasons.
+        marked_reasoning: The same with the marks around them.
         prompt_tokens: P, how many units are tokens before the first generated one; None if nothing was generated.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
         media: What was read beside the text, such as pictures and sounds; see `scored_media`.
@@ -93,6 +94,7 @@ class Attribution(Record):
     text_pair: str | None = None
     completion: str | None = None
     reasoning: tuple[tuple[Index, Index], ...] = ()
+    marked_reasoning: tuple[tuple[Index, Index], ...] = ()
     prompt_tokens: Index | None = None
     messages: tuple[MessageSpan, ...] | None = None
     media: tuple[Medium, ...] = ()
@@ -314,6 +316,7 @@ class Attribution(Record):
             text=text,
             completion=None,
             reasoning=(),
+            marked_reasoning=(),
             prompt_tokens=None,
             generated=(),
         )

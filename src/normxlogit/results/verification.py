@@ -1,7 +1,6 @@
 """Verification of explanations: the model's answers without parts of its input."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -24,15 +23,6 @@ LEAST_LOSS = 1.0
 
 MOST_TIMES = 1e6
 """From here on, how many times likelier a text is says no more."""
-
-CITATION_TEST: Mapping[str, Any] = {
-    "target": "the answer",
-    "quantity": "log-probability",
-    "unit": "source",
-    "removed_by": "deleted",
-    "named": False,
-}
-"""The fields of a verification of a cited answer."""
 
 
 class Removal(NamedTuple):

@@ -1,4 +1,4 @@
-"""Columns of a corpus as other programs write them: bytes, and what the folders of a partitioned data set say."""
+"""Columns of a corpus as other programs write them: bytes."""
 
 import pytest
 from typer.testing import CliRunner
@@ -21,25 +21,6 @@ def explained(tmp_path, source, *options):
 def write(file, **columns):
     file.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(arrow.table(columns), file)
-
-
-@pytest.mark.parametrize("pattern", ["", "*/*/*.parquet"])
-def test_what_the_folders_of_a_partitioned_data_set_say(tmp_path, pattern):
-    for year in (2023, 2024):
-        for place in ("a%20b", "c"):
-            write(tmp_path / f"data/year={year}/place={place}/part.parquet", text=[f"a film of {year}"], own=[place])
-    write(tmp_path / "data/year=__HIVE_DEFAULT_PARTITION__/place=c/part.parquet", text=["a film"], own=["c"])
-    source = str(tmp_path / "data" / pattern) if pattern else tmp_path / "data"
-    rows = explained(tmp_path, source, *(word for name in ("year", "place", "own") for word in ("--keep", name)))
-    found = {(row["year"], row["place"], row["own"]) for row in rows}
-    assert found == {(y, p, o) for y in ("2023", "2024") for p, o in (("a b", "a%20b"), ("c", "c"))} | {
-        (None, "c", "c")
-    }
-
-
-def test_what_a_file_holds_comes_before_what_its_folder_says(tmp_path):
-    write(tmp_path / "data/year=2023/part.parquet", text=["a film"], year=["another"])
-    assert [row["year"] for row in explained(tmp_path, tmp_path / "data", "--keep", "year")] == ["another"]
 
 
 def test_texts_as_bytes(tmp_path):

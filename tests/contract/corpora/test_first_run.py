@@ -65,14 +65,14 @@ def test_of_two_columns_of_texts_none_is_taken(tmp_path):
     assert attribute(explainer, source, tmp_path / "out", Predictions("title"), method="input-norm").rows == 6
 
 
-def test_a_summary_shows_texts_and_tests_words_of_a_run_by_default(reviews, tmp_path, capsys):
-    attribute(Explainer.from_pretrained(), reviews, tmp_path / "out")
+def test_a_summary_shows_texts_and_tests_words(reviews, tmp_path, capsys):
+    attribute(Explainer.from_pretrained(), reviews, tmp_path / "out", Predictions("review", words=True))
     code, printed, said = run(
         capsys, "summarize", tmp_path / "out", "--verify", 3, "--min-count", 1, "--output", tmp_path / "page.html"
     )
     assert (code, said) == (0, f"wrote {tmp_path / 'page.html'}\n")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for text in ("a great film with charm", "speaks for the answer", "occurrences", "deleting it takes"):
+    for text in ("a great film with charm", "speaks for the answer", "occurrences", "taken out: changed"):
         assert text in page
         assert text in printed
     assert summarize(tmp_path / "out", min_count=1).texts["3"] == "a great film with charm"

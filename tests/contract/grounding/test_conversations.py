@@ -26,10 +26,9 @@ SOURCES = {
     "reasoning:1": "Maybe the plot.",
     "tool call search:movie": '"movie": "the cat"',
     "tool result search:plot": '"plot": "very good"',
-    "tool result search:actor.charm": '"charm": "great"',
-    "tool result search:keys[0]": '"here"',
-    "tool result search:keys[1]": '"there"',
-    "reasoning (2):1": "Very good plot.",
+    "tool result search:charm": '"charm": "great"',
+    "tool result search:keys": '"here"',
+    "tool result search:keys (2)": '"there"',
 }
 TOOLS = [{"type": "function", "function": {"name": "search", "description": "a plot", "parameters": {}}}]
 
@@ -92,7 +91,8 @@ def test_what_was_said_before_the_answer_are_the_sources(name):
     left_out = ["reasoning:1"] if name in WITHOUT_REASONING else []
     assert sources_of(cited) == {source: text for source, text in SOURCES.items() if source not in left_out}
     assert len([note for note in cited.notes if "among the sources" in note]) == len(left_out)
-    assert cited.answer.strip() == "The movie was good. The plot is great."
+    assert cited.answer.endswith("\n\nThe movie was good. The plot is great.")
+    assert [cited.answer[start:end] for start, end in cited.attribution.reasoning] == ["Very good plot."]
     assert [sentence.strip() for sentence in cited.sentences] == ["The movie was good.", "The plot is great."]
     assert cited.question == "Was the movie good?"
     notes = [note for note in cited.notes if "plain text" in note]
@@ -106,8 +106,8 @@ def test_what_was_said_before_the_answer_are_the_sources(name):
 
 
 def test_scores_are_those_of_the_named_spans_of_the_same_text():
-    explainer = made()
-    cited = explainer.cite(messages=TRACE, verify=2)
+    explainer, said_at_once = made(), {"role": "assistant", "content": "The movie was good. The plot is great."}
+    cited = explainer.cite(messages=[*TRACE[:-1], said_at_once], verify=2)
     spans = dict(zip(cited.names, cited.spans, strict=True))
     prompt = cited.text[: -len(cited.answer)]
     same = explainer.explain_completion(prompt, cited.answer, sources=spans, parts="sentence")
@@ -181,7 +181,13 @@ def test_names_tell_messages_apart():
         {"role": "assistant", "content": "The cat is here."},
     ]
     cited = made(tiny.CHAT_TEMPLATE).cite(messages=messages, verify=0)
-    assert cited.names == ("user:1", "user:2", "tool result a b:1", "tool result a b (2):a", "tool result a b (2):a'")
+    assert cited.names == (
+        "user:1",
+        "user:2",
+        "tool result a b:1",
+        "tool result a b (2):a",
+        "tool result a b (2):a (2)",
+    )
 
 
 def test_verdicts_name_the_messages():
@@ -193,7 +199,6 @@ def test_verdicts_name_the_messages():
         "Maybe the plot.",
         '{"movie": "the cat"}',
         RESULT,
-        "Very good plot.",
     ]
     assert [m.name for m in cited.messages][3:5] == ["tool call search", "tool result search"]
     assert cited.documents == tuple(name.rpartition(":")[0] for name in cited.names)

@@ -170,7 +170,7 @@ class Job(ABC):
         required = {setting: reads for setting, reads in self.reads(media=media).items() if reads.usual}
         for setting, reads in required.items():
             value = getattr(self, setting)
-            if value is not None and not isinstance(value, str | tuple):
+            if not isinstance(value, str | None):
                 raise InputError(f"{setting}= is the name of a column, not {value!r}")
             column = value or next((name for name in reads.usual if name in names), None if names else reads.usual[0])
             if column is None and len(required) == 1 and not media:
@@ -185,9 +185,8 @@ class Job(ABC):
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns."""
         given = {setting: getattr(self, setting) for setting in self.reads(media=media)}
-        names = {name: (value,) if isinstance(value, str) else tuple(value) for name, value in given.items() if value}
         media_roles = [role_of(name) for name, column in self.reads(media=media).items() if column.is_media]
-        cells = {role_of(name): columns for name, columns in names.items()}
+        cells = {role_of(setting): name for setting, name in given.items() if name}
         return InputColumns(cells, [role for role in media_roles if role in cells])
 
     def options(self) -> dict[str, Any]:

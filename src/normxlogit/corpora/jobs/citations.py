@@ -4,7 +4,7 @@ The functions import the wing `grounding`, which reads and cites them, so that a
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -89,7 +89,7 @@ class Answers(CitationJob):
             text_of(cells["question"], self.question_column),
             text_of(cells["answer"], self.answer_column),
         )
-        return Answered(ask(model, question, cells["documents"], answer=answer, longer=True), question)
+        return Answered(ask(model, question, cells["documents"], answer=answer), question)
 
 
 @checked_methods
@@ -98,8 +98,8 @@ class Conversations(CitationJob):
     """Which messages each sentence of an answer in a conversation rests on, as `Explainer.cite` cites them.
 
     Attributes:
-        messages_column: The column of the messages of conversations, as lists, mappings or JSON, "messages" by default;
-            or several columns, such as ["messages", "tools"].
+        messages_column: The column of the messages of conversations, as lists, mappings or JSON; "messages" by default.
+        tools_column: The column of the definitions of their tools, if they are not beside the messages.
         turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
         verify: As in `Answers`.
 
@@ -107,47 +107,38 @@ class Conversations(CitationJob):
         InputError: If an argument has an invalid value.
     """
 
-    messages_column: str | Sequence[str] | None = None
+    messages_column: str | None = None
     _: KW_ONLY
+    tools_column: str | None = None
     turn: int | None = None
     verify: Verify = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
         super().__post_init__()
-        names = self.messages_column
-        if not isinstance(names, str | None):
-            if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
-                raise InputError(f"messages_column= is a column or a list of columns, not {names!r}")
-            object.__setattr__(self, "messages_column", tuple(dict.fromkeys(names)))
         if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
             raise InputError(f"turn is a number, not {self.turn!r}")
 
     def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return the conversations."""
-        return {"messages_column": Column(("messages",), "conversations")}
+        """Return the conversations and their tools."""
+        return {"messages_column": Column(("messages",), "conversations"), "tools_column": Column()}
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with the conversation before it."""
         from ...grounding.citations.cite import ask_in
         from ...grounding.documents.conversations import read_conversation
 
-        conversation = read_conversation(_messages(cells["messages"], self.messages_column))
+        messages = _from_json(cells["messages"], self.messages_column)
+        tools = _from_json(cells.get("tools"), self.tools_column)
+        if messages is None:
+            raise InputError(f"no conversation: column {self.messages_column!r} is null")
+        conversation = read_conversation(messages if tools is None else {"messages": messages, "tools": tools})
         if conversation.until(self.turn)[1] is None:
             raise InputError("the assistant says nothing in this conversation")
         return ask_in(model, conversation, self.turn)
 
 
-def _messages(value: Any, column: Any) -> Any:
-    """Return the messages of a conversation, from data or from JSON; also several columns of them by name."""
-    if value is None:
-        raise InputError(f"no conversation: column {column!r} is null")
-    if isinstance(value, Mapping):
-        return {name: _from_json(part, name) for name, part in value.items()}
-    return _from_json(value, column)
-
-
-def _from_json(value: Any, column: str) -> Any:
+def _from_json(value: Any, column: str | None) -> Any:
     """Return what a text of JSON holds; anything else unchanged."""
     if not isinstance(value, str | bytes):
         return value

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
-from urllib.parse import unquote
 
 from ...errors import DataError, reason_of
 from ...inputs.table_files import (
@@ -28,9 +27,6 @@ from ...inputs.table_files import (
 from ...inputs.texts import collected
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
-
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""Hive's name for a missing value in the name of a folder."""
 
 _SEVERAL_WORDS = re.compile(
     r"[^\W\d_]\W*\s\W*[^\W\d_]|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
@@ -96,7 +92,7 @@ def _standard_input(kind: str) -> RowSource:
 
         system, content = MemoryFileSystem(), sys.stdin.buffer.read()
         system.pipe_file(name, content)
-        return _of_files([File(system, name, name, kind, len(content), {})])
+        return _of_files([File(system, name, name, kind, len(content))])
     try:
         return replace(source_of_rows(rows_of_lines(sys.stdin.buffer, kind)), parts=[name])
     except ValueError as error:
@@ -129,8 +125,6 @@ class File:
 
     Attributes:
         name: The name for the user.
-        folders: The values in the names of the folders between the input's and the file, such as `year=2024`, which
-            all its rows share.
     """
 
     system: Any
@@ -138,7 +132,6 @@ class File:
     name: str
     kind: str
     size: int
-    folders: Mapping[str, str | None]
 
     def source(self) -> RowSource:
         """Return the source of its rows."""
@@ -165,8 +158,8 @@ def _files(name: str, kind: str | None) -> list[File]:
         elif kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):
             raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
         else:
-            return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0), {})]
-        files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0), _folders(p, path)) for p in paths]
+            return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0))]
+        files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0)) for p in paths]
     except (OSError, ImportError, ValueError) as error:
         raise DataError(f"cannot read {name}: {reason_of(error)}") from None
     if not files:
@@ -189,27 +182,9 @@ def _kind(path: str) -> str:
     return kinds[suffix]
 
 
-def _folders(path: str, top: str) -> dict[str, str | None]:
-    """Return the names and values in the folders between an input's folder, or the fixed part of a pattern, and a file.
-
-    They are written as Hive does, `name=value` with percent signs for what no path holds. pyarrow reads them of Parquet
-    and Arrow only, and cannot let a column of the file come before one of its folders.
-    """
-    folder = top.rstrip("/") + "/"
-    if not path.startswith(folder):
-        folder = re.split(r"[*?\[]", top)[0].rpartition("/")[0] + "/"
-    parts = (part.partition("=") for part in path.removeprefix(folder).split("/")[:-1])
-    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in parts if name and value}
-
-
 def _of_files(files: Sequence[File]) -> RowSource:
-    """Return the source of files, one after the other."""
-    return RowSource(partial(_file_names, files), partial(_file_blocks, files), [file.name for file in files])
-
-
-def _file_names(files: Sequence[File]) -> list[str]:
-    """Return the columns of the first file, and those of its folders' names."""
-    return list(dict.fromkeys([*files[0].source().names(), *files[0].folders]))
+    """Return the source of files, one after the other; its columns are those of the first."""
+    return RowSource(lambda: files[0].source().names(), partial(_file_blocks, files), [file.name for file in files])
 
 
 def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowBlock]:
@@ -217,13 +192,8 @@ def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowB
     total, bytes_read = max(sum(file.size for file in files), 1), 0
     for file in files:
         source = file.source()
-        names = source.names()
-        in_files = [name for name in columns if name in names or name not in file.folders]
         if file.kind != "jsonl":  # rows of JSON may lack a column
-            check_columns(names, in_files)
-        for block in source.blocks(in_files):
-            of_folders = (name for name in columns if name not in in_files)
-            shared = {name: [file.folders[name]] * len(block.problems) for name in of_folders}
-            share = (bytes_read + block.fraction * file.size) / total
-            yield RowBlock({**block.columns, **shared}, block.problems, share)
+            check_columns(source.names(), columns)
+        for block in source.blocks(columns):
+            yield replace(block, fraction=(bytes_read + block.fraction * file.size) / total)
         bytes_read += file.size

@@ -19,14 +19,13 @@ class InputColumns:
     """The columns of the input by their roles.
 
     Attributes:
-        cells: The columns that a job reads, by the role that they have for it; several make a mapping together, such as
-            a request and its response.
+        cells: The columns that a job reads, by the role that they have for it.
         media: The roles of those that hold pictures or sounds.
         id: Names of the rows; None for their numbers, and for the paths of pictures and sounds that are explained.
         keep: Columns that are copied to the results.
     """
 
-    cells: Mapping[str, tuple[str, ...]]
+    cells: Mapping[str, str]
     media: Sequence[str] = ()
     id: str | None = None
     keep: tuple[str, ...] = ()
@@ -34,7 +33,7 @@ class InputColumns:
     @property
     def names(self) -> list[str]:
         """Return the names of the columns that are read, without duplicates."""
-        named = [*(name for names in self.cells.values() for name in names), self.id, *self.keep]
+        named = [*self.cells.values(), self.id, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def check(self, names: Sequence[str], result_columns: Collection[str]) -> None:
@@ -194,7 +193,7 @@ def _digestible(value: Any) -> Any:
 
 def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[str | None]) -> Iterator[Row]:
     """Yield the rows of a block; `problems` says why some cannot be read, and `first` is the number of the first."""
-    cells = {role: _cells(block, names) for role, names in columns.cells.items()}
+    cells = {role: list(map(_without_nulls, block.cells(name))) for role, name in columns.cells.items()}
     ids = [None] * len(problems) if columns.id is None else block.cells(columns.id)
     for place, problem in enumerate(problems):
         row = {role: of_role[place] for role, of_role in cells.items()}
@@ -203,10 +202,7 @@ def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[
         for role in columns.media:
             from .media import path_of, stamp_of  # needs the wing `media`
 
-            try:
-                stamps.append(stamp_of(row[role], columns.cells[role][0]))
-            except ValueError as error:
-                problem = problem or str(error)
+            stamps.append(stamp_of(row[role]))
             if columns.id is None and role == "text":
                 name = path_of(row[role])
         # Not its number alone where there are ids: another row may have the id "7".
@@ -227,15 +223,6 @@ def cell_text(value: Any, column: str) -> str | None:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     return None if value is None else str(int(value) if isinstance(value, float) and value.is_integer() else value)
-
-
-def _cells(block: RowBlock, names: Sequence[str]) -> list[Any]:
-    """Return the cells of a column; of several columns, a mapping for each row, None if all cells are null."""
-    columns = [list(map(_without_nulls, block.cells(name))) for name in names]
-    if len(columns) == 1:
-        return columns[0]
-    rows = zip(*columns, strict=True)
-    return [None if all(cell is None for cell in row) else dict(zip(names, row, strict=True)) for row in rows]
 
 
 def _without_nulls(value: Any) -> Any:

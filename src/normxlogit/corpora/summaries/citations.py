@@ -115,14 +115,14 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
 
 def _contradictions(run: RunTables, top: int) -> list[Contradiction]:
     """Return the sentences that contradict their sources, the clearest first."""
-    text = "unnest(target)" if "target" in run.kinds else "completion"
+    text = "target[found.target + 1]" if "target" in run.kinds else "completion"
     rows = run.ask(
         f"""
         WITH flat AS (
-            SELECT row, id, unnest(sentence_contradictions) AS found, {text} AS text FROM shards
-        )
-        SELECT id, found.rather, found.source, found.gain, text
-        FROM flat WHERE found IS NOT NULL ORDER BY found.gain DESC, row LIMIT ?
+            SELECT * REPLACE (unnest(sentence_contradictions) AS sentence_contradictions) FROM shards
+        ), named AS (SELECT *, sentence_contradictions AS found FROM flat)
+        SELECT id, found.rather, found.source, found.gain, {text}
+        FROM named WHERE found IS NOT NULL ORDER BY found.gain DESC, row LIMIT ?
         """,  # noqa: S608  # a column's name
         top,
     )

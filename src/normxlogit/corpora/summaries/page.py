@@ -35,17 +35,9 @@ EXAMPLE = 60
 LABELS = 50
 """Most labels in the table of predictions."""
 
-WITHOUT = ["deleting it takes", "prediction changes"]
-"""Columns of the effects of deleting a word, in the unit of its score."""
-
 MEANS = (
     'A positive mean score speaks for the answer "{label}", a negative one against it; the surest ones, each with its '
     '95% interval. "occurrences": how often it stands in texts that were explained for this answer.'
-)
-
-DELETED = (
-    ' "deleting it takes": what the label\'s logit loses where the model reads a text without the word; "prediction '
-    'changes": in that share of these texts.'
 )
 
 REASON_COLUMNS = [
@@ -60,14 +52,15 @@ REASON_COLUMNS = [
 
 DECIDES = (
     "Each of these decides by itself: put into texts that the model answers otherwise, it turns most of the answers, "
-    'whatever else the texts say. Look for it in the training data. "put in: turned": of so many texts with another '
-    'answer, how many get this one; "taken out: changed": of so many texts with this answer, how many lose it.'
+    "whatever else the texts say. Look for it in the training data. "
 )
 
-NOTHING_DECIDES = (
-    'No word or pair of words that was tested turns most answers by itself. The strongest: "put in: '
-    'turned": of so many texts with another answer, how many get this one; "taken out: changed": of so many texts with '
-    "this answer, how many lose it."
+NOTHING_DECIDES = "Nothing that was tested turns most answers by itself. The strongest: "
+
+COUNTED = (
+    '"put in: turned": of so many texts with another answer, how many get this one; "taken out: changed": of so many '
+    "texts with this answer, how many lose it. Lengths were tested by reading texts of one answer as one text, which "
+    "should have that answer: how many get the answer of longer texts, or lose that of shorter ones."
 )
 
 COMPARED = 5
@@ -131,7 +124,8 @@ def _reasons(reasons: Sequence[Reason]) -> list[Card]:
         return []
     wrong = [reason for reason in reasons if reason.is_wrong]
     others = [reason for reason in reasons if not reason.is_wrong][:COMPARED]
-    blocks: list[Block] = [Paragraph(DECIDES), _reason_table(wrong)] if wrong else [Paragraph(NOTHING_DECIDES)]
+    blocks: list[Block] = [Paragraph((DECIDES if wrong else NOTHING_DECIDES) + COUNTED)]
+    blocks += [_reason_table(wrong)] if wrong else []
     blocks += [Paragraph("The strongest others, for comparison:")] if wrong and others else []
     blocks += [_reason_table(others)] if others else []
     return [Card(blocks, "Wrong reasons" if wrong else "No wrong reason was found", result=False)]
@@ -143,11 +137,9 @@ def _reason_table(reasons: Sequence[Reason]) -> Table:
     for reason in reasons:
         answered = f"{reason.answered:.0%} (of all: {reason.usual:.0%})"
         shares = ("" if one is None else f"{one.part} of {one.texts}" for one in (reason.turned, reason.changed))
-        lines.append(
-            Line(
-                [f'"{reason.name}"', reason.label, f"{reason.texts:,}", answered, f"{reason.score_share:.0%}", *shares]
-            )
-        )
+        name, of_scores = f'"{reason.name}"', reason.score_share
+        name, scored = (reason.name, "") if of_scores is None else (name, f"{of_scores:.0%}")
+        lines.append(Line([name, reason.label, f"{reason.texts:,}", answered, scored, *shares]))
     return _table(REASON_COLUMNS, lines, words=2)
 
 
@@ -186,26 +178,17 @@ def _words_by_label(summary: Summary) -> list[Card]:
     heading, inputs = NAMES[summary.unit]
     cards = []
     for label, units in listed.items():
-        has_effects = any(unit.effect for unit in units.values())
-        columns = [heading, "occurrences", *(WITHOUT if has_effects else []), "mean score"]
-        note = MEANS.format(label=label).replace("texts", inputs) + (DELETED if has_effects else "")
+        columns = [heading, "occurrences", "mean score"]
+        note = MEANS.format(label=label).replace("texts", inputs)
         by_score = sorted(units.values(), key=lambda unit: -unit.mean)
-        lines = [_unit_line(unit, has_effects=has_effects) for unit in by_score]
+        lines = [
+            Line([u.text, f"{u.count:,}", _with_half(u.mean, u.high)], u.mean, (u.low, u.high), u.examples)
+            for u in by_score
+        ]
         table = _table(columns, lines, bars=SIDES, texts=summary.texts)
         title = f'{summary.unit.capitalize()} for and against "{label}"'
         cards.append(Card([Paragraph(note), table], title, result=False))
     return cards
-
-
-def _unit_line(unit: Unit, *, has_effects: bool) -> Line:
-    """Return the line of a unit; with `has_effects` the table has the columns `WITHOUT`, empty if none was measured."""
-    cells = [unit.text, f"{unit.count:,}"]
-    if (effect := unit.effect) is not None:
-        cells += [_with_half(effect.mean, effect.high), "" if effect.changed is None else f"{effect.changed:.0%}"]
-    elif has_effects:
-        cells += [""] * len(WITHOUT)
-    cells.append(_with_half(unit.mean, unit.high))
-    return Line(cells, unit.mean, (unit.low, unit.high), unit.examples)
 
 
 def _with_half(mean: float, high: float) -> str:

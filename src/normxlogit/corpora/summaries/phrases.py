@@ -1,5 +1,6 @@
 """Words, and groups of words, that can be put into a text that lacks them and taken out of one that has them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...inputs.encoding import Encoding
@@ -39,6 +40,21 @@ def names_of(words: Words) -> list[str]:
     return [word.strip().lower() for word in words]
 
 
+def joined(texts: Sequence[Parts]) -> Parts:
+    """Return texts, or pairs of them, as one: the first texts of pairs behind each other, and so the second ones."""
+    together: list[Words] = []
+    for written in zip(*texts, strict=True):
+        gap = _gap(written)
+        later = [word for words in written[1:] for word in (gap + words[0].lstrip(), *words[1:])]
+        together.append((*written[0], *later))
+    return tuple(together)
+
+
+def _gap(texts: Sequence[Words]) -> str:
+    """Return what stands between the words of texts: a space, or nothing."""
+    return " " if any(word[:1].isspace() for words in texts for word in words[1:]) else ""
+
+
 @dataclass(frozen=True)
 class Phrase:
     """One word, or words that follow each other.
@@ -63,12 +79,9 @@ class Phrase:
         sequence, index = place
         written, words = example[sequence], parts[sequence]
         at = round(index / max(len(written) - self.words, 1) * len(words))
-        gap = " " if any(word[:1].isspace() for word in written[1:]) else ""
+        gap = _gap([written])
         added = [word.strip() for word in written[index : index + self.words]]
-        new = gap.join(added)
-        inserted: Words = (new + gap,) if at == 0 else (gap + new,)
-        if not gap:
-            inserted = tuple(added)
+        inserted = tuple(word + gap if at == 0 else gap + word for word in added)
         return (*parts[:sequence], (*words[:at], *inserted, *words[at:]), *parts[sequence + 1 :])
 
     def without(self, parts: Parts) -> Parts | None:

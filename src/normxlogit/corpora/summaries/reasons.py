@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from ...inputs.texts import Text
 from ...model.task_model import TaskModel
-from .effects import logits_of, texts_of
-from .phrases import Parts, Phrase, parts_of, text_of
+from .answers import answers_to, parts_of_rows
+from .phrases import Parts, Phrase, joined, text_of
 from .run_tables import RunTables
 from .units import Reason, Z, share_of
 
@@ -15,6 +15,12 @@ SAMPLE = 400
 
 PUT_INTO = 30
 """Texts into which each candidate is put: fewer would leave the interval too wide to call anything wrong."""
+
+JOINED = 4
+"""How many texts of one answer are read as one text, to see what its length decides."""
+
+LONGER, SHORTER = "(more words than most)", "(fewer words than most)"
+"""The names of lengths as reasons."""
 
 Changed = list[tuple[Text, Text]]
 """Texts before and after a change."""
@@ -44,7 +50,7 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     """Return what turns most answers when it is put into texts with another answer, the surest first.
 
     Candidates are the words, and pairs of neighbouring words, that the scores or the counts connect most surely with a
-    prediction.
+    prediction, and the lengths of texts.
 
     Args:
         run: The run.
@@ -54,8 +60,6 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
         least: Least texts of a candidate.
         count: Most texts that each is taken out of; it is put into `PUT_INTO`, whatever the count.
     """
-    if run.unit != "words" or model.task.outputs.outcomes != "exclusive":
-        return []
     limit = model.encoder.limit
     whole = "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
     sampled = run.ask(
@@ -67,15 +71,12 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     )
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM shards GROUP BY prediction"))
     candidates = _phrases(run, whole, layer, top, least, count)
-    parts = _parts(run, model, {row for row, _ in sampled}.union(*(candidate.rows for candidate in candidates)))
-    split = "word_spans" in run.kinds
+    rows = {row for row, _ in sampled}.union(*(candidate.rows for candidate in candidates))
+    parts, split = parts_of_rows(run, model, rows), "word_spans" in run.kinds
     put = [_put(candidate, sampled, parts, split=split) for candidate in candidates]
     taken = [_taken(candidate, parts, split=split) for candidate in candidates]
-    texts = list(dict.fromkeys(text for changed in (*put, *taken) for pair in changed for text in pair))
-    labels = model.task.outputs.labels
-    encodings = dict(zip(texts, model.encoder(texts, long_text="truncate"), strict=True)) if texts else {}
-    logits = logits_of(model, texts, encodings.__getitem__)
-    answers = {text: labels[int(row.argmax())] for text, row in zip(texts, logits, strict=True)}
+    longer = _joined(sampled, parts, split=split)
+    answers = answers_to(model, (text for some in (*put, *taken, *longer.values()) for pair in some for text in pair))
     reasons = []
     for (label, phrase, found, answered, score_share, _), with_it, without_it in zip(
         candidates, put, taken, strict=True
@@ -86,6 +87,7 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
             reasons.append(
                 Reason(label, phrase.name, found, answered, usual[label], score_share, turned, changed, phrase.words)
             )
+    reasons += _lengths(run, longer, answers, usual)
     return _distinct(sorted(reasons, key=lambda reason: (-reason.turned.low, -reason.texts)))[:top]
 
 
@@ -140,13 +142,6 @@ def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count
     ]
 
 
-def _parts(run: RunTables, model: TaskModel, rows: set[int]) -> dict[int, Parts]:
-    """Return the words of some rows."""
-    texts = texts_of(run, rows)
-    encodings = model.encoder([*texts.values()], long_text="truncate") if texts else []
-    return {row: parts_of(text, one) for (row, text), one in zip(texts.items(), encodings, strict=True)}
-
-
 def _put(
     candidate: Candidate, sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool
 ) -> Changed:
@@ -167,6 +162,47 @@ def _taken(candidate: Candidate, parts: Mapping[int, Parts], *, split: bool) -> 
     """Return texts with the answer, with and without the words."""
     pairs = [(parts[row], candidate.phrase.without(parts[row])) for row in candidate.rows]
     return [(text_of(a, split=split), text_of(b, split=split)) for a, b in pairs if b is not None]
+
+
+def _joined(sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool) -> dict[str, Changed]:
+    """Return for each prediction texts that have it, before and after other texts that have it are joined to them."""
+    changed: dict[str, Changed] = {}
+    for label in dict.fromkeys(prediction for _, prediction in sampled):
+        rows = [parts[row] for row, prediction in sampled if prediction == label]
+        groups = [[rows[(place + k) % len(rows)] for k in range(JOINED)] for place in range(min(len(rows), PUT_INTO))]
+        changed[label] = [(text_of(g[0], split=split), text_of(joined(g), split=split)) for g in groups]
+    return changed
+
+
+def _lengths(
+    run: RunTables, longer: Mapping[str, Changed], answers: Mapping[Text, str], usual: Mapping[str, float]
+) -> list[Reason]:
+    """Return what the length of a text decides: texts of one answer, read as one text, should have that answer.
+
+    Where there are two labels, what is answered because it is short and what because it is long are the same.
+    """
+    counts = run.ask(
+        """
+        SELECT prediction, len(words) > (SELECT median(len(words)) FROM shards) AS is_long, count(*)
+        FROM shards GROUP BY ALL
+        """
+    )
+    turned_to = {
+        label: [answers[after] for before, after in texts if answers[before] == label]
+        for label, texts in longer.items()
+    }
+    reasons = []
+    for name, is_long in ((LONGER, True), (SHORTER, False)):
+        texts = sum(count for _, of, count in counts if of == is_long)
+        for label in usual if is_long or len(usual) > 2 else ():
+            if is_long:
+                turned = share_of([new == label for old, some in turned_to.items() if old != label for new in some])
+            else:
+                turned = share_of([new != label for new in turned_to.get(label, ())])
+            with_it = sum(count for prediction, of, count in counts if (prediction, of) == (label, is_long))
+            if turned is not None and texts:
+                reasons.append(Reason(label, name, texts, with_it / texts, usual[label], None, turned, None))
+    return reasons
 
 
 def _distinct(reasons: Sequence[Reason]) -> list[Reason]:

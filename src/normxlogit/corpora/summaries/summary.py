@@ -110,7 +110,7 @@ def summarize(
         gold: A kept column with the right labels, by name or index.
         top: Units in each list.
         min_count: Leave out units that stand at fewer places.
-        verify: Delete each listed word from at most so many of the texts, and say what that changes.
+        verify: Find wrong reasons, and take each out of at most so many of the texts that have it.
         explainer: The model that the run was made by, for `verify`.
 
     Raises:
@@ -118,7 +118,7 @@ def summarize(
         InputError: If answers are to be compared with labels, or `verify` has no model or no words.
     """
     if (verify is None) != (explainer is None):
-        raise InputError("verify= is how often each word is deleted, and explainer= the model that is asked: give both")
+        raise InputError("verify= is how often a word is taken out, and explainer= the model that is asked: give both")
     count = None if verify is None else positive_integer(verify, "verify")
     with closing(_Run(folder)) as run:
         if run.of_answers:
@@ -130,13 +130,11 @@ def summarize(
         summary = run.summary(gold, top, min_count)
         if explainer is None or count is None:
             return summary
-        from .effects import check_model, with_effects  # which import torch
+        from .answers import check_model  # which import torch
         from .reasons import find_reasons
 
         model = check_model(run, explainer)
-        lists = with_effects(run, model, [summary.highest, summary.against], count)
-        reasons = find_reasons(run, model, run.layer_and_special()[0], top, min_count, count)
-        return replace(summary, highest=lists[0], against=lists[1], reasons=reasons)
+        return replace(summary, reasons=find_reasons(run, model, run.layer_and_special()[0], top, min_count, count))
 
 
 class _Run(RunTables):

@@ -37,24 +37,6 @@ class RowNote(NamedTuple):
     examples: list[str]
 
 
-class Effect(NamedTuple):
-    """The effect of deleting a word from texts.
-
-    Attributes:
-        places: How often it was deleted.
-        mean: The mean of the explained logit (or value) with it minus that without it.
-        low: Lower end of the 95% interval of the mean.
-        high: Upper end.
-        changed: Share of the deletions that change the prediction; None if the answer is not one label.
-    """
-
-    places: int
-    mean: float
-    low: float
-    high: float
-    changed: float | None
-
-
 @dataclass(frozen=True)
 class Unit:
     """A word or token, or the patch or frame at one place, over all inputs of a label.
@@ -70,7 +52,6 @@ class Unit:
         against: Share of its occurrences with a negative score, None for methods without a sign.
         examples: Ids of inputs where it scores highest, or lowest where it speaks against the label; with the number of
             the row where several share an id.
-        effect: The effect of deleting it; None if not measured.
     """
 
     label: str
@@ -82,7 +63,6 @@ class Unit:
     total: float
     against: float | None
     examples: list[str]
-    effect: Effect | None = None
 
 
 class Share(NamedTuple):
@@ -121,12 +101,13 @@ class Reason:
 
     Attributes:
         label: The label that it decides for.
-        name: The word or words, in lower case.
-        texts: How many texts have it.
+        name: The word or words, in lower case; of lengths what they are, in brackets.
+        texts: How many texts have it; of lengths those that are longer than the median, or not.
         answered: The share of them that are predicted to have the label.
         usual: That share of all texts.
-        score_share: Its mean share of the scores of the texts with this prediction.
-        turned: Of texts with another prediction, the share that get this one when it is put in.
+        score_share: Its mean share of the scores of the texts with this prediction; None of lengths.
+        turned: Of texts with another prediction, the share that get this one when it is put in, or when texts of one
+            prediction are joined; of short texts the share of joined ones that lose this one.
         changed: Of texts with this prediction, the share that get another one when it is taken out; None where it was
             not.
         words: How many words it is.
@@ -137,7 +118,7 @@ class Reason:
     texts: int
     answered: float
     usual: float
-    score_share: float
+    score_share: float | None
     turned: Share
     changed: Share | None
     words: int = 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.chat import Prompt, ReadPrompt, has_chat_template
+from ...inputs.chat import Prompt, ReadPrompt, has_chat_template, read_prompt
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...leave_out.search import run_searches
@@ -17,9 +17,10 @@ from ...methods import Method, Random
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_arguments
 from ...pipeline.completions.ablations import Ablations, verified
-from ...pipeline.completions.completed_prompts import Completed, generate, read_completion
+from ...pipeline.completions.completed_prompts import Completed, generate_each, read_completion
+from ...pipeline.completions.reasoning import ReasoningSpec, opens_reasoning, reasoning_marks, shifted
 from ...pipeline.completions.sources import explain_sources, part_weights
-from ...pipeline.completions.verification import answers_without, removable_sources
+from ...pipeline.completions.verification import answers_without, removable_sources, with_completion_verification
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
@@ -27,8 +28,8 @@ from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan, answer_parts
 from ...results.verification import Removal, Verification
 from ..documents.conversations import Conversation, read_conversation
-from ..documents.documents import documents_by_name, separate_pictures
-from ..result import Citations, quotations
+from ..documents.documents import read_documents
+from ..result import Citations, of_targets, quotations
 from ..verdicts import Reading
 from .checking import checker_of, checks
 from .conversations import Spans, conversation_prompt
@@ -103,7 +104,7 @@ def read_answered(
         messages: A conversation, as in `ask_in`, instead of these.
         turn: As in `ask_in`.
         system: As in `ask`.
-        **answer: Of `ask`: `answer` and `max_new_tokens`.
+        **answer: Of `ask`: `answer`, `reasoning` and `max_new_tokens`.
     """
     if messages is not None:
         if any(given is not None for given in (question, documents, system)):
@@ -111,7 +112,7 @@ def read_answered(
         return ask_in(model, messages, turn, **answer)
     if turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
-    return Answered(ask(model, question, documents, system=system, longer=True, **answer), question or "")
+    return Answered(ask(model, question, documents, system=system, **answer), question or "")
 
 
 def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Citations:
@@ -134,13 +135,18 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         return dict(zip(cited.names, evidence.tolist(), strict=True))
 
     completed = read_in_windows(answered.completed, model.encoder.limit, score)
-    read, readings = read_sentences(model, completed), tuple[Reading, ...]()
-    if options.verify is not None and not completed.encoding.media:  # the verdict's regressions have seen texts only
-        readings = _readings(read, completed)
+    read = read_sentences(model, completed)
     cited = explain(completed, read)
+    # Behind a reasoning that repeats the sources, no sentence would need them any more.
+    concluded, readings = completed.without_reasoning(), tuple[Reading, ...]()
+    read = read if concluded is completed else read_sentences(model, concluded)
+    if options.verify is not None and not completed.encoding.media:  # the verdict's regressions have seen texts only
+        readings = _readings(read, concluded)
     attribution = cited.attribution
-    if options.verify is not None:
-        attribution = replace(attribution, verified=_tested(model, completed, cited, options.verify, read))
+    if options.verify == "reasoning":
+        attribution = with_completion_verification(model, completed, attribution, "reasoning")
+    elif options.verify is not None:
+        attribution = replace(attribution, verified=_tested(model, concluded, cited, options.verify, read))
     elif completed.encoding.media:
         attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return replace(cited, attribution=attribution, readings=readings)
@@ -164,15 +170,17 @@ def _weighted_scores(explained: Attribution, sentences: int) -> tuple[Attributio
     """Return the attribution of the sentences, and the units' contributions to their weighted tokens, (K, U)."""
     if len(explained.targets) == sentences:  # the method does not backpropagate from weighted sums
         return explained, None
-    bias, sink = (None if values is None else values[:sentences] for values in (explained.bias, explained.sink))
-    alone = replace(
-        explained, scores=explained.scores[:sentences], targets=explained.targets[:sentences], bias=bias, sink=sink
-    )
-    return alone, explained.scores[sentences:]  # (K, U)
+    return of_targets(explained, range(sentences)), explained.scores[sentences:]  # (K, U)
 
 
 def ask_in(
-    model: TaskModel, messages: Any, turn: int | None = None, *, answer: str | None = None, max_new_tokens: int = 200
+    model: TaskModel,
+    messages: Any,
+    turn: int | None = None,
+    *,
+    answer: str | None = None,
+    max_new_tokens: int = 200,
+    reasoning: ReasoningSpec | None = None,
 ) -> Answered:
     """Read a conversation up to an answer; the messages before it are the named sources.
 
@@ -182,10 +190,12 @@ def ask_in(
         turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
         answer: An answer to all of the conversation; None for one in it.
         max_new_tokens: Most tokens of the model's own answer, where the conversation has none.
+        reasoning: Where the answer reasons; None for the message's own reasoning, or to look for it.
     """
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     rendered = conversation_prompt(model, conversation, turn, answer)
-    completed = _completed(model, rendered.prompt, rendered.spans, rendered.answer, max_new_tokens, longer=True)
+    reasoning = rendered.reasoning or reasoning
+    completed = _completed(model, rendered.prompt, rendered.spans, rendered.answer, max_new_tokens, reasoning)
     return Answered(completed, rendered.question, _with_media(rendered.messages, completed.encoding))
 
 
@@ -205,21 +215,24 @@ def ask(
     answer: str | None = None,
     system: str | None = None,
     max_new_tokens: int = 200,
-    longer: bool = False,
+    reasoning: ReasoningSpec | None = None,
 ) -> Completed:
     """Ask a model a question with documents, whose sentences are the named sources.
 
     Args:
         model: A causal language model.
         question: The question.
-        documents: What `documents_by_name` takes (`grounding/documents/documents.py`).
+        documents: What `read_documents` takes (`grounding/documents/documents.py`).
         answer: An answer that was written elsewhere; None lets the model answer.
         system: The system message; none by default.
         max_new_tokens: Most tokens to generate.
-        longer: Whether prompt and answer may be longer than the model reads, for `cite_answered`.
+        reasoning: Where the answer reasons: spans of its characters, or what stands around; None to look for it.
+
+    Returns:
+        The prompt with the answer, both of which may be longer than the model reads.
     """
     prompt, spans = question_prompt(question, documents, system, chat=has_chat_template(model.reader))
-    return _completed(model, prompt, spans, answer, max_new_tokens, longer=longer)
+    return _completed(model, prompt, spans, answer, max_new_tokens, reasoning)
 
 
 def _completed(
@@ -228,30 +241,43 @@ def _completed(
     spans: Spans,
     answer: str | None,
     max_new_tokens: int,
-    *,
-    longer: bool,
+    reasoning: ReasoningSpec | None,
 ) -> Completed:
     """Complete a prompt, whose spans are the named sources, by an answer or by the model's own."""
     if answer is None:
-        completed = generate(model, prompt, max_new_tokens, {})
+        (completed,) = generate_each(model, [prompt], {"max_new_tokens": max_new_tokens}, reasoning)
     elif not isinstance(answer, str) or not answer.strip():
         raise InputError(
             "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
         )
     else:
         opening = "" if has_chat_template(model.reader) else " "
-        completed = _read_answer(model, prompt, answer.strip(), opening, longer=longer)
+        completed = _read_answer(model, _answering(model, prompt, answer), answer, opening, reasoning)
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
     cited = cited.with_sources(spans)
     if not cited.named_sources and not cited.encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
+    concluded = (cited.encoding.text or "")[cited.prompt_characters :]
+    for start, end in reversed(cited.marked_reasoning):
+        concluded = concluded[:start] + concluded[end:]
+    if not concluded.strip():
+        raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
     return cited
 
 
+def _answering(model: TaskModel, prompt: Prompt | ReadPrompt, answer: str) -> Prompt | ReadPrompt:
+    """Return a prompt behind which an answer stands; where the prompt opens a reasoning, the answer may have none."""
+    opening, ending = reasoning_marks(model.reader)
+    rendered = prompt if isinstance(prompt, ReadPrompt) else read_prompt(model.reader, prompt, model.pipeline.chat)
+    if rendered.media or ending in answer or not opens_reasoning(rendered.text, opening):
+        return prompt
+    return replace(rendered, text=f"{rendered.text}\n{ending}\n\n")
+
+
 def _read_answer(
-    model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str, *, longer: bool
+    model: TaskModel, prompt: Prompt | ReadPrompt, answer: str, opening: str, reasoning: ReasoningSpec | None
 ) -> Completed:
     """Encode a prompt and an answer that was written elsewhere.
 
@@ -263,23 +289,25 @@ def _read_answer(
         prompt: The prompt.
         answer: The answer.
         opening: White space that the answer begins with.
-        longer: Whether both may be longer than the model reads.
+        reasoning: As in `ask`.
 
     Raises:
         InputError: If the tokenizer cannot read a special token inside the answer as text.
     """
-    tokenizer = private_tokenizer(model.tokenizer)
+    reasoning = shifted(reasoning, len(opening) - (len(answer) - len(answer.lstrip())))
+    answer, tokenizer = answer.strip(), private_tokenizer(model.tokenizer)
     added_special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     special_tokens = {token for token in added_special | set(tokenizer.all_special_tokens) if token}
     while endings := [token for token in special_tokens if answer.endswith(token)]:
         answer = answer.removesuffix(endings[0]).rstrip()
-    special_tokens_inside = sorted(token for token in special_tokens if token in answer)
+    marks = " ".join(reasoning_marks(model.reader))
+    special_tokens_inside = sorted(token for token in special_tokens if token in answer and token not in marks)
     if not special_tokens_inside:
-        return read_completion(model, prompt, opening + answer, longer=longer)
+        return read_completion(model, prompt, opening + answer, longer=True, reasoning=reasoning)
     ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
     if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in special_tokens_inside}:
         raise InputError(f"the answer holds {special_tokens_inside[0]!r}, a special token of the model; take it out")
-    return read_completion(model, prompt, ids, longer=longer)
+    return read_completion(model, prompt, ids, longer=True, reasoning=reasoning)
 
 
 def question_prompt(
@@ -297,10 +325,9 @@ def question_prompt(
         raise InputError("the question is empty")
     if system is not None and not isinstance(system, str):
         raise InputError(f"a system message is a text, not {type(system).__name__}")
-    pictures, texts = separate_pictures(documents)
+    named, pictures = read_documents(documents)
     if pictures and not chat:
         raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
-    named = {} if texts is None and pictures else documents_by_name(texts)
     text, spans = "" if chat or not system else system.strip() + "\n\n", {}
     message = (1 if system else 0,) if chat else ()
     for name, document in named.items():
@@ -398,4 +425,4 @@ def without(
     if limit is not None and len(completed.encoding) > limit:
         raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
     unscored = explain_sources(model, completed, Options(method=Random()), completed.named_sources, "sentence")
-    return _tested(model, completed, answered.cited(unscored, None), units).together
+    return _tested(model, completed.without_reasoning(), answered.cited(unscored, None), units).together

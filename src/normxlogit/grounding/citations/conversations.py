@@ -3,6 +3,9 @@
 The question is no source: as with documents, sources are what an answer could be taken from.
 """
 
+import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,12 +13,12 @@ from typing import Any
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
+from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ..documents.chat_messages import ChatMessage, as_parts, chat_messages, wrapping
 from ..documents.conversations import Conversation, Message
-from ..documents.json_fields import json_fields
 
 Spans = dict[str, tuple[int, ...]]
 """Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
@@ -28,6 +31,9 @@ QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
 
 CLOSING = "\"'”’»)]"
 """Characters that may follow the punctuation at the end of a sentence."""
+
+JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(:?)')
+"""A text or another scalar in JSON, and whether it is a key."""
 
 TITLES: dict[str, str] = {
     "system": "System",
@@ -47,7 +53,8 @@ class ConversationPrompt:
         prompt: All before the answer, as one text.
         spans: Spans of the sources by name, as `Completed.with_sources` takes them; those of the question only where
             nothing else was said.
-        answer: The answer; None if the model has to write it.
+        answer: The answer, with its reasoning; None if the model has to write it.
+        reasoning: Spans of the reasoning in the answer.
         question: The last message of the user before it.
         messages: All messages that the prompt holds, in its order.
     """
@@ -57,6 +64,7 @@ class ConversationPrompt:
     answer: str | None
     question: str
     messages: tuple[MessageSpan, ...]
+    reasoning: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,8 @@ def conversation_prompt(
 ) -> ConversationPrompt:
     """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
 
+    What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
+
     Args:
         model: A language model, which reads the prompt.
         conversation: The conversation.
@@ -86,9 +96,13 @@ def conversation_prompt(
     Raises:
         InputError: If there is no such turn, both are given, or the chat template refuses the messages.
     """
+    thoughts: list[str] = []
     if answer is None:
         conversation, message = conversation.until(turn)
         answer = None if message is None else message.text
+        while message is not None and conversation.messages and conversation.messages[-1].kind == "reasoning":
+            thoughts.insert(0, conversation.messages[-1].text)
+            conversation = replace(conversation, messages=conversation.messages[:-1])
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
     has_template = has_chat_template(model.reader)
@@ -103,6 +117,7 @@ def conversation_prompt(
     question, question_spans = _question_of(messages)
     spans: Spans = {}
     question_sources: Spans = {}
+    counts: Counter[str] = Counter()
     contents, source_messages = [], []
     for message_index, name in enumerate(message_names(messages)):
         if messages[message_index].part is not None:
@@ -115,8 +130,8 @@ def conversation_prompt(
         source_messages.append(MessageSpan(message.kind, start, end, name, message.name))
         for source, first_character, end_character in pieces_of(messages[message_index]):
             source_name = f"{name}:{source}"
-            while source_name in spans:
-                source_name += "'"
+            counts[source_name] += 1
+            source_name += f" ({counts[source_name]})" if counts[source_name] > 1 else ""
             is_question = (message_index, first_character, end_character) in question_spans
             target_spans = question_sources if is_question else spans
             target_spans[source_name] = (
@@ -130,7 +145,19 @@ def conversation_prompt(
     source_messages.sort(key=lambda message: message.start)
     if not prompt.media:  # which are sources themselves
         spans = spans or question_sources
-    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages))
+    answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
+    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages), reasoning)
+
+
+def _with_reasoning(
+    model: TaskModel, prompt: str, answer: str | None, thoughts: Sequence[str]
+) -> tuple[str | None, tuple[tuple[int, int], ...]]:
+    """Return an answer with its reasoning before it, in the marks of the chat template, and the reasoning's spans."""
+    if answer is None or not thoughts:
+        return answer, ()
+    opening, ending = reasoning_marks(model.reader)
+    before, reasoning = "" if opens_reasoning(prompt, opening) else f"{opening}\n", "\n".join(thoughts)
+    return f"{before}{reasoning}\n{ending}\n\n{answer}", ((len(before), len(before) + len(reasoning)),)
 
 
 def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
@@ -180,13 +207,32 @@ def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
     A field with several sentences is several sources.
     """
     fields = json_fields(message.text) if message.kind in ("tool call", "tool result") else []
-    for path, start, end in fields:
+    for key, start, end in fields or [("", 0, len(message.text))]:
         sentences = sentence_spans(message.text[start:end])
         for number, (first, last) in enumerate(sentences, start=1):
-            yield path if len(sentences) == 1 else f"{path} {number}", start + first, start + last
-    if not fields:
-        for number, (first, last) in enumerate(sentence_spans(message.text), start=1):
-            yield str(number), first, last
+            name = key if key and len(sentences) == 1 else f"{key} {number}".strip()
+            yield name, start + first, start + last
+
+
+def json_fields(text: str) -> list[tuple[str, int, int]]:
+    """Return key, start and end of each text, number and boolean in JSON; none if it is not an object or an array.
+
+    A field begins with its key: of '{"a": {"b": 1}, "c": ["x"]}' they are "b" with '"b": 1', and "c" with '"x"'.
+    """
+    try:
+        if not isinstance(json.loads(text), dict | list):
+            return []
+    except (ValueError, RecursionError):
+        return []
+    fields, key, key_span = [], "", (0, 0)
+    for token in JSON_TOKEN.finditer(text):
+        value = json.loads(token[1])
+        if token[2]:
+            key, key_span = str(value), token.span()
+        elif value is not None and str(value).strip():
+            follows_key = not text[key_span[1] : token.start()].strip()
+            fields.append((key, key_span[0] if follows_key else token.start(), token.end(1)))
+    return fields
 
 
 def _render(model: TaskModel, conversation: Conversation) -> Rendering:
@@ -237,12 +283,7 @@ def _render_as(
         in_parts: Whether contents are lists of parts.
     """
     messages = conversation.messages
-    rendered_messages = len(messages)
-    while (
-        rendered_messages > 1 and messages[rendered_messages - 1].kind == "reasoning"
-    ):  # the answer's own reasoning follows the rendered text
-        rendered_messages -= 1
-    chat = chat_messages(messages[:rendered_messages], tools_as_text=tools_as_text, two_roles=two_roles)
+    chat = chat_messages(messages, tools_as_text=tools_as_text, two_roles=two_roles)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
     rows = [chat_message.message for chat_message in chat]
     if in_parts:
@@ -261,47 +302,40 @@ def _render_as(
     if conversation.tools and tools_as_text:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
     rendered = replace(rendered, notes=tuple(notes))
-    starts = _message_starts(rendered, chat, messages)
-    text, opens_reasoning = rendered.text, rendered.text.rstrip().endswith("<think>")
-    if rendered.media:  # read by the processor, from the messages
-        return Rendering(rendered, starts)
-    if rendered_messages < len(messages):
-        text = rendered.text if opens_reasoning else f"{rendered.text}<think>\n"
-        for message_index in range(rendered_messages, len(messages)):
-            starts[message_index] = len(text)
-            text += messages[message_index].text + "\n"
-        text += "</think>\n\n"
-    elif opens_reasoning:  # the template begins the answer with reasoning, and there is none
-        text += "\n</think>\n\n"
-    return Rendering(replace(rendered, text=text), starts)
+    return Rendering(rendered, _message_starts(rendered, chat, messages, tools_as_text=tools_as_text))
 
 
-def _message_starts(rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message]) -> dict[int, int]:
+def _message_starts(
+    rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message], *, tools_as_text: bool
+) -> dict[int, int]:
     """Return the character at which each message begins in a rendered prompt, by the message's index.
 
-    A tool call is searched for between the contents before and after it. Messages that are not found are left out.
+    A message is found in the content that it is written into, behind the ones before it. A tool call, and a text whose
+    content the template changes, is looked for between the contents before and after it, where it must stand once.
+    Messages that are not found are left out.
 
     Args:
         rendered: The prompt.
-        chat: The messages of the chat template; each holds the indices of the messages that it was made of.
+        chat: The messages of the chat template.
         messages: The messages of the conversation.
+        tools_as_text: Whether calls and results of tools stand in contents.
     """
-    contents = rendered.contents or ()
-    starts: dict[int, int] = {}
-    position = 0
-    for chat_index, chat_message in enumerate(chat):
-        for message_index, offset in chat_message.places:
-            end_offset = offset + len(messages[message_index].text)
-            if (content := next((c for c in contents if c.holds(chat_index, offset, end_offset)), None)) is not None:
-                starts[message_index] = content.place_of(offset)
-        position = max([position, *(content.end for content in contents if content.message == chat_index)])
-        for message_index in chat_message.calls:
-            call_start = rendered.text.find(messages[message_index].text, position)
-            next_content_start = next(
-                (content.start for content in contents if content.message > chat_index), len(rendered.text)
-            )
-            if 0 <= call_start < next_content_start:
-                starts[message_index], position = call_start, call_start + len(messages[message_index].text)
+    contents, starts, position = rendered.contents or (), dict[int, int](), 0
+    for chat_index, (_, indices) in enumerate(chat):
+        own = [content for content in contents if content.message == chat_index]
+        following = (content.start for content in contents if content.message > chat_index)
+        next_content = min(following, default=len(rendered.text))
+        for index in indices:
+            message = messages[index]
+            in_content = bool(own) and (tools_as_text or message.kind != "tool call")
+            before = wrapping(message, tools_as_text=tools_as_text)[0] if in_content else ""
+            area = (max(position, own[0].start), own[-1].end) if in_content else (position, next_content)
+            if message.kind == "tool call" and own and not in_content:
+                area = (max(position, own[-1].end), next_content)
+            start = rendered.text.find(before + message.text, *area)
+            if start >= 0 and message.text and (in_content or rendered.text.count(message.text, *area) == 1):
+                starts[index] = start + len(before)
+                position = starts[index] + len(message.text)
     return starts
 
 
@@ -310,7 +344,7 @@ def _as_one_text(conversation: Conversation) -> Rendering:
     text, starts = "", {}
     for place, message in enumerate(conversation.messages):
         title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
-        before, after = wrapping(message) if message.kind == "tool call" else ("", "")
+        before, after = wrapping(message, tools_as_text=True) if message.kind == "tool call" else ("", "")
         text += f"{title}: {before}"
         starts[place] = len(text)
         text += f"{message.text}{after}\n\n"

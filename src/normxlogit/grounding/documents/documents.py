@@ -2,10 +2,11 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
+from itertools import chain, count
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -27,100 +28,68 @@ NAME_KEYS = ("source", "file_name", "file_path", "url", "title", "name")
 PAGE_KEYS = ("page_label", "page", "page_number")
 
 
-def documents_by_name(documents: Any) -> dict[str, str]:
-    """Return the text of each document by its name, without empty documents and leading white space.
+def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the texts and the pictures among documents by their names, without empty texts and leading white space.
 
     Args:
         documents: A text, a file (`pathlib.Path`, of a suffix of `READERS`) or a folder of them, texts by name, or an
             iterable of texts, files, and mappings or objects with a text (`page_content`, `text` or `content`) and
-            `metadata` or `meta`; a frame or a table of such rows.
+            `metadata` or `meta`; a frame or a table of such rows. In a list or by name also pictures: of Pillow,
+            arrays, or files.
 
     Returns:
-        Texts by name. A name is that of the mapping, of the metadata ("report.pdf, page 3") or of the file, with as
-        much of its path as tells files apart, or "document 2"; texts of one name are counted ("report.pdf (2)").
+        Texts and pictures, each by name. A name is that of the mapping, of the metadata ("report.pdf, page 3") or of
+        the file, with as much of its path as tells files apart, or "document 2"; those of one name are counted
+        ("report.pdf (2)").
 
     Raises:
-        InputError: If there is no document, one has no text, or two have one name in a mapping.
+        InputError: If there is no document, one has no text, a picture cannot be read, or two have one name in a
+            mapping.
         DataError: If a file cannot be read.
     """
-    documents = _by_name_or_in_rows(documents)
-    if isinstance(documents, Mapping):
-        texts = {str(name): _text_of(document, repr(name)) for name, document in documents.items()}
-        if len(texts) < len(documents):
-            raise InputError("two documents have the same name; give them different ones")
-    else:
-        texts = {}
-        items = [item for document in documents for item in _files_of(document)]
-        names = iter(names_of_files([Path(document) for document in items if isinstance(document, PathLike)]))
-        for number, document in enumerate(items, start=1):
-            for name, text in _named_texts(document, number, names):
-                texts[_unique_name(name, texts)] = text
-    filled = {name: text.lstrip() for name, text in texts.items() if text.strip()}
-    if not filled:
+    named = _named(documents)
+    pictures: dict[str, Any] = {}
+    for name, document in ((name, document) for name, document in named if _is_picture(document)):
+        from ...media.inputs.pictures import read_picture
+
+        name = _unique_name(name or f"picture {len(pictures) + 1}", pictures)
+        pictures[name] = replace(read_picture(document), name=name)
+    texts: dict[str, str] = {}
+    others = ((name, document) for name, document in named if not _is_picture(document))
+    for number, (name, document) in enumerate(others, start=1):
+        for part, text in _texts_of(document, repr(name) if name else f"{number}").items():
+            texts[_unique_name((name or _name_of(document) or f"document {number}") + part, texts)] = text
+    texts = {name: text.lstrip() for name, text in texts.items() if text.strip()}
+    if not texts and not pictures:
         raise InputError("there is no document with a text")
-    return filled
+    return texts, pictures
 
 
-def is_picture_file(document: Any) -> bool:
-    """Return whether a value is the path of a picture, which the wing of pictures reads, if it is there."""
-    if not isinstance(document, PathLike) or Path(document).suffix.lower() in READERS or not part_readers():
-        return False
-    from ...media.inputs.items import PICTURE_SUFFIXES
-
-    return Path(document).suffix.casefold() in PICTURE_SUFFIXES
-
-
-def separate_pictures(documents: Any) -> tuple[dict[str, Any], Any]:
-    """Return the pictures among documents by name, and the other documents; None if there are no others.
-
-    Args:
-        documents: As for `documents_by_name`, in a list or by name also with pictures: of Pillow, arrays, or files.
+def _named(documents: Any) -> list[tuple[str, Any]]:
+    """Return documents with their names: those of a mapping, or of files; "" for others.
 
     Raises:
-        InputError: If a picture cannot be read.
+        InputError: If they are no documents, or two have one name in a mapping.
     """
-    documents = [documents] if _is_picture(documents) else documents
-    documents = list(documents) if isinstance(documents, Iterator) else documents
-    if isinstance(documents, Mapping) and not _is_document(documents):
-        pictures = {str(name): document for name, document in documents.items() if _is_picture(document)}
-        others: Any = {name: document for name, document in documents.items() if not _is_picture(document)}
-    elif isinstance(documents, list | tuple):
-        items = [document for document in documents if _is_picture(document)]
-        others = [document for document in documents if not _is_picture(document)]
-        names, pictures = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)])), {}
-        for number, item in enumerate(items, start=1):
-            name = next(names) if isinstance(item, PathLike) else f"picture {number}"
-            pictures[_unique_name(name, pictures)] = item
-    else:
-        return {}, documents
-    if not pictures:
-        return {}, documents
-    from ...media.inputs.pictures import read_picture
-
-    return {name: replace(read_picture(item), name=name) for name, item in pictures.items()}, others or None
+    if isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents):
+        documents = [documents]
+    is_map = isinstance(documents, list) and documents and all(map(_is_named_text, documents))  # of Arrow
+    if is_map or isinstance(documents, Mapping):
+        named = [(str(name), document) for name, document in (documents if is_map else documents.items())]
+        if len(dict(named)) < len(named):
+            raise InputError("two documents have the same name; give them different ones")
+        return named
+    items = [item for document in _rows(documents) for item in _files_of(document)]
+    names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
+    return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
 
 
-def _is_picture(document: Any) -> bool:
-    has_text = isinstance(document, Mapping) and any(isinstance(document.get(key), str) for key in TEXT_KEYS)
-    is_read = getattr(document, "kind", "") == "picture"  # a `ReadPart`
-    return is_read or is_picture_file(document) or (part_type(document) == "image" and not has_text)
-
-
-def _by_name_or_in_rows(documents: Any) -> Any:
-    """Return documents as a mapping by name or as an iterable, the rows of a frame or a table; one in a list.
+def _rows(documents: Any) -> Iterable[Any]:
+    """Return documents as an iterable, the rows of a frame or a table.
 
     Raises:
         InputError: If they are neither.
     """
-    if isinstance(documents, str | PathLike) or _is_document(documents):
-        return [documents]
-    if isinstance(documents, list) and documents and all(map(_is_named_text, documents)):  # a map of Parquet
-        by_name = dict(documents)
-        if len(by_name) < len(documents):
-            raise InputError("two documents have the same name; give them different ones")
-        return by_name
-    if isinstance(documents, Mapping):
-        return documents
     documents = collected(documents)
     if (columns := named_columns(documents)) is not None:
         return [dict(zip(columns, map(plain_cell, row), strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -129,6 +98,21 @@ def _by_name_or_in_rows(documents: Any) -> Any:
             f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
         )
     return documents
+
+
+def _is_picture(document: Any) -> bool:
+    """Return whether a value is a picture, or the path of one, which the wing of pictures reads, if it is there."""
+    has_text = isinstance(document, Mapping) and any(isinstance(document.get(key), str) for key in TEXT_KEYS)
+    is_read = getattr(document, "kind", "") == "picture"  # a `ReadPart`
+    return is_read or _is_picture_file(document) or (part_type(document) == "image" and not has_text)
+
+
+def _is_picture_file(document: Any) -> bool:
+    if not isinstance(document, PathLike) or Path(document).suffix.lower() in READERS or not part_readers():
+        return False
+    from ...media.inputs.items import PICTURE_SUFFIXES
+
+    return Path(document).suffix.casefold() in PICTURE_SUFFIXES
 
 
 def _is_named_text(value: Any) -> bool:
@@ -152,37 +136,26 @@ def _files_of(document: Any) -> list[Any]:
     return list(files_in(Path(document))) if folder else [document]
 
 
-def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple[str, str]]:
-    """Return the name and text of a document, or of each page of a PDF; `names` are the file names."""
-    if isinstance(document, PathLike):
-        return list(read_file(document, next(names)).items())
-    text = _text_of(document, f"{number}")
-    if isinstance(document, str) and _has_known_suffix(document) and is_file_name(document):
-        raise InputError(f"document {number} is the name of a file; pathlib.Path({document!r}) is read")
-    return [(_name_of(document) or f"document {number}", text)]
-
-
-def _has_known_suffix(name: str) -> bool:
-    return Path(name[-80:]).suffix.lower() in READERS or is_picture_file(Path(name[-80:]))
-
-
-def _text_of(document: Any, name: str) -> str:
-    """Return a document's text.
+def _texts_of(document: Any, name: str) -> dict[str, str]:
+    """Return a document's text, or those of its parts, as `read_file`.
 
     Raises:
         InputError: If it has none.
     """
-    if isinstance(document, str):
-        return document
     if isinstance(document, PathLike):
-        return "\n\n".join(read_file(document).values())
+        return read_file(document)
+    if isinstance(document, str):
+        path = Path(document[-80:])
+        if (path.suffix.lower() in READERS or _is_picture_file(path)) and is_file_name(document):
+            raise InputError(f"document {name} is the name of a file; pathlib.Path({document!r}) is read")
+        return {"": document}
     texts = [_field(document, key) for key in TEXT_KEYS]
     for text in texts:
         if isinstance(text, str):
-            return text
+            return {"": text}
     is_there = document.__contains__ if isinstance(document, Mapping) else lambda key: hasattr(document, key)
     if any(is_there(key) and is_missing(text) for key, text in zip(TEXT_KEYS, texts, strict=True)):
-        return ""
+        return {}
     kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
     raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
 
@@ -199,34 +172,25 @@ def _name_of(document: Any) -> str:
 
 def _unique_name(name: str, names: Mapping[str, Any]) -> str:
     """Return a name that is not among `names`: the name, or the name with a number."""
-    unique, count = name, 1
-    while unique in names:
-        count += 1
-        unique = f"{name} ({count})"
-    return unique
+    numbered = (f"{name} ({number})" for number in count(2))
+    return next(each for each in chain([name], numbered) if each not in names)
 
 
-def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, str]:
-    """Return a document's text by name.
+def read_file(path: str | PathLike[str]) -> dict[str, str]:
+    """Return the text of a file as {"": text}, or those of its parts, such as the pages of a PDF: {", page 3": text}.
 
     Args:
         path: The file; one of an unknown suffix is read as text.
-        name: The name of the document; its file name by default.
-
-    Returns:
-        One text, or one for each page of a PDF, called "report.pdf, page 3".
 
     Raises:
         DataError: If it cannot be read.
     """
     path = Path(path)
-    name = path.name if name is None else name
     try:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
-    parts = READERS.get(path.suffix.lower(), _read_text)(content, str(path))
-    return {name + part: text for part, text in parts.items()}
+    return READERS.get(path.suffix.lower(), _read_text)(content, str(path))
 
 
 def files_in(folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...errors import DataError, InputError
-from ..documents.documents import documents_by_name
+from ..documents.documents import read_documents
 
 ParsedLine = TypeVar("ParsedLine")
 """The type that a line of a file is parsed to."""
@@ -40,7 +40,7 @@ def load_questions(path: str | Path, limit: int | None = None) -> list[Asked]:
 def _asked(row: Mapping[str, Any]) -> Asked:
     if not isinstance(row["question"], str):
         raise TypeError("a question is a text")
-    return Asked(row["question"], documents_by_name(row["documents"]))
+    return Asked(row["question"], read_documents(row["documents"])[0])
 
 
 def read_lines(

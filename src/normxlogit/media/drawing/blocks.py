@@ -132,17 +132,21 @@ def media_block(
 
 def words_over_time(sound: SoundScores, spoken: Sequence[str]) -> list[Block]:
     """Return a table of the strongest moment for each word, and a heat map of words over time."""
-    names, rows, coarse = [visible(name) for name in spoken], [], merge_neighbours(sound, BINS)
+    names, rows = [visible(name) for name in spoken], []
     for name, scores in zip(names, sound.scores, strict=True):  # (n,)
         start, end = sound.times[int(scores.argmax())].tolist()
         share = float(scores.max(initial=0) / max(scores.clip(min=0).sum(), 1e-12))
         moment = cell(f"{start:.2f} to {end:.2f} s", start)
         rows.append([cell(name), moment, cell(f"{100 * share:.0f}%", share, strength=share)])
     columns = [Column("word"), Column("strongest moment", numbers=True), Column("of its positive sum", numbers=True)]
-    moments, caption = (
-        [f"{start:.2f}" for start, _ in coarse.times.tolist()],
-        "What each word rests on, over the seconds",
-    )
-    grid = Grid(names, moments, coarse.scores, f"{caption} of {visible(sound.name)}", relative=True)
     supports = Table(columns, rows, f"When {visible(sound.name)} supports each word")
-    return [supports, Fold("Every word over time", [grid])]
+    return [supports, Fold("Every word over time", [grid_over_time(sound, names)])]
+
+
+def grid_over_time(sound: SoundScores, names: Sequence[str]) -> Grid:
+    """Return a heat map of parts of an answer over time; neighbouring moments are summed."""
+    coarse = merge_neighbours(sound, BINS)
+    moments = [f"{start:.2f}" for start, _ in coarse.times.tolist()]
+    caption = f"What each word rests on, over the seconds of {visible(sound.name)}"
+    scores = coarse.scores.reshape(len(names), -1)  # (parts, moments)
+    return Grid(list(names), moments, scores, caption, caption, relative=True)

@@ -1,4 +1,4 @@
-"""Pictures and sounds with their scores as matplotlib figures."""
+"""Pictures with their scores as matplotlib figures."""
 
 import base64
 import io
@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ...render.charts import Grid, number
+from ...render.charts import number
 from ...render.describe import shortened
-from ...render.figure import PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
+from ...render.figure import PAGE, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line
-from ..units import PictureScores, SoundScores
+from ..units import PictureScores
 from .blocks import MOST_PATCHES
-from .drawing import course_of, merge_neighbours
+from .drawing import merge_neighbours
 
 ACROSS = 4
 """Pictures in a row."""
 
-PICTURES, ROWS, MOMENTS = 11, 40, 240
-"""Most parts with a picture of their own, most rows below a sound, and most moments of a row."""
+PICTURES = 11
+"""Most parts with a picture of their own."""
 
 DENSEST, GREY = 0.6, 0.85
 """Opacity of the strongest patch, and how far a picture is desaturated, so that its own colours are not scores."""
@@ -30,11 +30,10 @@ LABEL = 24
 """Most characters of a part's name."""
 
 
-def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
-    """Draw pictures and sounds with the scores for an answer or each part of it, each on its own scale.
+def pictures_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
+    """Draw pictures with the scores for an answer or each part of it, each on its own scale.
 
     A picture is drawn for each part, and first for the whole answer if there are several, with the sum of its patches.
-    A sound is drawn once, above a row of its moments for each part.
 
     Args:
         g: The result, of one layer; its targets are the parts of the answer.
@@ -42,27 +41,21 @@ def media_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
     """
     panels = []
     parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
-    media: tuple[PictureScores | SoundScores, ...] = (*g.images, *g.audio)
-    for medium in media:
-        picture = isinstance(medium, PictureScores)
-        rows = np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *medium.shape)
+    for picture in g.images:
+        rows = np.nan_to_num(picture.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *picture.shape)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
-        largest = sorted(np.argsort(-sizes, kind="stable")[: k or (PICTURES if picture else ROWS)].tolist())
+        largest = sorted(np.argsort(-sizes, kind="stable")[: k or PICTURES].tolist())
         names, scores = [shortened(parts[i], LABEL) for i in largest], rows[largest]
-        if picture and len(parts) > 1:
+        if len(parts) > 1:
             names, scores = ["the whole answer", *names], np.concatenate([rows.sum(0)[None], scores])
-        height = 1.4 + ROW * len(names)
-        if isinstance(medium, PictureScores):
-            height = 0.5 + max(0.7, 1.6 * medium.height / medium.width) * -(-len(names) // ACROSS)
-        panels.append((replace(medium, scores=scores), names, height))
+        height = 0.5 + max(0.7, 1.6 * picture.height / picture.width) * -(-len(names) // ACROSS)
+        panels.append((merge_neighbours(replace(picture, scores=scores), MOST_PATCHES), names, height))
+    heights = [height for *_, height in panels]
     with plot_style():
-        figure = PlotFigure(PAGE, sum(height for *_, height in panels))
-        areas = figure.subfigures(len(panels), 1, height_ratios=[height for *_, height in panels], squeeze=False)[:, 0]
-        for area, (medium, names, _) in zip(areas, panels, strict=True):
-            if isinstance(medium, PictureScores):
-                _pictures(area, merge_neighbours(medium, MOST_PATCHES), names, len(parts), signed=g.signed)
-            else:
-                _sound(area, merge_neighbours(medium, MOMENTS), names, len(parts))
+        figure = PlotFigure(PAGE, sum(heights))
+        areas = figure.subfigures(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
+        for area, (picture, names, _) in zip(areas, panels, strict=True):
+            _pictures(area, picture, names, len(parts), signed=g.signed)
         return plain_text(figure)
 
 
@@ -99,19 +92,3 @@ def draw_picture(axes: Any, image: PictureScores, scores: FloatArray) -> None:
     axes.add_collection(PolyCollection(corners, facecolors=colors, linewidths=0))
     axes.set(xlim=(0, image.width), ylim=(image.height, 0), aspect="equal", xticks=[], yticks=[])
     axes.spines[["left", "bottom"]].set_visible(False)
-
-
-def _sound(area: Any, audio: SoundScores, names: list[str], parts: int) -> None:
-    """Draw the loudness of a sound above a heat map of parts and moments."""
-    above, below = area.subplots(2, 1, sharex=True, height_ratios=[1, 0.3 * len(names)])
-    course = course_of(audio)
-    above.fill_between(np.linspace(0, audio.seconds, len(course)), -course, course, color="0.5", linewidth=0)
-    above.set(yticks=[], title=one_line(audio.name))
-    above.spines["left"].set_visible(False)
-    table = Grid(names, [""] * audio.scores.shape[1], audio.scores, relative=True).strengths
-    edges = np.append(audio.times[:, 0], audio.times[-1, 1])  # (n + 1,)
-    colors = below.pcolormesh(edges, np.arange(len(names) + 1), table, cmap="RdBu_r", vmin=-1, vmax=1)
-    below.set_yticks(np.arange(len(names)) + 0.5, names)
-    below.set(xlabel="seconds", ylim=(len(names), 0), xlim=(0, audio.seconds))
-    area.colorbar(colors, ax=[above, below], aspect=30, label="of its own largest")
-    say_more(above, len(names), parts - len(names))

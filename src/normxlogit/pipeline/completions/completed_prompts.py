@@ -20,6 +20,7 @@ from ...model.task_model import TaskModel
 from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box
 from ...tasks.base import generating_task, message_spans
 from ...tasks.seq2seq import with_first_token
+from .reasoning import ReasoningSpec, Spans, reasoning_spans
 
 NO_MESSAGES = ReadPrompt("", None)
 
@@ -34,6 +35,8 @@ class Completed:
         prompt: The prompt as one text, with its messages, pictures and sounds.
         named_sources: Spans of the sources that the caller named, in characters of the text, by name.
         other: The same prompt with another completion, which this one is explained against.
+        reasoning: Spans in which the completion reasons, in its characters.
+        marked_reasoning: The same with the marks around them.
     """
 
     encoding: Encoding
@@ -42,6 +45,8 @@ class Completed:
     prompt: ReadPrompt = NO_MESSAGES
     named_sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     other: "Completed | None" = None
+    reasoning: Spans = ()
+    marked_reasoning: Spans = ()
 
     def joined(self) -> "Completed":
         """Return a copy with the source of an encoder-decoder model on a line before the decoder's text.
@@ -73,6 +78,12 @@ class Completed:
             prompt_characters=shift + self.prompt_characters,
         )
 
+    def with_reasoning(self, model: TaskModel, spec: ReasoningSpec | None = None) -> "Completed":
+        """Return a copy that knows where the completion reasons; see `reasoning_spans`."""
+        text, start = self.encoding.text or "", self.prompt_characters
+        spans, marked = reasoning_spans(model, text[start:], text[:start], spec)
+        return replace(self, reasoning=spans, marked_reasoning=marked)
+
     def without(self, out: Collection[int]) -> Encoding:
         """Return the model's input without some tokens of the prompt.
 
@@ -103,6 +114,18 @@ class Completed:
             joined.prompt_tokens,
             joined.prompt_characters,
             self.messages,
+            reasoning=list(zip(self.reasoning, self.marked_reasoning, strict=True)),
+        )
+
+    def without_reasoning(self) -> "Completed":
+        """Return the answer without its reasoning; the marks around it stay, as of a model that answers at once."""
+        if not self.reasoning:
+            return self
+        sequence = self.sequenced()
+        shift = sequence.prompt_characters
+        spans = [(shift + start, shift + end) for start, end in self.reasoning]
+        return replace(
+            self, encoding=self.without({i for span in spans for i in sequence.tokens_in(*span, of_answer=True)})
         )
 
     def with_sources(self, sources: Mapping[str, Sequence[int]]) -> "Completed":
@@ -164,7 +187,10 @@ def generate(
 
 @enough_memory("let the model go on with this prompt")
 def generate_each(
-    model: TaskModel, prompts: Sequence[Prompt | ReadPrompt | Encoding], options: Mapping[str, Any]
+    model: TaskModel,
+    prompts: Sequence[Prompt | ReadPrompt | Encoding],
+    options: Mapping[str, Any],
+    reasoning: ReasoningSpec | None = None,
 ) -> list[Completed]:
     """Generate completions of prompts, in batches if that gives the same tokens.
 
@@ -172,6 +198,7 @@ def generate_each(
         model: The model.
         prompts: The prompts.
         options: Of the model's `generate`.
+        reasoning: Where a completion reasons: what stands around it; None to look for it.
 
     Returns:
         Prompts and completions, and how much of them is the prompt; of several sequences for a prompt all in a row.
@@ -199,7 +226,7 @@ def generate_each(
             for i, sequences in zip(places, generated, strict=True):
                 notes = (note,) if count < asked[i] else ()
                 completions[i] = [_completed(model, prompted[i], ids, notes) for ids in sequences]
-    return [completed for i in range(len(prompted)) for completed in completions[i]]
+    return [completed.with_reasoning(model, reasoning) for i in range(len(prompted)) for completed in completions[i]]
 
 
 def _completed(model: TaskModel, prompt: Completed, ids: list[int], notes: tuple[str, ...]) -> Completed:
@@ -249,7 +276,12 @@ def encode_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> C
 
 
 def read_completion(
-    model: TaskModel, prompt: Prompt | ReadPrompt | Encoding, completion: str | Sequence[int], *, longer: bool = False
+    model: TaskModel,
+    prompt: Prompt | ReadPrompt | Encoding,
+    completion: str | Sequence[int],
+    *,
+    longer: bool = False,
+    reasoning: ReasoningSpec | None = None,
 ) -> Completed:
     """Encode a prompt and a given completion.
 
@@ -261,6 +293,7 @@ def read_completion(
         prompt: The prompt.
         completion: The completion, or its token ids.
         longer: Whether both may be longer than the model reads.
+        reasoning: Where the completion reasons; None to look for it.
 
     Returns:
         Prompt and completion, and how much of it is the prompt.
@@ -289,7 +322,8 @@ def read_completion(
     if limit is not None and len(encoding) > limit and not longer:
         message = f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them"
         raise InputError(message)
-    return Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
+    completed = Completed(encoding, count, len(prompt_encoding.text or ""), rendered)
+    return completed.with_reasoning(model, reasoning)
 
 
 def generation_config(

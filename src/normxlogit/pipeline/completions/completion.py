@@ -29,7 +29,6 @@ from ..media_scores import Placed, appended, check_reads_media, split_media_scor
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed_prompts import Completed
-from .reasoning import reasoning_spans
 
 LOGITS_AT_ONCE = 2**27
 """Most vocabulary logits in one backward pass, over all positions of a batch."""
@@ -336,7 +335,8 @@ def scored_tokens(
         media=media,
         text=text,
         completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
-        reasoning=reasoning_spans(model, completed, options.reasoning),
+        reasoning=completed.reasoning,
+        marked_reasoning=completed.marked_reasoning,
         prompt_tokens=start,
         notes=(
             *sequence.notes,

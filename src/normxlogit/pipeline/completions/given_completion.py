@@ -47,9 +47,8 @@ def explain_generation(
     for encoding, ids in zip(model.encoder.from_batch(tokens), generated, strict=True):
         encoding = with_decoded_text(model.tokenizer, encoding)
         sequence = append_tokens(model.tokenizer, encoding, ids)
-        requests.append(
-            completion_request(model, Completed(sequence, len(encoding), len(encoding.text or "")), options)
-        )
+        completed = Completed(sequence, len(encoding), len(encoding.text or "")).with_reasoning(model)
+        requests.append(completion_request(model, completed, options))
     batch = _as_read(model, inputs, prompts, requests)
     with torch.inference_mode():
         run = _run(model, batch, states, layers=options.layers is not None)

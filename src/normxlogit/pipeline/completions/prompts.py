@@ -18,6 +18,7 @@ from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, generate_each, read_completion
 from .completion import explain_completions
+from .reasoning import ReasoningSpec, are_marks
 from .sequences import explain_answer
 from .sources import explain_sources
 from .verification import with_completion_verification
@@ -37,6 +38,7 @@ def explain_generated(
     options: Options,
     settings: Mapping[str, Any],
     other_answer: Any = None,
+    reasoning: ReasoningSpec | None = None,
 ) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer.
 
@@ -54,7 +56,7 @@ def explain_generated(
     if options.parts is not None and other_answer is not None:
         raise InputError(WHOLE_ANSWERS)
     prompt_list, single = _prompt_list(model, prompts)
-    completed = generate_each(model, prompt_list, settings)
+    completed = generate_each(model, prompt_list, settings, reasoning)
     if other_answer is not None:
         others = [read_completion(model, prompt, other_answer) for prompt in prompt_list]
         each = len(completed) // len(others)  # of several sequences
@@ -94,6 +96,7 @@ def explain_written(
     sources: Any = None,
     parts: PartSpec = None,
     other_answers: Any = None,
+    reasoning: Any = None,
 ) -> Results:
     """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
 
@@ -108,15 +111,13 @@ def explain_written(
         raise InputError(WHOLE_ANSWERS)
     prompt_list, single = _prompt_list(model, prompts)
     lists = {"completion": completions, "targets": options.targets, "sources": sources, "contrast": other_answers}
-    lists["reasoning"] = options.reasoning
-    if isinstance(sources, str) and not single:
-        lists["sources"] = [sources] * len(prompt_list)
+    lists |= {"reasoning": reasoning}
+    of_all = {"sources": isinstance(sources, str), "reasoning": are_marks(reasoning)}
+    lists |= {name: [lists[name]] * len(prompt_list) for name, is_of_all in of_all.items() if is_of_all and not single}
     rows = {name: [value] if single else _one_each(name, value, len(prompt_list)) for name, value in lists.items()}
-    of_each = zip(rows["targets"], rows["reasoning"], strict=True)
-    each_options = [replace(options, targets=targets, reasoning=reasoning) for targets, reasoning in of_each]
-    completed = [
-        read_completion(model, before, after) for before, after in zip(prompt_list, rows["completion"], strict=True)
-    ]
+    each_options = [replace(options, targets=targets) for targets in rows["targets"]]
+    of_each = zip(prompt_list, rows["completion"], rows["reasoning"], strict=True)
+    completed = [read_completion(model, before, after, reasoning=spec) for before, after, spec in of_each]
     pairs = zip(completed, rows["sources"], strict=True)
     divisions: list[SourceSpec | None] = [
         None if division is None else prompt.division(division) for prompt, division in pairs

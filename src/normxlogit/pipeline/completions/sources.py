@@ -34,7 +34,6 @@ from ..options import Options, provenance
 from .ablations import Ablations, Array
 from .completed_prompts import Completed
 from .completion import explain_completion, scored_tokens
-from .reasoning import reasoning_spans
 
 
 @enough_memory("find the sources of this answer")
@@ -95,7 +94,8 @@ def explain_sources(
             text=sequence.text,
             completion=sequence.text[sequence.prompt_characters :],
             messages=completed.messages,
-            reasoning=reasoning_spans(model, completed, options.reasoning),
+            reasoning=completed.reasoning,
+            marked_reasoning=completed.marked_reasoning,
             notes=completed.encoding.notes,
             diagnostics={"forward_passes": forward_passes},
             merge=method.word_merge,

@@ -1,23 +1,24 @@
 """Verify completions: the loss without the words, sources or parts of media of the highest scores."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ...errors import InputError
 from ...leave_out.answers import Answer
 from ...leave_out.removal import TextRemoval, Tokens
 from ...leave_out.search import run_searches
 from ...leave_out.units import Removable, Verify, picked, removable
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
-from ...results.units.spans import NamedSpan, SourceSpec
+from ...results.units.spans import NamedSpan, SourceSpec, answer_parts
 from ...results.units.words import UnitScore
 from ..progress import progress_bar
 from .ablations import Ablations, Array
 from .completed_prompts import Completed
-from .reasoning import thoughts
 from .sources import media_sources
 
 Answers = Callable[[list[TextRemoval]], list[Answer]]
@@ -131,3 +132,38 @@ def removable_sources(
     pieces: dict[Tokens, NamedSpan] = {(i,): piece for i, piece in together.items() if piece.tokens or piece.places}
     parts = [UnitScore(units.names[i] or units.text[i], unit, float(whole.scores[i])) for unit in pieces for i in unit]
     return Removable(parts, "source", "deleted"), pieces
+
+
+def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[Tokens, NamedSpan], Completed]:
+    """Return each sentence of the reasoning by its units and tokens, and the prompt completed by what follows it.
+
+    Of a result by sources the sentences are the parts that are explained.
+    """
+    sequence, prompt = completed.sequenced(), completed.joined()
+    if not whole.reasoning:
+        raise InputError("verify='reasoning': no reasoning was found in the answer; pass its spans, reasoning=")
+    shift = sequence.prompt_characters
+    end = shift + max(end for _, end in whole.marked_reasoning)
+    answer = [i for i in range(prompt.prompt_tokens, len(sequence.offsets)) if sequence.offsets[i][0] >= end]
+    spans = whole.units.spans or ()
+    by_token = whole.units.kind[0] == "token"
+    if by_token:
+        named = [(piece.tokens, piece.start, piece.end) for piece in answer_parts(sequence, "sentence")]
+    else:
+        named = [((i,), *spans[i]) for i, kind in enumerate(whole.units.kind) if kind == "answer" and spans[i][1]]
+    reasoning = [(shift + first, shift + last) for first, last in whole.reasoning]
+    parts: list[UnitScore] = []
+    pieces: dict[Tokens, NamedSpan] = {}
+    for units, start, stop in named:
+        inside = [sequence.tokens_in(max(start, first), min(stop, last), of_answer=True) for first, last in reasoning]
+        if tokens := tuple(token for found in inside for token in found):
+            units = tokens if by_token else units
+            text = sequence.text[sequence.offsets[tokens[0]][0] : sequence.offsets[tokens[-1]][1]].strip()
+            parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
+            pieces[units] = NamedSpan(text, start, stop, tokens)
+    if not answer or not parts:
+        raise InputError("verify='reasoning': the completion holds no sentence of reasoning, or nothing behind it")
+    found = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
+    start = completed.prompt_tokens + answer[0] - prompt.prompt_tokens
+    characters = sequence.offsets[answer[0]][0] - shift + completed.prompt_characters
+    return found, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)

@@ -73,6 +73,8 @@ TOKENS: Mapping[str, Any] = {
 }
 ANSWER: Mapping[str, Any] = {
     "completion": str,
+    "reasoning": Spans,
+    "marked_reasoning": Spans,
     "unit_kinds": Strings,
     "unit_names": Strings,
     "shares": FloatArray,
@@ -102,6 +104,7 @@ SAVED: Mapping[str, Any] = {
 
 FIELDS: Mapping[str, str] = {
     **{name: name for name in ("text", "text_pair", "completion", "method", "model", "sinks", "notes")},
+    **{name: name for name in ("reasoning", "marked_reasoning")},
     **{name: name for name in ("scores", "bias", "sink")},
     "units": "units.text",
     "unit_kinds": "units.kind",

@@ -86,6 +86,7 @@ class Sequenced:
         prompt_characters: Characters of the prompt.
         messages: Spans of the messages of a chat; None for a prompt that was one text.
         words: The characters of the word of each token, where the caller has split the text into words.
+        reasoning: Spans of the completion's reasoning, in its characters, each with its span with the marks around it.
     """
 
     text: str
@@ -95,6 +96,7 @@ class Sequenced:
     prompt_characters: int
     messages: tuple[MessageSpan, ...] | None
     words: Sequence[tuple[int, int]] | None = None
+    reasoning: Sequence[tuple[tuple[int, int], tuple[int, int]]] = ()
 
     def tokens_in(self, start: int, end: int, *, of_answer: bool) -> tuple[int, ...]:
         """Return the tokens that begin in a span, leading white space ignored; special tokens are left out."""
@@ -177,7 +179,15 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[NamedSpan]:
             "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
             f"indices, or a span (start, end) of characters, not {parts!r}"
         )
-    groups = _groups_between(sequence, kind, shift + start, shift + end, of_answer=True)
+    groups: list[NamedSpan] = []
+    for thought, marked in sequence.reasoning if kind != "message" else ():
+        groups += _groups_between(sequence, kind, shift + start, shift + marked[0], of_answer=True)
+        thoughts = _groups_between(sequence, kind, shift + thought[0], shift + thought[1], of_answer=True)
+        edges = [shift + marked[0], *(group.start for group in thoughts[1:]), shift + marked[1]]
+        for group, (first, last) in zip(thoughts, pairwise(edges), strict=False):  # the marks belong to them
+            groups.append(group._replace(start=first, end=last, tokens=sequence.tokens_in(first, last, of_answer=True)))
+        start = marked[1]
+    groups += _groups_between(sequence, kind, shift + start, shift + end, of_answer=True)
     if not groups:
         raise InputError("no token of the answer begins there")
     return groups
@@ -335,6 +345,13 @@ def _earlier_words(a: "Attribution", units: Sequence[int]) -> list[NamedSpan]:
     return [*groups, *([NamedSpan(name, 0, 0, left, "answer", None)] if left or not groups else [])]
 
 
+def earlier_parts(a: "Attribution") -> dict[tuple[int, int], int]:
+    """Return the parts of an answer that are units: the unit of each span."""
+    units = a.units
+    answers = [unit for unit, kind in enumerate(units.kind) if kind == "answer" and units.sequence[unit] is not None]
+    return {units.spans[unit]: unit for unit in answers if units.spans}
+
+
 def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
     """Return a result with coarser targets; see `Attribution.group_targets`."""
     if a.completion is None or not a.has_target_axis:
@@ -344,7 +361,8 @@ def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
     end = len(a.text)
     spans = [target.span or (end, end) for target in a.targets]
     special = [target.span is None for target in a.targets]
-    groups = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None), parts)
+    reasoning = list(zip(a.reasoning, a.marked_reasoning, strict=True))
+    groups = answer_parts(Sequenced(a.text, spans, special, 0, end - len(a.completion), None, None, reasoning), parts)
     rows = [list(group.tokens) for group in groups]
     groups = [p if p.name else p._replace(name=a.targets[p.tokens[0]].name) for p in groups]
 

@@ -35,7 +35,7 @@ def passed_through(
         part_of_unit = {
             unit: k
             for unit, k in part_of_unit.items()
-            if any(_overlap(a.targets[k].span or (-1, -1), span) for span in chosen)
+            if any(overlap(a.targets[k].span or (-1, -1), span) for span in chosen)
         }
         if not part_of_unit:
             raise InputError("no explained part of the answer that later ones read lies there")
@@ -87,7 +87,8 @@ def _parts_that_are_units(a: Attribution) -> dict[int, int]:
     return parts
 
 
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether two spans have a character in common."""
     return one[0] < other[1] and other[0] < one[1]
 
 
