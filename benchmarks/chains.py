@@ -150,14 +150,17 @@ def read(explainer: Explainer, chains: Sequence[Chain], on_progress: OnProgress 
     for _, chain in with_progress("chains", chains, on_progress):
         if not draws_conclusion(explainer, chain):
             continue
-        cited = explainer.cite(chain.question, {"facts": " ".join(chain.facts)}, answer=chain.answer, verify=None)
-        sources, conclusion = cited.sources, chain.answer[chain.answer.index("So the") :]
+        start = chain.answer.index("So the")
+        facts, reasoning = {"facts": " ".join(chain.facts)}, [(0, start - 1)]
+        cited = explainer.cite(chain.question, facts, answer=chain.answer, reasoning=reasoning, verify=None)
+        sources, conclusion = cited.sources, chain.answer[start:]
         words, last_words = set(_words(chain.answer)), set(_words(conclusion + chain.question))
         ways: dict[str, Any] = {
-            THROUGH: cited.through().scores[-1, sources],
-            "through it, all words alike": cited.attribution.through().scores[-1, sources],
+            THROUGH: cited.evidence.scores[-1, sources],
+            "through all of the answer": cited.through().scores[-1, sources],
+            "through all, words alike": cited.attribution.through().scores[-1, sources],
             "direct": cited.attribution.scores[-1, sources],
-            "direct, words by gain": cited.evidence.scores[-1, sources],
+            "direct, words by gain": cited.direct_evidence.scores[-1, sources],
             **_left_out(explainer, cited, chain.facts, conclusion),
             **_rollout_and_hops(explainer, cited, conclusion),
             "words shared with the answer": [len(set(_words(fact)) & words) for fact in chain.facts],

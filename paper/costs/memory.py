@@ -19,8 +19,9 @@ import torch
 
 from normxlogit.copies.memory import out_of_memory
 from normxlogit.errors import DataError, InputError
+from normxlogit.evaluation.timing import synchronise
 from normxlogit.explainer import Explainer
-from normxlogit.loading.load import AUTO, device_named, synchronise
+from normxlogit.loading.load import AUTO, device_named
 
 from .peak import Peak
 from .random_models import random_bert, random_ids, reference_tokenizer

@@ -48,4 +48,4 @@ def test_inputs_and_targets_are_read_again_for_the_next_method(explainer, kind):
 
 def test_a_note_says_why(explainer):
     (note,) = explainer(TEXTS[0]).notes
-    assert note.startswith("frozen-gradient, the default, does not work on this model: LlamaForCausalLM cannot be")
+    assert note.startswith("frozen-gradient, the default, does not work on this model: the model cannot be")

@@ -1,13 +1,12 @@
 """The linear map of a function in the frozen network, found column by column."""
 
-import pytest
 import torch
 from torch import nn
 
 from normxlogit.frozen.backward import frozen_backward
-from normxlogit.frozen.contributions import sum_of_contributions
+from normxlogit.frozen.contributions import Conservation
 from normxlogit.frozen.forward import Constants, Recording, recorded
-from normxlogit.frozen.places import WORDS, Readout
+from normxlogit.frozen.places import Readout
 
 X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
 
@@ -29,6 +28,11 @@ def assert_conserved(function, x):
     with recorded(nn.Module(), constants):
         value = function(readout.read(x, enters=True))
     weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(1)).to(value)
-    answer = (value * weights).sum()
-    total, size = sum_of_contributions(answer, {WORDS: readout}, constants.leaves)
-    assert total == pytest.approx(answer.item(), abs=1e-5 * max(1, size))
+    proof = Conservation(constants.leaves, torch.float32)
+    entries = list(zip(readout.edges, readout.vectors, strict=True))
+    leaves = proof.begin(value, entries)
+    with frozen_backward(value, readout.edges, proof.hold):
+        gradients = torch.autograd.grad(value, [leaf.edge for leaf in leaves], weights, allow_unused=True)
+    for leaf, gradient in zip(leaves, gradients, strict=True):
+        leaf.gradient = gradient
+    proof.check()

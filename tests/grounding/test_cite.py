@@ -8,7 +8,7 @@ from normxlogit import Explainer
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.completions.ablations import Ablations
-from normxlogit.pipeline.completions.completed_prompts import generate
+from normxlogit.pipeline.completions.completed_prompts import generate_each
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
 from normxlogit.results.units.spans import prompt_sources
@@ -45,7 +45,7 @@ def test_lime_and_context_cite_over_sources_are_two_estimators():
 
     explainer = explainer_for()
     model = explainer.language_model
-    completed = generate(model, CHAT, 4, {})
+    (completed,) = generate_each(model, [CHAT], {"max_new_tokens": 4})
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "sentence"))
     before = np.random.get_state()[1:]  # noqa: NPY002  # the caller's, which stays
     cited, lime = (
@@ -69,7 +69,7 @@ def test_lime_and_context_cite_over_sources_are_two_estimators():
 
 def ablated(method, sources="sentence", parts=None):
     model = explainer_for().language_model
-    completed = generate(model, CHAT, 5, {})
+    (completed,) = generate_each(model, [CHAT], {"max_new_tokens": 5})
     return model, completed, explain_sources(model, completed, Options(method=method_named(method)), sources, parts)
 
 

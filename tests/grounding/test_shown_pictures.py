@@ -57,15 +57,13 @@ def test_a_picture_is_read_in_every_format(name):
     assert shown(read_conversation(messages)) == ASKED
 
 
-def test_pictures_beside_a_text_or_messages_are_read():
+def test_a_picture_is_a_content_and_pictures_beside_messages_are_refused():
     text = {"role": "user", "content": "What is it?"}
-    assert shown(read_conversation([{**text, "images": [BASE64]}])) == ASKED  # Ollama
     assert shown(read_conversation([{"role": "user", "content": PICTURE}, text])) == ASKED
     assert shown(read_conversation([{"role": "user", "content": PICTURE}])) == ASKED[:1]
-    messages = [{"role": "user", "content": [{"type": "image", "index": 0, "text": None}, {"text": "What is it?"}]}]
-    assert shown(read_conversation({"messages": messages, "images": [PICTURE]})) == ASKED  # data sets
-    with pytest.raises(InputError, match="no places for the last 1 pictures"):
-        read_conversation({"messages": [text], "images": [PICTURE]})
+    for beside in ([{**text, "images": [BASE64]}], {"messages": [text], "images": [PICTURE]}):
+        with pytest.raises(InputError, match="pictures stand in the contents of messages"):
+            read_conversation(beside)
 
 
 @pytest.mark.parametrize("name", TYPED)

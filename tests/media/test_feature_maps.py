@@ -80,5 +80,5 @@ def test_what_reaches_the_answer_past_the_feature_maps_is_refused():
 
 
 def test_a_model_that_is_not_affine_once_frozen_is_refused_by_name():
-    with pytest.raises(UnsupportedModelError, match="Curved cannot be frozen"):
+    with pytest.raises(UnsupportedModelError, match="the model cannot be frozen"):
         Explainer(resnet(Curved), PROCESSOR)(picture(), method="frozen-gradient")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from normxlogit.render import figure as matplotlib_figure
+from normxlogit.evaluation import figures as matplotlib_figure
 from paper.alignment import runs as alignment_runs
 from paper.evidence import PARSERS
 from tests import blimp, tiny

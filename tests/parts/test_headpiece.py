@@ -83,12 +83,14 @@ def batch_norm(model):
 
 
 @pytest.mark.parametrize("change", [batch_norm, mixed_in("bert.pooler"), mixed_in("bert.encoder.layer.0.output.dense")])
-def test_a_model_whose_texts_change_each_others_answers_is_refused(change):
+@pytest.mark.parametrize("method", [None, "frozen-gradient", "normxlogit"])
+def test_a_model_whose_texts_change_each_others_answers_is_refused(change, method):
     plain = tiny.model("bert")
     change(plain)
     explainer = Explainer(plain, tiny.tokenizer_for("bert"))
-    with pytest.raises(UnsupportedModelError, match="answers a text differently beside another one"):
-        explainer(tiny.TEXTS[0])
+    for inputs in (tiny.TEXTS[0], tiny.TEXTS):  # and again
+        with pytest.raises(UnsupportedModelError, match="answers a text differently beside another one"):
+            explainer(inputs, method=method)
 
 
 @pytest.mark.parametrize("row", [None, 0, 1, 7, 33, 62, 63])

@@ -27,7 +27,7 @@ def test_a_row_has_the_text_the_answer_and_its_words():
 
 
 def test_words_are_rows_with_their_text_and_prediction():
-    table = Attributions([GOOD, make_attribution()]).to_pandas(level="word")
+    table = Attributions(a.group("word") for a in (GOOD, make_attribution())).to_pandas()
     first = table[(table["text_index"] == 0) & ~table["special"]]
     assert list(first["unit"]) == ["good", "bad", "!"]
     assert list(first["score"]) == [3.0, -2.0, 5.0]

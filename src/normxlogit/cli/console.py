@@ -186,15 +186,6 @@ def check_output(output: Path | None, *read: Path | None) -> None:
                 raise InputError(f"--output {output} is the file that is read; write to another")
 
 
-def check_run_output(output: Path | None, folder: str) -> None:
-    """Refuse an output file among the files of a corpus run."""
-    if output is None:
-        return
-    path, run = output.resolve(), Path(folder).resolve()
-    if path == run / "manifest.json" or run in (path.parent.parent, *path.parent.parent.parents):
-        raise InputError(f"--output {output} lies among the files of the run; write beside them")
-
-
 def check_folder(output: Path | None) -> None:
     """Refuse a folder that results cannot be written to, before any work, without creating it."""
     if output is None:

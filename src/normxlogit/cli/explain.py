@@ -3,7 +3,6 @@
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -75,7 +74,6 @@ def explain(
             help="Show words, the default where they can be told, or tokens.",
         ),
     ] = None,
-    merge: options.MergeChoice = None,
     output_format: options.OutputFormat = None,
     output: options.OutputFile = None,
 ) -> None:
@@ -87,10 +85,8 @@ def explain(
     inputs = _inputs(texts or [], file)
     kind, layer_numbers = output_format or format_for(output), layers_of(layers)
     options.check_targets(target, all_labels)
-    if kind == "csv" and (words or merge):
-        raise InputError("a CSV file has a row for each token; --words and --merge go with other formats")
-    if merge is not None and (words is False or (kind == "json" and not words)):
-        raise InputError("--merge says how tokens make words, and words are not asked for: give --words")
+    if kind == "csv" and words:
+        raise InputError("a CSV file has a row for each token; --words goes with other formats")
     with quiet():
         from ..methods import method_named
         from ..tasks.targets import typed_targets
@@ -104,8 +100,6 @@ def explain(
         keywords |= cast(Any, typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels))
         texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, texts_or_pairs, methods_or_default, keywords)
-        if merge is not None:
-            results = type(results)(replace(a, merge=merge) for a in results)
     _deliver(results, kind, words, output)
 
 

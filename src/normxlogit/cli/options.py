@@ -83,7 +83,8 @@ VerifyCount = Annotated[
     typer.Option(
         metavar="N|KIND|WORDS",
         help="Run the model again without this many of the words (regions, moments) of the highest scores (auto: five, "
-        "or more), without each sentence, paragraph or message, or without words separated by commas.",
+        "or more), without each sentence, paragraph or message, each sentence of an answer's reasoning (reasoning), or "
+        "without words separated by commas.",
     ),
 ]
 MaxNewTokens = Annotated[int, typer.Option(min=1, help="Most tokens to generate.")]
@@ -133,7 +134,7 @@ def verified_units(text: str | None) -> Any:
     Raises:
         InputError: If it is empty, or a number that no count is.
     """
-    if text is None or text in (AUTO, "word", "sentence", "paragraph", "message"):
+    if text is None or text in (AUTO, "word", "sentence", "paragraph", "message", "reasoning"):
         return text
     if text.isascii() and text.isdecimal() and len(text) <= DIGITS:
         return int(text)

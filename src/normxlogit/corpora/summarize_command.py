@@ -1,11 +1,12 @@
 """The command that summarises a corpus run."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..cli import options
-from ..cli.console import check_run_output, deliver_result, format_for, quiet
+from ..cli.console import deliver_result, format_for, quiet
 from ..errors import InputError
 
 
@@ -33,7 +34,7 @@ def summarize(
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
-    check_run_output(output, folder)
+    _check_output(output, folder)
     from ..render.blocks import Paragraph
     from .folder import Folder
     from .summaries.page import summary_cards, summary_page
@@ -53,3 +54,12 @@ def summarize(
     ]
     blocks = [block for heading, rest in heading_and_blocks for block in (*heading, *rest)]
     deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)
+
+
+def _check_output(output: Path | None, folder: str) -> None:
+    """Refuse an output file among the files of a corpus run."""
+    if output is None:
+        return
+    path, run = output.resolve(), Path(folder).resolve()
+    if path == run / "manifest.json" or run in (path.parent.parent, *path.parent.parent.parents):
+        raise InputError(f"--output {output} lies among the files of the run; write beside them")

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ..copies.memory import out_of_memory
 from ..errors import NormXLogitError, UnsupportedModelError
-from ..frozen.backward import operations_without_gradient
 from ..leave_out.removal import check_words
 from ..methods.base import Baseline, Method, Request, Scores, baseline_vectors, import_package, remainder
 from ..methods.registry import alternatives, register
@@ -66,9 +65,21 @@ class _AnswerToEmbeddings:
         with self.model.embeddings.replaced(vectors, inputs["input_ids"]) as embedding_replacement:
             values = self.model.measure(target, inputs, positions, texts, replace=embedding_replacement)  # (N, 1)
             answers = values[:, 0]  # (N,)
-        if blocked := operations_without_gradient(answers):
-            raise RuntimeError(f"no gradient flows through {blocked[0]}, as where activations are quantised")
+        if not _is_differentiable(answers):
+            raise RuntimeError("no gradient flows through some operation, as where activations are quantised")
         return answers
+
+
+def _is_differentiable(output: Tensor) -> bool:
+    """Return whether all operations in an output's graph have a backward pass."""
+    visited, waiting = set[Any]([None]), list[Any]([output.grad_fn])
+    while waiting:
+        if (node := waiting.pop()) not in visited:
+            visited.add(node)
+            if "NotImplemented" in node.name():
+                return False
+            waiting += [parent for parent, _ in node.next_functions]
+    return True
 
 
 class _Gradient(Method):

@@ -51,7 +51,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     """
     from matplotlib.ticker import LogLocator
 
-    from ..render.figure import MARKERS, SERIES, panel_figure
+    from .figures import MARKERS, SERIES, panel_figure
 
     names = dict.fromkeys(point.method for points in panels.values() for point in points)
     looks = dict(zip(names, cycle(product(MARKERS, SERIES)), strict=False))
@@ -94,7 +94,7 @@ def write_frontier(
     listed = [{"title": title, "metadata": metadata[title], "points": points} for title, points in panels.items()]
     text = frontier_text(panels, metadata)
     if folder is not None:
-        from ..render.figure import save_figure
+        from .figures import save_figure
 
         report({}, text, folder, "frontier", environment=environment(device), panels=listed)
         save_figure(frontier_figure(panels), folder / "frontier")

@@ -127,7 +127,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     Raises:
         DataError: If matplotlib is missing.
     """
-    from ..render.figure import LINES, SERIES, panel_figure
+    from .figures import LINES, SERIES, panel_figure
 
     names = list(dict.fromkeys(r.method for results in panels.values() for r in results))
     colors = len(SERIES)
@@ -151,7 +151,7 @@ def write_faithfulness(
     folder: Path | None, results: Sequence[Faithfulness | Refused], metadata: Mapping[str, Any]
 ) -> str:
     """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
-    from ..render.figure import save_figure
+    from .figures import save_figure
 
     measured = [r if isinstance(r, Faithfulness) else None for r in results]
     names = [r.method for r in results]

@@ -11,7 +11,6 @@ import torch
 import transformers
 
 from .._version import __version__
-from ..loading.load import device_name, synchronise
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,17 @@ class Timing:
     def median(self) -> float:
         """The median of the rounds, in seconds."""
         return statistics.median(self.seconds)
+
+
+def device_name(device: torch.device) -> str:
+    """Return the device's name for reports, such as that of the graphics card."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def synchronise() -> None:
+    """Wait until the device has finished its work."""
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()
 
 
 def in_turn(

@@ -17,6 +17,12 @@ MODULE_PATH = "normxlogit_place"
 """Key in a node's `metadata` for the module that created it, in a pass that is proved."""
 
 
+NO_GRADIENT = (
+    "the model cannot be frozen: no gradient flows through {}, as where weights and activations are quantised; load it "
+    "in another precision, or use a method without gradients"
+)
+
+
 class NotRecordedError(Exception):
     """The inputs of some operations are needed, were not noted, and can be in another pass."""
 
@@ -39,8 +45,11 @@ def frozen_backward(
 
     Raises:
         NotRecordedError: If they were not, and one needs an input that was not noted.
-        UnsupportedModelError: In the backward pass, where a gradient arrives at an operation without a rule.
+        UnsupportedModelError: If no gradient flows; in the backward pass, where one arrives at an operation without a
+            rule, or needs what was written on.
     """
+    if not output.requires_grad:
+        raise UnsupportedModelError(NO_GRADIENT.format("any of its operations"))
     handles: list[Any] = []
     rules = _rules_of(output, entries)
     if not is_recorded and any(stem(node) in INVERSE and INPUT not in node.metadata for node in rules):
@@ -52,6 +61,10 @@ def frozen_backward(
             else:
                 handles.append(node.register_hook(partial(_apply, node, row, held, constant)))
         yield
+    except RuntimeError as error:
+        if "inplace" not in str(error):
+            raise
+        raise UnsupportedModelError("the model cannot be frozen: it writes on what its backward pass needs") from error
     finally:
         for handle in handles:
             handle.remove()
@@ -66,7 +79,9 @@ def _apply(
         try:
             found = slope(node, gradient, inputs, constant)
         except AttributeError as error:  # another version of torch, or another device
-            raise UnsupportedModelError(f"cannot be frozen: {stem(node)} does not save what its rule reads") from error
+            raise UnsupportedModelError(
+                f"the model cannot be frozen: {stem(node)} does not save what its rule reads"
+            ) from error
         inputs = (found.to(gradient.dtype), *inputs[1:]) if isinstance(found, Tensor) else found
     return tuple([None if index in held else part for index, part in enumerate(inputs)]) if held else inputs
 
@@ -78,8 +93,11 @@ def _refuse(node: Any, outputs: Gradients) -> None:
     """
     is_batched = torch._C._functorch.is_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
     if any(gradient is not None and (is_batched(gradient) or bool(gradient.any())) for gradient in outputs):
+        if stem(node) in ("WarnNotImplemented", "NotImplemented"):
+            raise UnsupportedModelError(NO_GRADIENT.format(f"an operation{_in_module(node)}"))
         raise UnsupportedModelError(
-            f"cannot be frozen: the answer depends on {stem(node)}{in_module(node)}, an operation without a rule"
+            f"the model cannot be frozen: the answer depends on {stem(node)}{_in_module(node)}, an operation without a "
+            "rule"
         )
 
 
@@ -129,19 +147,7 @@ def _held_factor(node: Any, edges: Sequence[Edge], from_input: list[Edge], input
     return int(left in from_input)
 
 
-def operations_without_gradient(outputs: Tensor) -> list[str]:
-    """Return the operations in an output's graph that have no backward pass, such as those of quantised weights."""
-    descriptions, visited, waiting = dict[str, None](), set[Any]([None]), list[Any]([outputs.grad_fn])
-    while waiting:
-        if (node := waiting.pop()) not in visited:
-            visited.add(node)
-            if stem(node) in ("WarnNotImplemented", "NotImplemented"):
-                descriptions[f"an operation{in_module(node)}"] = None
-            waiting += [parent for parent, _ in node.next_functions]
-    return list(descriptions)
-
-
-def in_module(node: Any) -> str:
+def _in_module(node: Any) -> str:
     """Return " in " and the path of a node's module, "" if it was not recorded."""
     path = node.metadata.get(MODULE_PATH)
     return f" in {path}" if path else ""

@@ -2,12 +2,12 @@
 
 The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for every bias, every table of
 positions, every vector that the model adds. In a pass that is proved these are leaves (`forward.Constants`), and their
-gradients come with the input's. A rule that is wrong, or an operation that hides what is not linear, shows as a
-difference.
+gradients come with the input's, from the backward pass of what is explained. A rule that is wrong, or an operation that
+hides what is not linear, shows as a difference.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from ..model.forward_pass import ForwardPass
 from ..parts.proofs import proof, rounding_of
 from ..tasks.answers import logits_at
 from ..tasks.targets import BatchTargets
-from .backward import frozen_backward, operations_without_gradient
+from .backward import frozen_backward
 from .forward import Recording
 from .places import Place, Readout, Side, detach_sinks, lowest_of_sides, only_token
 
@@ -42,6 +42,7 @@ class FrozenPass(ForwardPass):
         head: The head of such a language model, a function of states, (N, H); None for other models.
         predicted: What it answers at the position of each text; () if that was not asked for.
         is_recorded: Whether all of its operations were recorded.
+        proof: What proves the pass, over one text, when it is backpropagated through; None if it needs no proof.
     """
 
     readouts: dict[Place, Readout]
@@ -49,6 +50,7 @@ class FrozenPass(ForwardPass):
     head: Any = None
     predicted: Sequence[HeadAnswer] = ()
     is_recorded: bool = True
+    proof: "Conservation | None" = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ def contributions(
             answer = quantities(run.head, states, target, positions, weights, predicted)  # (B, K)
         else:
             answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
+        if run.proof is not None and not answer.isfinite().all():  # an answer that a head excludes proves nothing
+            run = proved_by_random_sum(run)
         return backpropagated(answer, run, places)
 
 
@@ -104,19 +108,27 @@ def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
     return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
 
 
-def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place]) -> Contributions:
-    """Return each token's contributions to K quantities of a frozen pass, (B, K), from a backward pass for each."""
-    sums = answer.sum(0)  # (K,)
+def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool = False) -> Contributions:
+    """Return each token's contributions to K quantities of a frozen pass, (B, K), from a backward pass for each.
+
+    The last of them proves a pass that has a proof. With `retain` the graph is kept.
+    """
+    sums, proof = answer.sum(0), run.proof  # (K,)
     last, with_sinks = max(run.readouts), {place for place, each in run.readouts.items() if each.sinks is not None}
     needed = {*places, *with_sinks, *([last] if with_sinks else [])}
     read = {place: run.readouts[place] for place in sorted(needed, reverse=True)}
+    entries = _entries(run.readouts)
+    groups = [group.tolist() for group in torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)]
+    if proof is not None and len(groups[-1]) > 1:
+        groups[-1:] = [groups[-1][:-1], groups[-1][-1:]]
     found: list[list[Tensor]] = []  # by group and place, (k, B, T)
-    with frozen_backward(sums, [edge for edge, _ in _entries(run.readouts)], is_recorded=run.is_recorded):
+    with frozen_backward(sums, [edge for edge, _ in entries], proof and proof.hold, is_recorded=run.is_recorded):
         if with_sinks:
             detach_sinks(run.readouts)
-        groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
         for number, group in enumerate(groups):
-            found.append(_gradients(sums, group.tolist(), list(read.values()), retain=number < len(groups) - 1))
+            is_last = number == len(groups) - 1
+            proved = proof.begin(run.answer, entries) if proof is not None and is_last else []
+            found.append(_gradients(sums, group, list(read.values()), proved, retain=retain or not is_last))
     values = {place: torch.cat(each) for place, each in zip(read, zip(*found, strict=True), strict=True)}  # (K, B, T)
     total, sink = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)
     sinks: dict[Side, list[Tensor]] = {Side.SOURCE: [], Side.TEXT: []}  # by place, (B, S) and (B, T)
@@ -124,10 +136,15 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place]) -> 
     for place, readout in read.items():  # the last first
         if (held := readout.held(place.side, exempt)) is not None:
             held = held.expand_as(values[place])  # (K, B, T)
-            total = total + (values[place] * held).sum(-1).T
+            of_sinks = values[place] * held
+            total = total + of_sinks.sum(-1).T
             values[place] = values[place].masked_fill(held, 0.0)
             sinks[place.side].append(held.any(0))
+            if proof is not None and place not in lowest_of_sides(run.readouts):  # there they are among the inputs
+                proof.hold(of_sinks[-1])
         sink[place] = total
+    if proof is not None:
+        proof.check()
     return Contributions(
         answer.detach(),
         {place: values[place].transpose(0, 1) for place in places},
@@ -142,9 +159,14 @@ def _entries(readouts: Mapping[Place, Readout]) -> list[tuple[GradientEdge, Tens
     return [pair for entry in entries for pair in zip(entry.edges, entry.vectors, strict=True)]
 
 
-def _gradients(sums: Tensor, group: list[int], readouts: Sequence[Readout], *, retain: bool) -> list[Tensor]:
-    """Return the contributions at each readout to a group of k of the sums, (k, B, T) each."""
-    edges = [edge for readout in readouts for edge in readout.edges]
+def _gradients(
+    sums: Tensor, group: list[int], readouts: Sequence[Readout], proved: "list[Leaf]", *, retain: bool
+) -> list[Tensor]:
+    """Return the contributions at each readout to a group of k of the sums, (k, B, T) each.
+
+    The gradients of what is `proved` are kept there.
+    """
+    edges = [*(edge for readout in readouts for edge in readout.edges), *(leaf.edge for leaf in proved)]
     if len(group) == 1:
         found = torch.autograd.grad(sums[group[0]], edges, retain_graph=retain, allow_unused=True)
     else:
@@ -152,6 +174,8 @@ def _gradients(sums: Tensor, group: list[int], readouts: Sequence[Readout], *, r
         found = torch.autograd.grad(sums, edges, eye, retain_graph=retain, allow_unused=True, is_grads_batched=True)
     gradients = iter(found)
     values = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
+    for leaf in proved:
+        leaf.gradient = next(gradients)
     return [each.expand(len(group), *each.shape[-2:]) for each in values]
 
 
@@ -234,68 +258,85 @@ def quantities(
 # --- the proof -------------------------------------------------------------------------------------------------------
 
 
-def sum_of_contributions(
-    answer: Tensor, readouts: Mapping[Place, Readout], constants: Sequence[Tensor]
-) -> tuple[float, float]:
-    """Return what the inputs and all constants of a recorded pass contribute to a scalar, whose graph is kept.
+@dataclass
+class Leaf:
+    """A tensor of a pass with its edge, and the gradient that arrived there; None before, or if none did."""
 
-    Returns:
-        The sum of their contributions, and the sum without signs, of which rounding is a part.
+    edge: Any
+    vector: Tensor
+    gradient: Tensor | None = None
 
-    Raises:
-        UnsupportedModelError: If no gradient arrives at an input.
+    @property
+    def products(self) -> Tensor:
+        """The gradient times the tensor. What excludes an answer may be infinite, and nothing of it arrives."""
+        if self.gradient is None:
+            return torch.zeros((), dtype=torch.float64)
+        gradient = self.gradient.double()
+        return gradient * self.vector.detach().double().masked_fill(gradient == 0, 0.0)
+
+
+@dataclass
+class Conservation:
+    """The proof of a recorded pass over one text, in a backward pass through it.
+
+    Attributes:
+        constants: All that the pass adds, which are leaves of its graph.
+        dtype: The coarsest precision in it.
+        accept: Called when the pass is proved.
     """
-    edges, vectors = zip(*_entries(readouts), strict=True)
-    terms: list[Tensor] = []
-    with frozen_backward(answer, edges, lambda held: terms.append(held.double().sum())):
-        gradients = torch.autograd.grad(answer, [*edges, *constants], retain_graph=True, allow_unused=True)
-    if all(gradient is None for gradient in gradients[: len(edges)]):
-        raise UnsupportedModelError("cannot be frozen: nothing flows from the input to the answer")
-    for index, (value, gradient) in enumerate(zip((*vectors, *constants), gradients, strict=True)):
-        if gradient is not None:
-            # A constant that excludes an answer may be infinite, and nothing of it arrives.
-            products = gradient.double() * value.detach().double().masked_fill(gradient == 0, 0.0)
-            terms.append(products.sum(-1) if index < len(edges) else products)  # of tokens
-    totals = [torch.stack((products.sum(), products.abs().sum())).to(answer.device) for products in terms]
-    total, size = torch.stack(totals).sum(0).tolist()  # one transfer
-    return total, size
+
+    constants: Sequence[Tensor]
+    dtype: torch.dtype
+    accept: Callable[[], None] = lambda: None
+    _terms: list[Tensor] = field(default_factory=list)
+    _leaves: tuple[list[Leaf], ...] = ()  # the answer, the input, the constants
+
+    def begin(self, answer: Tensor, entries: Sequence[tuple[GradientEdge, Tensor]]) -> list[Leaf]:
+        """Begin the backward pass that proves; return the leaves whose gradients it needs."""
+        self._terms.clear()
+        given = [Leaf(edge, vector) for edge, vector in entries]
+        self._leaves = [Leaf(answer, answer)], given, [Leaf(constant, constant) for constant in self.constants]
+        return [leaf for leaves in self._leaves for leaf in leaves]
+
+    def hold(self, held: Tensor) -> None:
+        """Count the contribution of a held value."""
+        self._terms.append(held.double().sum())
+
+    @proof(
+        compares="what the input and all constants of the model contribute, and what is explained; of the head alone, "
+        "a random sum of its logits",
+        tolerance="rounding, relative to the sum of all contributions without their signs",
+        why="each rule gives what its operation passes on; what hides how it depends on the input shows",
+        when="first use of frozen-gradient; nothing more for a short text alone, otherwise a backward pass",
+    )
+    def check(self) -> None:
+        """Refuse the pass if the contributions do not add up to what is explained.
+
+        Raises:
+            UnsupportedModelError: If they do not, or no gradient arrived at an input.
+        """
+        answer, given, constants = self._leaves
+        if all(leaf.gradient is None for leaf in given):
+            raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")
+        terms = [*self._terms, *(leaf.products.sum(-1) for leaf in given), *(leaf.products for leaf in constants)]
+        sums = [torch.stack((products.sum(), products.abs().sum())) for products in (answer[0].products, *terms)]
+        explained, *contributed = [each.to(answer[0].vector.device) for each in sums]
+        both = torch.stack((explained, torch.stack(contributed).sum(0)))
+        (value, value_size), (total, size) = both.tolist()  # one transfer
+        if not abs(value - total) <= rounding_of(self.dtype) * max(1.0, value_size, size):
+            raise UnsupportedModelError(
+                "the model cannot be frozen: contributions of its input and its biases do not add up to its answer, by "
+                f"{abs(value - total):.2g} of {value:.4g}: an operation that is not linear has no rule, or a wrong one"
+            )
+        self.accept()
 
 
-@proof(
-    compares="what the input and all constants of the model contribute, and the model's logits",
-    tolerance="rounding, relative to the sum of all contributions without their signs",
-    why="each rule gives what its operation passes on; what hides how it depends on the input shows",
-    when="first use of frozen-gradient; one backward pass",
-)
-def prove_conservation(
-    name: str, answer: Tensor, readouts: Mapping[Place, Readout], constants: Sequence[Tensor], dtype: torch.dtype
-) -> None:
-    """Prove that the contributions of a recorded pass of a model add up to a random sum of its logits.
-
-    Raises:
-        UnsupportedModelError: If contributions do not add up to the answer, or an operation has no rule.
-    """
-    blocked = operations_without_gradient(answer) if answer.requires_grad else ["any of its operations"]
-    if blocked:
-        raise UnsupportedModelError(
-            f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
-            "activations are quantised; load it in another precision, or use a method without gradients"
-        )
+def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
+    """Prove a pass by a random sum of its logits, or of the states that its head reads; return it, with its graph."""
+    answer = run.answer if run.head is None else answer_at(run.answer, run.positions)
+    answer = answer.float()
     weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
     finite = answer.isfinite() & (answer.abs() < EXCLUDED)
     finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
-    explained = (answer.masked_fill(~finite, 0.0) * weights).sum()
-    try:
-        total, size = sum_of_contributions(explained, readouts, constants)
-    except UnsupportedModelError as error:
-        raise UnsupportedModelError(f"{name} {error}") from error
-    except RuntimeError as error:
-        if "inplace" not in str(error):
-            raise
-        raise UnsupportedModelError(f"{name} cannot be frozen: it writes on what its backward pass needs") from error
-    value = explained.item()
-    if not abs(value - total) <= rounding_of(dtype) * max(1.0, size, abs(value)):
-        raise UnsupportedModelError(
-            f"{name} cannot be frozen: the contributions of its input and its biases do not add up to its answer, by "
-            f"{abs(value - total):.2g} of {value:.4g}: an operation that is not linear has no rule, or a wrong one"
-        )
+    backpropagated((answer.masked_fill(~finite, 0.0) * weights).sum()[None, None], run, (), retain=True)
+    return replace(run, proof=None)

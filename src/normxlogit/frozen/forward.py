@@ -18,6 +18,7 @@ from torch.autograd import Function
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 
+from ..copies.pool import Pool
 from .backward import MODULE_PATH
 from .rules import LEAF, RULES
 from .slopes import INPUT, VALUE, divide, keep_value, power, stem
@@ -212,6 +213,25 @@ def recorded(copy: nn.Module, constants: Constants | None = None) -> Iterator[No
         if constants is not None:
             constants.watch(copy, stack)
         yield
+
+
+class RecordingPool(Pool[Model]):
+    """A pool whose passes are recorded, and proved.
+
+    Args:
+        model: The model that is cloned.
+        constants: Gets the constants of its passes.
+    """
+
+    def __init__(self, model: Model, constants: Constants) -> None:
+        super().__init__(model)
+        self.constants = constants
+
+    @contextmanager
+    def lease(self) -> Iterator[Model]:
+        """Use a copy for one recorded pass in a `with` block."""
+        with super().lease() as copy, recorded(copy, self.constants):
+            yield copy
 
 
 # --- gradient checkpointing ------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """`FrozenModel`: passes of a task model through its frozen network; the first pass of each kind is proved."""
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -16,17 +16,22 @@ from ..copies.run import run, without_autocast
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.forward_pass import no_states
-from ..model.model_copy import input_errors
+from ..model.model_copy import MAX_TOKENS, input_errors
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
-from ..parts.headpiece import answer_of
-from ..parts.proofs import SUM_ERROR, largest_difference, proof, tolerance_for
-from .contributions import FrozenPass, HeadAnswer, answer_at, head_answers, prove_conservation
-from .forward import Constants, Recording, call_recorded, checkpointed, recorded, without_cache
+from ..parts.headpiece import Head, answer_of
+from ..parts.model_proofs import FirstText
+from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
+from .contributions import (
+    Conservation,
+    FrozenPass,
+    HeadAnswer,
+    answer_at,
+    head_answers,
+    proved_by_random_sum,
+)
+from .forward import Constants, RecordingPool, call_recorded, checkpointed, recorded, without_cache
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
-
-PROOF_ROWS = 7
-"""Vocabulary entries that the proof reads."""
 
 PROOF_TOKENS = 512
 """Most tokens of the text for the proof of a language model, which is not checkpointed."""
@@ -40,11 +45,10 @@ class FrozenModel:
     """
 
     def __init__(self, model: TaskModel) -> None:
-        self.model, self.module = model, model.module
+        self.model, self.module, self.name = model, model.module, type(model.module).__name__
         self._without_cache = without_cache(clone(model.module))
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
-        self._lock = threading.RLock()
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
         self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
 
@@ -73,8 +77,8 @@ class FrozenModel:
     def run(self, batch: Batch, reading: Reading, *, predict: bool = True) -> FrozenPass:
         """Run the frozen network once over a batch; its outputs are the model's own.
 
-        A short text alone is proved by the very pass that is explained. For a batch, for a long text, whose layers are
-        checkpointed, and for another point than the text, another pass proves it, over the beginning of the first text.
+        A short text alone is proved by the very passes that explain it. For a batch, for a long text, whose layers are
+        checkpointed, and for another point than the text, others prove it, over the beginning of the first text.
 
         Args:
             batch: The batch.
@@ -86,12 +90,11 @@ class FrozenModel:
         """
         if not reading.is_of_the_text and WORDS not in reading.places:
             raise UnsupportedModelError(
-                f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
-                "to them from a baseline; points=1.0 and baseline=zero need none"
+                f"{self.name} reads no word embeddings that could be replaced, so there is no path to them from a "
+                "baseline; points=1.0 and baseline=zero need none"
             )
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
-            proved = self._prove(batch, reading, predict)
-            return proved if proved and reading.is_of_the_text else self._run_copy(batch, reading, predict)
+            return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
 
     def _is_long(self, batch: Batch) -> bool:
         """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
@@ -128,7 +131,7 @@ class FrozenModel:
         embedded = parts.embedded(done.last(embeddings), batch.mask.shape[1])
         answer = answer_of(done.output) if head is None else hidden
         if answer is None:
-            raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
+            raise UnsupportedModelError(f"{self.name} returned no logits")
         with torch.enable_grad():
             answer = answer[:, : batch.mask.shape[1]] if head else answer
         predicted = list[HeadAnswer]()
@@ -154,44 +157,63 @@ class FrozenModel:
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
-    def _prove(self, batch: Batch, reading: Reading, predict: bool) -> FrozenPass | None:
+    def _first_pass(self, batch: Batch, reading: Reading, predict: bool) -> FrozenPass | None:
         """Prove the first pass of a kind; return it if it is of the whole batch and keeps all that it needs.
 
-        A lower place has more of the model in the graph.
+        What its head has not proved alone, its own backward pass will. A lower place has more of the model in the
+        graph.
         """
         kind, lowest = (bool(batch.media), batch.has_source), min(set(reading.places) - {MEDIA})
-        with self._lock:
-            if kind in self._proved and self._proved[kind] <= lowest:
-                return None
-            sample, constants = first_text(self.model, batch), Constants()
-            with full_float32() as is_changed:
-                graph = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, constants)
-                self._prove_graph(sample, graph, constants)
-            self._proved[kind] = lowest
-            self.recorded |= constants.recorded
-            return graph if sample is batch and not (is_changed or self._is_long(batch)) else None
+        if kind in self._proved and self._proved[kind] <= lowest:
+            return None
+        sample, constants = first_text(self.model, batch), Constants()
+        with full_float32() as is_changed:
+            run = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, constants)
+            self.frozen_answers_as_the_model(run)
+            run = replace(run, proof=self._proof(run, constants, partial(self._accept, kind, lowest, constants)))
+            is_explained = sample is batch and reading.is_of_the_text and not (is_changed or self._is_long(batch))
+            if self.model.parts.trunk is not None:
+                self._prove_head(run)
+            if self.model.parts.trunk is None or not is_explained:
+                run = proved_by_random_sum(run)
+            return run if is_explained else None
 
-    def _prove_graph(self, batch: Batch, graph: FrozenPass, constants: Constants) -> None:
-        """Prove the output of a pass over one text, and that the contributions add up to it.
+    def _accept(self, kind: tuple[bool, bool], lowest: Place, constants: Constants) -> None:
+        """Keep from which place on passes of a kind are proved, and what must be recorded in them."""
+        self._proved[kind] = lowest
+        self.recorded |= constants.recorded
 
-        A language model is read at the last token of the text, and at some entries of the vocabulary.
-        """
-        answer, position, rows = graph.answer, None, None
-        if self.model.task.outputs.vocabulary:
-            position = batch.mask.int().cumsum(-1).argmax(-1)  # (1,), the last token
-            rows = torch.arange(PROOF_ROWS, device=position.device)
-            rows = rows * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)  # (R,)
-            if self.head is None:
-                answer = answer_at(answer, position)[..., rows]  # (1, R)
-            else:
-                with torch.enable_grad(), Recording(constants):
-                    answer = self.head(answer[[0], position.to(answer.device)], rows)  # (1, R)
-        answer = answer.float()
-        self.frozen_answers_as_the_model(answer.detach(), batch.inputs, position, rows)
-        dtypes = (torch.float32, getattr(self.module, "dtype", torch.float32), graph.answer.dtype)
+    def _proof(self, run: FrozenPass, constants: Constants, accept: Callable[[], None] = lambda: None) -> Conservation:
+        """Return the proof of a pass with these constants."""
+        dtypes = (torch.float32, getattr(self.module, "dtype", torch.float32), run.answer.dtype)
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
         coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
-        prove_conservation(type(self.module).__name__, answer, graph.readouts, constants.leaves, coarsest)
+        return Conservation(constants.leaves, coarsest, accept)
+
+    def _prove_head(self, run: FrozenPass) -> None:
+        """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
+        constants, readout = Constants(), Readout()
+        head = Head(RecordingPool(self._without_cache, constants), self.model.parts.head)
+        with torch.enable_grad():
+            states = readout.read(run.hidden, enters=True)
+            if run.head is None:
+                answer = head.texts(states, run.batch.inputs)
+            else:
+                answer = head.tokens(answer_at(states, run.positions), self._first_text.rows)
+        alone = replace(run, readouts={WORDS: readout}, answer=answer, head=None)
+        proved_by_random_sum(replace(alone, proof=self._proof(alone, constants)))
+
+    @property
+    def _first_text(self) -> FirstText:
+        """The text with which the model's parts were found."""
+        return cast(FirstText, self.model.copy.first_text)
+
+    def _compared(self, answer: Tensor, batch: Batch) -> Tensor:
+        """Return the logits of a pass that are compared, (1, C) or (1, T, C), of a vocabulary some, (1, T, R)."""
+        rows = self._first_text.rows
+        if self.head is not None:
+            return self.head(batch.real(answer)[-MAX_TOKENS:], rows)[None].float()
+        return (answer if rows is None else answer[..., rows]).float()
 
     @proof(
         compares="the frozen pass and the model's own logits, on the first text",
@@ -200,26 +222,27 @@ class FrozenModel:
         when="first use of frozen-gradient; nothing more for a short text that was the model's first, alone; otherwise "
         "a plain pass, and a frozen one over the first of several texts",
     )
-    def frozen_answers_as_the_model(
-        self, answer: Tensor, inputs: Mapping[str, Tensor], position: Tensor | None, rows: Tensor | None
-    ) -> None:
-        """Compare the output of a frozen pass, (1, C), (1, T, C) or (1, R), with the model's own."""
-
-        def difference(expected: Tensor) -> float | None:
-            expected = expected.to(answer.device).float()
-            found = largest_difference(answer, expected)
-            return None if found <= SUM_ERROR * tolerance_for(expected) else found
-
-        text, logits = self.model.copy.known_answer or ({}, answer)  # of the text on which the head was proved
-        same_text = text.keys() == inputs.keys() and all(torch.equal(text[name], inputs[name]) for name in inputs)
-        if same_text and difference(logits if rows is None else logits[:, -1, rows]) is None:
-            return
-        with torch.no_grad():  # its weights may have been trained since
-            beyond = difference(self.model.answer(inputs, position, rows))
-        if beyond is not None:
+    def frozen_answers_as_the_model(self, run: FrozenPass) -> None:
+        """Compare the answer of a frozen pass over one text with the model's own."""
+        first, inputs = self._first_text, run.batch.inputs
+        with torch.no_grad():
+            answer = self._compared(run.answer.detach(), run.batch)
+            is_same_text = first.inputs.keys() == inputs.keys() and all(
+                torch.equal(first.inputs[name], inputs[name]) for name in inputs
+            )
+            # Alone it has answered as the model did beside another text.
+            if is_same_text and not first.draws and largest_difference(answer, first.logits) <= batch_tolerance(answer):
+                self.model.copy.proved_alone = True
+                return
+            self.model.prove_alone()  # the model's weights may have been trained since
+            if self.head is not None:
+                expected = self._compared(self.model.states(run.batch), run.batch)
+            else:
+                expected = self._compared(self.model.answer(inputs), run.batch)
+        difference = largest_difference(answer, expected.to(answer.device))
+        if not difference <= SUM_ERROR * tolerance_for(expected):
             raise UnsupportedModelError(
-                f"{type(self.module).__name__} cannot be frozen: the pass gives another answer than the model, "
-                f"by {beyond:.2g}"
+                f"{self.name} cannot be frozen: the pass gives another answer than the model, by {difference:.2g}"
             )
 
 

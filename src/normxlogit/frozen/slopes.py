@@ -202,7 +202,7 @@ def _input_of(node: Any, name: str) -> Tensor:
     result = node._saved_result  # inside of a recurrent layer, which is one function
     if result.dtype.itemsize < 4 or not INVERSE[name](result).isfinite().all():
         raise UnsupportedModelError(
-            f"cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output that is "
-            "rounded or at its limit"
+            f"the model cannot be frozen: the input of {name} was not recorded, and cannot be recovered from an output "
+            "that is rounded or at its limit"
         )
     return INVERSE[name](result.double()).to(result.dtype)

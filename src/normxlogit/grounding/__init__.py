@@ -7,7 +7,8 @@ from ..extending import lazy_names
 if TYPE_CHECKING:
     from .documents.conversations import read_conversation
     from .documents.documents import READERS, read_documents
-    from .result import AnswerWord, Citations, Source, Support
+    from .result import Citations
+    from .support import AnswerWord, Source, Support
 
 __all__ = ["READERS", "AnswerWord", "Citations", "Source", "Support", "read_conversation", "read_documents"]
 
@@ -16,6 +17,7 @@ __getattr__ = lazy_names(
     {
         "documents.conversations": ("read_conversation",),
         "documents.documents": ("READERS", "read_documents"),
-        "result": ("AnswerWord", "Citations", "Source", "Support"),
+        "result": ("Citations",),
+        "support": ("AnswerWord", "Source", "Support"),
     },
 )

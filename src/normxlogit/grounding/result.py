@@ -4,7 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART
-from ..results.verification import LEAST_LOSS, Verification, likelihood_text
+from ..results.verification import LEAST_LOSS, Verification
 from .columns import DERIVED, STORED, citation_row, citation_state
+from .support import AnswerWord, Origin, Source, Support
 from .verdicts import Check, Judgement, Reading, WordEdit, checked
 
 if TYPE_CHECKING:
@@ -32,131 +33,6 @@ MOST = 3
 
 LEAST_QUOTED = 3
 """Words of the shortest quotation."""
-
-Origin = Literal["documents", "conversation"]
-"""Where the sources of an answer come from."""
-
-
-class Source(NamedTuple):
-    """A source of an answer.
-
-    Attributes:
-        number: Its number in the answer, counted from 1; None if the answer does not cite it.
-        source: Its place among the sources.
-        document: The name of the document or message that it is of.
-        name: What it is called: its document and which sentence of it.
-        text: Its text.
-        share: Its share of all that the sources have in favour of the whole answer, or of the sentence asked for.
-        nats: The drop of the answer's log-probability without it; None if not measured.
-    """
-
-    number: int | None
-    source: int
-    document: str
-    name: str
-    text: str
-    share: float
-    nats: float | None
-
-
-class AnswerWord(NamedTuple):
-    """A word of an answer, and what its sources say of it.
-
-    Attributes:
-        sentence: The index of its sentence.
-        text: The word.
-        start: Its first character in the text of prompt and answer.
-        end: One past its last.
-        gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
-        rather: What the sources rather say there; empty if no edit of the word is clearly likelier.
-        rather_gain: What the sentence gains from that edit, in nats; 0 without one.
-        unsaid: Whether it is marked: the sources do not say it, and the sentence does not rest on them.
-    """
-
-    sentence: int
-    text: str
-    start: int
-    end: int
-    gain: float
-    rather: str
-    rather_gain: float
-    unsaid: bool
-
-
-class Support(NamedTuple):
-    """The support of a sentence of the answer.
-
-    It says what this model used, not what is true: a sentence can rest on a document that is wrong. Of a conversation
-    the documents are what was said before the answer, without the question.
-
-    Attributes:
-        text: The sentence.
-        judgement: The verdict as one word.
-        share: The share of the sources in its scores, beside the rest of the prompt and the earlier answer; 0 where
-            scores do not add up.
-        citations: Numbers of the cited sources; none if the sentence is not in the sources.
-        loss: The drop of its log-probability without all documents, in nats; None if not measured.
-        covered: The probability that the sources say it, rather than that it is an invention; None if not measured.
-        agreed: The probability that they do not rather say something else; None if not measured.
-        rather: What the sources rather say, such as '"twelve" than "ten"'; empty if no edit of it is likelier.
-        quoted: Whether it stands in a source word for word.
-        messages: The messages that its citations are of, one for each; empty if they are of documents.
-        origin: "documents" or "conversation", for the verdict.
-        sources: The places of the cited sources among all.
-        check: What the checker makes of it; None without one.
-    """
-
-    text: str
-    judgement: Judgement
-    share: float
-    citations: tuple[int, ...]
-    loss: float | None = None
-    covered: float | None = None
-    agreed: float | None = None
-    rather: str = ""
-    quoted: bool = False
-    messages: tuple[str, ...] = ()
-    origin: Origin = "documents"
-    sources: tuple[int, ...] = ()
-    check: Check | None = None
-
-    @property
-    def rests(self) -> bool:
-        """Whether the sentence rests on its sources."""
-        return self.judgement == "rests"
-
-    @property
-    def verdict(self) -> str:
-        """The verdict as a text."""
-        numbers_by_message: dict[str, str] = {}  # "user": "[1][3]"
-        for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
-            numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
-        cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
-        if self.judgement == "rests":
-            return f"rests on {cited or f'the {self.origin}'}" + (", word for word" if self.quoted else "")
-        if self.judgement == "contradicts":
-            says = "documents rather say" if self.origin == "documents" else "conversation rather says"
-            said = f": the {says} {self.rather}" if self.rather else ""
-            return f"contradicts {cited or f'the {self.origin}'}{said}"
-        if self.judgement == "not in the sources":
-            return f"not in the {self.origin}"
-        return self.judgement + (f"; compare {cited}" if cited else "")
-
-    @property
-    def reason(self) -> str:
-        """The figures behind the verdict, as a text."""
-        figures = []
-        if self.covered is not None and self.agreed is not None:
-            figures.append(f"in the {self.origin} {self.covered:.0%}, nothing else said {self.agreed:.0%}")
-        if self.share:
-            figures.append(f"share of the {self.origin} {self.share:.0%}")
-        if self.loss is not None:
-            figures.append(f"{likelihood_text(-self.loss)} without the {self.origin}")
-        if self.check is not None and self.check.label:
-            words, source_words = (", ".join(words) for words in (self.check.words, self.check.source_words))
-            deciding = f' by "{words}" and of the source "{source_words}"' if words or source_words else ""
-            figures.append(f"checker: {self.check.label} {self.check.probability:.0%}{deciding}")
-        return "; ".join(figures)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -188,27 +188,6 @@ class Encoding:
             position=kept_indices.index(self.position) if self.position in kept_indices else None,
         )
 
-    def with_special_tokens(
-        self, *, before: Sequence[int] = (), after: Sequence[int] = (), token: str = ""
-    ) -> "Encoding":
-        """Return the encoding between special tokens without characters, which all read `token`."""
-        end = max((span[1] for span in self.offsets or ()), default=0)
-
-        def between(values: Sequence[Any], first: Any, last: Any) -> tuple[Any, ...]:
-            return (*[first] * len(before), *values, *[last] * len(after))
-
-        inputs = {name: list(between(values, 0, 0)) for name, values in self.inputs.items()}
-        return replace(
-            self,
-            inputs={**inputs, "input_ids": [*before, *self.ids, *after]},
-            tokens=between(self.tokens, token, token),
-            offsets=self.offsets and between(self.offsets, (0, 0), (end, end)),
-            words=self.words and between(self.words, (0, 0), (0, 0)),
-            sequence_ids=between(self.sequence_ids, None, None),
-            special=between(self.special, True, True),
-            position=None if self.position is None else self.position + len(before),
-        )
-
     def with_written_special_tokens(self) -> "Encoding":
         """Return the encoding without the special tokens of the text that the tokenizer added beside them once more.
 

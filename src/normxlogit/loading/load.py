@@ -360,14 +360,3 @@ def device_named(device: torch.device | str) -> torch.device:
         available = " and ".join(dict.fromkeys(("cpu", device_named(AUTO).type)))
         raise InputError(f"there is no device {str(device)!r} here: this machine has {available}") from error
     return requested
-
-
-def device_name(device: torch.device) -> str:
-    """Return the device's name for reports, such as that of the graphics card."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
-def synchronise() -> None:
-    """Wait until the device has finished its work."""
-    if torch.accelerator.is_available():
-        torch.accelerator.synchronize()

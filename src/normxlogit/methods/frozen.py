@@ -99,7 +99,7 @@ class FrozenGradient(Method):
                 "layers= is for normxlogit"
             )
         if self._at_text:
-            model.prepare(batch)
+            model.prepare(batch, alone=False)
             return self._run(model, batch, model.layer_numbers(layers), predict=predict and not batch.has_source)
         if batch.media:
             raise MethodError(

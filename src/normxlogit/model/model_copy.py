@@ -23,6 +23,7 @@ from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch
 from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import answer_of
+from ..parts.model_proofs import FirstText
 from ..parts.parts import Parts
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..tasks import Task
@@ -54,8 +55,8 @@ class ModelCopy:
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         pool: Lends private copies of `module`.
         parts: Where its parts are; None before the first batch.
-        known_answer: The inputs of the first text and its logits, of a vocabulary the last token's; None if the
-            model has not read that text alone.
+        first_text: The first text and its logits; None before the first batch.
+        proved_alone: Whether the model answers that text alone as beside another.
         padding: Lengths of texts that keep their states in one batch, padded.
         generates_batched: Lengths of prompts with what is generated that are continued in one batch as alone, padded.
         causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
@@ -83,7 +84,8 @@ class ModelCopy:
         self.outputs: int | None = None
         self.pool = Pool(self.module)
         self.parts: Parts | None = None
-        self.known_answer: tuple[dict[str, Any], Tensor] | None = None
+        self.first_text: FirstText | None = None
+        self.proved_alone = False
         self.padding = ProvedLengths()
         self.generates_batched = ProvedLengths()
         self.causal = ProvedLengths()
@@ -219,30 +221,22 @@ def failed_inside(error: InputError) -> bool:
     return error.__cause__ is not None
 
 
-MAX_TEXTS = 2
 MAX_TOKENS = 64
 """Most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary."""
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
-    """Return the inputs for the proof of the head: one or two texts of one length, of more than one token."""
+    """Return the inputs for the proof of the head: the first text, of more than one token."""
     if batch.placeholder_mask is not None:  # the head is proved on the words alone, of which there may be few
         words = ~batch.placeholder_mask[0]  # (T,)
         by_token = {name: value for name, value in batch.inputs.items() if batch.along_tokens(name)}
         return {name: value[:, words][:, :MAX_TOKENS] for name, value in by_token.items()}
-    lengths = [len(encoding) for encoding in batch.encodings[:MAX_TEXTS]]
-    rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
-    width = min(lengths[0], MAX_TOKENS) if task.outputs.vocabulary else lengths[0]
-    sample = {}
-    for name, value in batch.inputs.items():
-        if not batch.along_tokens(name):
-            sample[name] = value[rows]
-            continue
-        without_padding = value[rows][batch.mask[rows]].view(len(rows), -1, *value.shape[2:])[:, :width]  # (B, T)
-        if width == 1 and task.reads != "signal":  # one token is repeated, as its axis would be ambiguous
-            second = without_padding + 1 if name == "position_ids" else without_padding
-            without_padding = torch.cat((without_padding, second), 1)  # (B, 2)
-        sample[name] = without_padding
+    sample = first_alone(batch)
+    for name in filter(batch.along_tokens, batch.inputs):
+        value = sample[name][:, : MAX_TOKENS if task.outputs.vocabulary else None]  # (1, T)
+        if value.shape[1] == 1 and task.reads != "signal":  # one token is repeated, as its axis would be ambiguous
+            value = torch.cat((value, value + 1 if name == "position_ids" else value), 1)  # (1, 2)
+        sample[name] = value
     return sample
 
 

@@ -25,6 +25,7 @@ from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
 from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
 from ..parts.layer_to_head import bring_to_head
+from ..parts.model_proofs import prove_alone
 from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
@@ -232,35 +233,51 @@ class TaskModel:
         batch = collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
         return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
-    def prepare(self, batch: Batch) -> ModelCopy:
+    def prepare(self, batch: Batch, *, alone: bool = True) -> ModelCopy:
         """Find the parts of the model and prove the head, on the first batch only.
+
+        Args:
+            batch: The batch.
+            alone: Also prove that the first text is answered alone as beside another; `prove_alone` does it otherwise.
 
         Raises:
             HeadMismatchError: If the head cannot be applied by itself, or the copy answers otherwise than the model.
-            UnsupportedModelError: If the answer is NaN or infinite.
+            UnsupportedModelError: If the answer is NaN or infinite, not deterministic, or another beside another text.
             InputError: If the model cannot read the batch.
         """
         copy = self.copy
-        if copy.parts is not None:
-            return copy
-        with copy.lock, full_float32():
-            if copy.parts is None:
-                sample, unverified = sample_of(batch, self.task), None
-                with input_errors(copy.module, batch.inputs), without_autocast(sample):
-                    if copy.is_adapted:
-                        first_inputs = first_alone(batch)
-                        caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
-                        unverified = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
-                    try:
-                        parts, logits = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
-                    except (TypeError, ValueError):  # it reads no words without their pictures
-                        sample = dict(batch.inputs)
-                        parts, logits = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
-                if len(logits) == 1:
-                    copy.known_answer = sample, logits[:, -1:].clone() if self.task.outputs.vocabulary else logits
-                copy.parts = self.task.finalise_parts(parts, copy.pool, self)
-                copy.notes += copy.parts.unverified if unverified is None else (*copy.parts.unverified, unverified)
+        if copy.parts is None:
+            with copy.lock, full_float32():
+                if copy.parts is None:
+                    self._find_parts(copy, batch)
+        if alone:
+            self.prove_alone()
         return copy
+
+    def _find_parts(self, copy: ModelCopy, batch: Batch) -> None:
+        """Find the parts of the model with the first text of a batch."""
+        sample, unverified = sample_of(batch, self.task), None
+        with input_errors(copy.module, batch.inputs), without_autocast(sample):
+            if copy.is_adapted:
+                first_inputs = first_alone(batch)
+                caller_inputs = self.task.caller_inputs(first_inputs, batch, self.device)
+                unverified = copy_answers_as_the_model(copy, first_inputs, caller_inputs)
+            try:
+                parts, copy.first_text = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
+            except (TypeError, ValueError):  # it reads no words without their pictures
+                sample = dict(batch.inputs)
+                parts, copy.first_text = find_parts(copy.pool, sample, self.filler, tuple(self.extra_inputs))
+        copy.parts = self.task.finalise_parts(parts, copy.pool, self)
+        copy.notes += copy.parts.unverified if unverified is None else (*copy.parts.unverified, unverified)
+
+    def prove_alone(self) -> None:
+        """Prove that the first text is answered alone as beside another, unless that is proved."""
+        copy = self.copy
+        if copy.proved_alone or copy.first_text is None:
+            return
+        with copy.lock, full_float32(), input_errors(copy.module, copy.first_text.inputs):
+            copy.first_text = prove_alone(copy.pool, copy.first_text)
+            copy.proved_alone = True
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Run the trunk once over a batch.
@@ -300,31 +317,20 @@ class TaskModel:
         self,
         inputs: Mapping[str, Tensor],
         positions: Tensor | None = None,
-        rows: Tensor | None = None,
         *,
         replace: Mapping[str, Replace] | None = None,
     ) -> Tensor:
-        """Return the logits of the model alone, differentiable if gradients are enabled.
+        """Return the logits of the model alone, (B, C), differentiable if gradients are enabled.
 
         Args:
             inputs: Model inputs, (B, T).
             positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
-            rows: For vocabulary heads, the entries to compute, (R,), instead of the whole vocabulary.
             replace: Functions that replace modules' outputs, see `copies.run`.
-
-        Returns:
-            (B, C), or (B, R).
         """
-        if rows is not None and positions is not None and self.parts.trunk is not None:
-            hidden = self.run_trunk(inputs, replace=replace)
-            texts = torch.arange(len(hidden), device=hidden.device)
-            logits = self.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
-            return logits.float()
         answer = answer_of(self.copy.run(inputs, replace=replace).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        answer = answer if positions is None else logits_at(answer, positions)
-        return (answer if rows is None else answer[..., rows]).float()
+        return (answer if positions is None else logits_at(answer, positions)).float()
 
     def measure(
         self,

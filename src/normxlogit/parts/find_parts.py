@@ -11,44 +11,47 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite, traced_non_finite_error
-from ..copies.pool import Pool, private_clone
+from ..copies.pool import Pool
 from ..copies.run import Form, Site, embedded_of, states_of, tensor_of
-from ..copies.trace import Axes, Call, axes_of, path_of, trace
+from ..copies.trace import Axes, Call, axes_of, path_of
 from ..errors import HeadMismatchError, reason_of
 from .early_exit import chained_layers, find_early_exit
 from .embeddings import table_of
-from .headpiece import Head, Headpiece, answer_of, output_embedding_path
+from .headpiece import Head, Headpiece, output_embedding_path
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import find_tail, first_layer_input
-from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary, same_ids
+from .model_proofs import FirstText, rows_are_of_the_vocabulary, same_ids, spread_rows, trace_beside_another
 from .parts import Parts
-from .proofs import beyond_rounding, head_reads_tokens_alone, proof
+from .proofs import (
+    batch_tolerance,
+    beyond_rounding,
+    head_reads_tokens_alone,
+    largest_difference,
+    proof,
+    quantises_by_batch,
+)
 
 
 def find_parts(
-    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int, further: tuple[str, ...] = ()
-) -> tuple[Parts, Tensor]:
-    """Record a copy's forward pass over `inputs` and find its trunk, head, embedding output and final norm.
+    pool: Pool[PreTrainedModel], text: Mapping[str, Any], filler: int, further: tuple[str, ...] = ()
+) -> tuple[Parts, FirstText]:
+    """Record a copy's forward pass over a text beside another, and find its trunk, head, embeddings and final norm.
 
     A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
 
     Returns:
-        The parts, and the model's answer to `inputs`.
+        The parts, and what the model answered to the text; see `prove_alone`.
 
     Raises:
         HeadMismatchError: If the model returns no logits.
-        UnsupportedModelError: If its logits are NaN, or are not deterministic or change beside another text.
+        UnsupportedModelError: If its logits are NaN.
     """
     model = pool.model
     is_plain_module = not isinstance(model, PreTrainedModel)  # whose trunk has no name
-    if is_plain_module:  # with one text, the axes of texts and tokens can be distinguished
-        inputs = {name: value[:1] for name, value in inputs.items()}
+    traced, unverified = trace_beside_another(model, text, filler)
+    calls, inputs, output, logits = traced.calls, traced.inputs, traced.output, traced.logits
     ids = inputs["input_ids"]
     token_count = ids.shape[1]
-    calls, output = trace(private_clone(model), inputs)  # on which transformers leaves hooks for hidden states
-    logits = answer_of(output)
-    if logits is None:
-        raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     if not is_finite(logits):
         raise traced_non_finite_error(model, calls, inputs)
     layers = chained_layers(calls) if is_plain_module else []
@@ -66,21 +69,15 @@ def find_parts(
     else:
         candidates = _trunk_candidates(model, calls, states)
     pads_inside = _model_pads_inside(calls, ids)
-    parts, tables = Parts(states_lack_embeddings=layer_input is not None), _lookup_tables(model, calls, ids)
+    parts = Parts(states_lack_embeddings=layer_input is not None)
     # The head and what depends on it. Without a head, the parts before it are still found.
     try:
         head, trunk, tokenwise = _find_head(
             pool, candidates, inputs, logits, Headpiece("", Form(None), filler, further=further), layer_forms
         )
-        unverified, tables = holds_on_another_text(
-            pool, head, inputs, logits, tokenwise, tables, filler, side_by_side=not pads_inside
-        )
         _check_states_of_tokens(model, head, trunk, None if pads_inside else token_count)
     except HeadMismatchError as error:
         parts = replace(parts, head_error=str(error))
-        unverified, tables = holds_on_another_text(
-            pool, None, inputs, logits, False, tables, filler, side_by_side=not pads_inside
-        )
         if embedded is not None and embedded.shape[1] != token_count and not pads_inside:
             states, embedded = None, None  # latents, which belong to no token
     else:
@@ -99,10 +96,10 @@ def find_parts(
         embedding_axes=axes,
         outputs=None if squeezed else _outputs_of_layers(parts, calls, states),
         embedding_output=None if squeezed else embedding_output(calls, embedded),
-        tables=tables,
+        tables=_lookup_tables(model, calls, ids),
         unverified=() if unverified is None else (unverified,),
     )
-    return parts, logits
+    return parts, FirstText.of(dict(text), traced, batched=not pads_inside)
 
 
 def _outputs_of_layers(
@@ -286,9 +283,10 @@ def _find_head(
 
 
 @proof(
-    compares="the head on the trunk's states of whole texts, and the model's logits",
+    compares="the head on the trunk's states of two whole texts, in another order, and the model's logits; the head on "
+    "a token alone and beside others",
     tolerance="rounding",
-    why="the trunk is where it was guessed, and the head reads nothing else",
+    why="the trunk is where it was guessed, and the head reads nothing else, such as a state kept from a pass before",
     when="first call, for each candidate; the head alone",
 )
 def prove_head(
@@ -312,20 +310,29 @@ def prove_head(
     form = Form.of(trunk.returned)
     head = Head(pool, replace(piece, trunk=trunk.path, form=form, time_first=time_first, skipped=outside_forms))
     hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
-    if (difference := beyond_rounding(head.texts(hidden, inputs), logits)) is not None:
+    # The texts in another order: a head that reads a state kept from the pass before would answer in the first one.
+    count = len(logits)
+    turned = {name: value.roll(len(value) // count, 0) for name, value in inputs.items() if isinstance(value, Tensor)}
+    turned_logits = head.texts(hidden.roll(1, 0), {**inputs, **turned})
+    if (difference := beyond_rounding(turned_logits, logits.roll(1, 0))) is not None:
         raise HeadMismatchError(f"logits differ by {difference:.2g}")
-    path = output_embedding_path(model) if logits.ndim > 2 else None
-    if path is not None:
-        head_of_rows = Head(pool, replace(head.piece, output_embedding=path))
-        if rows_are_of_the_vocabulary(head_of_rows, path, hidden[0], logits[0]):
-            return head_of_rows, True
-    try:
-        token_logits = head.first_tokens(hidden[0], inputs)  # (T, C)
-    except Exception as error:  # some heads search the ids, as Longformer's does for three separators
-        reraise_out_of_memory(error)
-        head = Head(pool, replace(head.piece, takes_ids=False))
-        token_logits = head.first_tokens(hidden[0], inputs)  # (T, C)
-    tokenwise = logits.ndim == 2 or head_reads_tokens_alone(token_logits, logits[0])
+    path, tokenwise, rows = output_embedding_path(model) if logits.ndim > 2 else None, True, None
+    of_rows = Head(pool, replace(head.piece, output_embedding=path))
+    if path is not None and rows_are_of_the_vocabulary(of_rows, path, hidden.flatten(0, 1), logits.flatten(0, 1)):
+        head, rows = of_rows, spread_rows(logits)  # (R,)
+        first_tokens = head.first_tokens(hidden[0], inputs, rows)  # (T, R)
+    else:
+        try:
+            first_tokens = head.first_tokens(hidden[0], inputs)  # (T, C)
+        except Exception as error:  # some heads search the ids, as Longformer's does for three separators
+            reraise_out_of_memory(error)
+            head = Head(pool, replace(head.piece, takes_ids=False))
+            first_tokens = head.first_tokens(hidden[0], inputs)  # (T, C)
+        tokenwise = logits.ndim == 2 or head_reads_tokens_alone(first_tokens, logits[0])
     if not tokenwise and isinstance(model, PreTrainedModel) and model.get_output_embeddings() is not None:
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
+    if tokenwise and not quantises_by_batch(model):
+        difference = largest_difference(head.first_tokens(hidden[0, :1], inputs, rows), first_tokens[:1])
+        if not difference <= batch_tolerance(first_tokens):
+            raise HeadMismatchError(f"the logits at a token differ beside others by {difference:.2g}")
     return head, tokenwise

@@ -100,10 +100,10 @@ class Head:
             return self._columns(hidden, rows)
         return self.tokens_with(hidden, {self.piece.output_embedding: partial(_project_on_rows, rows)})  # (N, R)
 
-    def first_tokens(self, hidden: Tensor, inputs: Inputs) -> Tensor:
-        """Return the head's logits at tokens of the first text, (T, C), of its states, (T, H), and the inputs."""
+    def first_tokens(self, hidden: Tensor, inputs: Inputs, rows: Tensor | None = None) -> Tensor:
+        """Return the head's logits at tokens of the first text, (T, C) or (T, R), of its states, (T, H)."""
         of_token = {name: inputs[name][:1].expand(len(hidden), *inputs[name].shape[1:]) for name in self.piece.further}
-        return self.tokens(hidden, inputs=of_token)
+        return self.tokens(hidden, rows, of_token)
 
     def tokens_with(
         self, hidden: Tensor, instead: Mapping[str, Instead] | None = None, inputs: Inputs | None = None

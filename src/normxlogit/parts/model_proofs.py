@@ -1,7 +1,8 @@
-"""Proofs that run the model: determinism, batch invariance, and rows of its vocabulary."""
+"""Proofs that run the model: on a text alone and beside another, twice, and at rows of its vocabulary."""
 
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
@@ -9,14 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
 
 from ..copies.memory import reraise_out_of_memory
 from ..copies.non_finite import is_finite
-from ..copies.pool import Pool
-from ..copies.run import Pass, Site, hidden_of, run
+from ..copies.pool import Pool, private_clone
+from ..copies.run import run
+from ..copies.trace import Call, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
-from .proofs import SUM_ERROR, beyond_rounding, largest_difference, proof, quantises_by_batch, tolerance_for
+from .proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, quantises_by_batch, tolerance_for
 
 REPEATS = 8
 """Runs of a model that draws random numbers, on the same input."""
@@ -24,29 +27,8 @@ REPEATS = 8
 PROOF_ROWS = 7
 """Vocabulary entries that are computed alone at every token, spread over the vocabulary."""
 
-
-@proof(
-    compares="two answers to the same input",
-    tolerance="rounding",
-    why="dropout or noise that evaluation mode leaves on: scores would be of neither answer",
-    when="first call, where the text beside another one does not show it already; one pass, eight where random numbers "
-    "are drawn",
-)
-def check_deterministic(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits: Tensor) -> None:
-    """Check that a model is deterministic."""
-    random_states, difference = _random_states(), 0.0
-    for count in range(REPEATS):
-        with torch.inference_mode(), pool.lease() as copy:
-            answer = answer_of(run(copy, inputs).output)
-        difference = max(difference, torch.inf if answer is None else largest_difference(answer, logits))
-        if not count and _random_states() == random_states:
-            break  # no numbers were drawn: one run is enough
-    if not difference <= tolerance_for(logits):
-        raise UnsupportedModelError(
-            f"{type(pool.model).__name__} answers the same input differently each time, by {difference:.2g}: dropout "
-            "or noise that evaluation mode does not switch off, or something that it remembers; take that out, or fix "
-            "its seed"
-        )
+MOST_LABELS = 1000
+"""Outputs at a token of which all are compared; more are a vocabulary."""
 
 
 @proof(
@@ -67,7 +49,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
         module = embedding.__self__
         return nn.functional.linear(states, module.weight, getattr(module, "bias", None)).roll(shift, -1)  # (..., V)
 
-    rows = _spread_rows(size, hidden)  # (R,)
+    rows = spread_rows(logits)  # (R,)
     try:
         rows_difference = largest_difference(head.tokens(hidden, rows), logits[:, rows])
         shift_difference = largest_difference(
@@ -79,89 +61,146 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     return rows_difference <= tolerance and shift_difference <= tolerance
 
 
-@proof(
-    compares="the head with the model on a second text, of a vocabulary at seven entries; the model on a text alone "
-    "and beside another; the head on a token alone and beside others",
-    tolerance=f"rounding; {SUM_ERROR} times that in float32 beside other texts: larger batches sum in another order",
-    why="a head that reads a state kept from a pass before; batch norms without running statistics; experts of limited "
-    "capacity",
-    when="first call; a pass of twice the texts, and the head on it",
-)
-def holds_on_another_text(
-    pool: Pool[PreTrainedModel],
-    head: Head | None,
-    inputs: Mapping[str, Any],
-    logits: Tensor,
-    tokenwise: bool,
-    tables: tuple[str, ...],
-    filler: int,
-    *,
-    side_by_side: bool,
-) -> tuple[str | None, tuple[str, ...]]:
-    """Compare the head with the model on another text, and the model's logits in a batch with those alone.
+@dataclass(frozen=True)
+class Traced:
+    """A recorded pass over a text, and over another one beside it if the model reads that.
 
-    The first text is read a second time here: where its answer beside the other one is the same to rounding, the model
-    answers the same again, and is not asked once more.
+    Attributes:
+        inputs: Its inputs, (B, T).
+        calls: The calls of all modules.
+        output: What the model returned.
+        logits: Its answer.
+        draws: Whether random numbers were drawn.
+    """
 
-    Args:
-        pool: Lends copies of the model.
-        head: Its head; None without one, where only the model's answers are compared.
-        inputs: A small batch.
-        logits: The model's answer to it.
-        tokenwise: Whether the head answers at single tokens.
-        tables: Tables in which what is looked up equals the token ids of this text; positions may happen to.
-        filler: A token id that is not padding.
-        side_by_side: Whether texts are batched; not if they are known to change each other's answers.
+    inputs: dict[str, Any]
+    calls: list[Call]
+    output: ModelOutput
+    logits: Tensor
+    draws: bool
+
+
+def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler: int) -> tuple[Traced, str | None]:
+    """Record a pass over a text, (1, T), and the same with its tokens in another order, or others.
 
     Returns:
-        What could not be checked, None if everything was; and the tables in which both texts' token ids are looked up.
+        The pass, and a note if it is over the text alone, as the model does not read the other one.
+
+    Raises:
+        HeadMismatchError: If the model returns no logits.
     """
-    model, site = type(pool.model).__name__, None if head is None else Site(head.piece.trunk, call=0)
+    beside, note = _beside_another(text, filler), "the model was not tried on a second text: "
+    if beside is None:
+        note += "none of its inputs is known"
+    else:
+        try:
+            traced = _traced(model, beside)
+        except Exception as error:  # the same tokens in this order may be no text that the model reads
+            reraise_out_of_memory(error)
+            note += "it does not read this one's tokens in another order"
+        else:
+            if is_finite(traced.logits):
+                return traced, None
+            note += "its logits for this one in another order are not finite"
+    return _traced(model, dict(text)), note
+
+
+def _traced(model: PreTrainedModel, inputs: dict[str, Any]) -> Traced:
+    """Record a pass of a clone, on which transformers leaves hooks for hidden states."""
     random_states = _random_states()
-    table_sites = {path: Site(path, call=0, is_input=True) for path in tables}
-    sites = [*table_sites.values(), *([] if site is None else [site])]
-    doubled, result, unverified = _run_doubled(pool, inputs, sites, filler)
-    answers = None if unverified else answer_of(result.output)
-    drew_random_numbers = _random_states() != random_states
-    difference_in_batch = torch.inf if answers is None else largest_difference(answers[: len(logits)], logits)
-    if drew_random_numbers or not difference_in_batch <= tolerance_for(logits):
-        check_deterministic(pool, inputs, logits)
-    if answers is None:
-        return unverified, tables
-    ids = doubled.get("input_ids")
-    tables = tuple(p for p, s in table_sites.items() if any(same_ids(i, ids) for i in result.recorded.get(s, ())))
-    batch_difference = difference_in_batch if side_by_side else 0.0
-    hidden = None if site is None else hidden_of(result.last(site))
-    if head is not None and hidden is not None:
-        hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
-        with torch.inference_mode():
-            rows = None if head.piece.output_embedding is None else _spread_rows(answers.shape[-1], hidden)  # (R,)
-            states = hidden[0] if rows is None else hidden.flatten(0, 1)  # (T, H) or (B T, H)
-            token_logits = first_alone = states[:1]  # (1, H)
-            if tokenwise and rows is None:
-                token_logits = head.first_tokens(states, doubled)  # (T, C)
-                first_alone = head.first_tokens(states[:1], doubled)  # (1, C)
-            elif tokenwise:
-                token_logits, first_alone = head.tokens(states, rows), head.tokens(states[:1], rows)  # (B T, R), (1, R)
-            if rows is None:
-                difference = beyond_rounding(head.texts(hidden, doubled), answers)
-            else:
-                difference = beyond_rounding(token_logits, answers[..., rows].flatten(0, 1))
-        if difference is not None:
-            raise HeadMismatchError(
-                f"the head of {model} reproduces the model's logits on one text and not on another, by "
-                f"{difference:.2g}: it reads something else than {head.piece.trunk} gives it, such as a state kept "
-                "from a pass before"
-            )
-        batch_difference = max(batch_difference, largest_difference(token_logits[:1], first_alone))
-    if not quantises_by_batch(pool.model) and not batch_difference <= tolerance_for(answers) * (
-        SUM_ERROR if answers.dtype in (torch.float32, torch.float64) else 1
-    ):
+    calls, output = trace(private_clone(model), inputs)
+    if (logits := answer_of(output)) is None:
+        raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
+    return Traced(inputs, calls, output, logits, _random_states() != random_states)
+
+
+def _beside_another(text: Mapping[str, Any], filler: int) -> dict[str, Any] | None:
+    """Return the inputs of a text and others, as many texts as there are not tokens; None if no input is known."""
+    names = ("input_ids", "pixel_values", "input_features", "input_values")
+    main_name = next((name for name in names if name in text), None)
+    if main_name is None:
+        return None
+    other = text[main_name].roll(1, -1)
+    if main_name == "input_ids" and torch.equal(other, text[main_name]):  # one token, again and again
+        other = torch.full_like(other, filler)
+    others = 2 if text[main_name].shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
+    return {
+        name: torch.cat((value, *[other if name == main_name else value] * others))
+        if isinstance(value, Tensor)
+        else value
+        for name, value in text.items()
+    }
+
+
+@dataclass(frozen=True)
+class FirstText:
+    """The text with which the parts of a model were found, and what the model answered to it.
+
+    Attributes:
+        inputs: Its inputs alone, (1, T).
+        beside: The same with another text, (B, T).
+        logits: Its answer to the text beside the other, (1, C), (1, T, C), or (1, T, R) for some rows of a vocabulary.
+        rows: These rows, (R,); None for all outputs.
+        draws: Whether random numbers were drawn.
+        batched: Whether the texts of a batch must not change each other's answers.
+    """
+
+    inputs: dict[str, Any]
+    beside: dict[str, Any]
+    logits: Tensor
+    rows: Tensor | None
+    draws: bool
+    batched: bool
+
+    @classmethod
+    def of(cls, inputs: dict[str, Any], traced: Traced, *, batched: bool) -> "FirstText":
+        """Return what a recorded pass shows of the text."""
+        logits = traced.logits[:1]
+        rows = spread_rows(logits) if logits.ndim > 2 and logits.shape[-1] > MOST_LABELS else None
+        return cls(inputs, traced.inputs, logits if rows is None else logits[..., rows], rows, traced.draws, batched)
+
+    def answer(self, pool: Pool[PreTrainedModel], inputs: dict[str, Any]) -> Tensor:
+        """Return the model's answer to the text again, among these inputs."""
+        with torch.inference_mode(), pool.lease() as copy:
+            logits = answer_of(run(copy, inputs).output)
+        if logits is None:
+            raise HeadMismatchError(f"{type(pool.model).__name__} returned no logits")
+        return logits[:1] if self.rows is None else logits[:1, ..., self.rows]
+
+
+@proof(
+    compares="the model's answer to a text alone and beside another, of a vocabulary at seven entries; two to it alone",
+    tolerance=f"rounding; {SUM_ERROR} times that in float32 beside other texts: larger batches sum in another order",
+    why="batch norms without running statistics, experts of limited capacity; dropout or noise that evaluation mode "
+    "leaves on",
+    when="first call; a pass, which is frozen-gradient's own on a short text; eight more where random numbers are "
+    "drawn",
+)
+def prove_alone(pool: Pool[PreTrainedModel], first: FirstText) -> FirstText:
+    """Prove that a model answers a text alone as it did beside another, and as often as it is asked.
+
+    Returns:
+        The text with its answer alone.
+    """
+    name = type(pool.model).__name__
+    alone, beside, again = first.answer(pool, first.inputs), first.logits, list[Tensor]()
+    if first.draws:
+        again = [first.answer(pool, first.inputs) for _ in range(REPEATS)]
+    elif not largest_difference(alone, beside) <= tolerance_for(alone):  # its weights may have been trained since
+        again, beside = [first.answer(pool, first.inputs)], first.answer(pool, first.beside)
+    difference = max((largest_difference(each, alone) for each in again), default=0.0)
+    if not difference <= tolerance_for(alone):
         raise UnsupportedModelError(
-            f"{model} answers a text differently beside another one, by {batch_difference:.2g}: something in it works "
-            "on the whole batch, such as a batch norm without running statistics or experts of limited capacity"
+            f"{name} answers the same input differently each time, by {difference:.2g}: dropout or noise that "
+            "evaluation mode does not switch off, or something that it remembers; take that out, or fix its seed"
         )
-    return None, tables
+    difference = largest_difference(alone, beside)
+    if first.batched and not quantises_by_batch(pool.model) and not difference <= batch_tolerance(beside):
+        raise UnsupportedModelError(
+            f"{name} answers a text differently beside another one, by {difference:.2g}: something in it works on the "
+            "whole batch, such as a batch norm without running statistics or experts of limited capacity"
+        )
+    return replace(first, logits=alone)
 
 
 def same_ids(indices: Any, ids: Any) -> bool:
@@ -171,47 +210,13 @@ def same_ids(indices: Any, ids: Any) -> bool:
     return torch.equal(indices, ids.to(indices.device))
 
 
-def _run_doubled(
-    pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], sites: list[Site], filler: int
-) -> tuple[dict[str, Any], Pass, str | None]:
-    """Run the model on a batch in which each text is repeated with its tokens in another order, or others.
-
-    Returns:
-        The inputs, the pass, and a note if the pass was not run or gave no logits, otherwise None.
-    """
-    names = ("input_ids", "pixel_values", "input_features", "input_values")
-    main_name = next((name for name in names if name in inputs), None)
-    if main_name is None:
-        return {}, Pass(), "the model was not tried on a second text: none of its inputs is known"
-    other = inputs[main_name].roll(1, -1)
-    if main_name == "input_ids" and torch.equal(other, inputs[main_name]):  # one token, again and again
-        other = torch.full_like(other, filler)
-    doubled = {
-        name: torch.cat((value, other if name == main_name else value))
-        for name, value in inputs.items()
-        if isinstance(value, Tensor)
-    }
-    doubled = {**inputs, **doubled}
-    try:
-        with torch.inference_mode(), pool.lease() as copy:
-            result = run(copy, doubled, record=sites)
-        answers = answer_of(result.output)
-    except Exception as error:  # the same tokens in this order may be no text that the model reads
-        reraise_out_of_memory(error)
-        note = "the model was not tried on a second text: it does not read this one's tokens in another order"
-        return doubled, Pass(), note
-    if answers is None or not is_finite(answers):
-        note = "the model was not tried on a second text: its logits for this one in another order are not finite"
-        return doubled, Pass(), note
-    return doubled, result, None
-
-
 def _random_states() -> tuple[Any, ...]:
     """Return the states of the generators that a model may draw from: torch's, Python's and numpy's."""
     name, keys, *position = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
     return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *position)
 
 
-def _spread_rows(size: int, like: Tensor) -> Tensor:
-    """Return evenly spread rows of a vocabulary, (R,), with the first and the last, on the device of `like`."""
-    return torch.linspace(0, size - 1, PROOF_ROWS, dtype=torch.float64, device=like.device).long()
+def spread_rows(logits: Tensor) -> Tensor:
+    """Return evenly spread rows of a vocabulary, (R,), with the first and the last, of its logits, (..., V)."""
+    size = logits.shape[-1]
+    return torch.linspace(0, size - 1, PROOF_ROWS, dtype=torch.float64, device=logits.device).long()

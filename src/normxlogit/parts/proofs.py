@@ -65,6 +65,11 @@ def tolerance_for(logits: Tensor) -> float:
     return rounding_of(logits.dtype) * _largest_logit(logits)
 
 
+def batch_tolerance(logits: Tensor) -> float:
+    """Return the largest difference of logits alone and in a batch, which in float32 sums in another order."""
+    return tolerance_for(logits) * (SUM_ERROR if logits.dtype in (torch.float32, torch.float64) else 1)
+
+
 def rounding_of(dtype: torch.dtype) -> float:
     """Return the largest difference that rounding explains, relative to the size of the summands."""
     return 1e-5 if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..results.storage.files import replacing
 
 try:
     import matplotlib
@@ -20,14 +19,8 @@ except ImportError:
 SIGNS = {True: "#b2182b", False: "#2166ac"}
 """Colours of positive and negative scores: the ends of the colour map `RdBu`, safe for colour-blind readers."""
 
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Colours of Okabe and Ito (2008), safe for colour-blind readers; after the last, the next of `LINES` is used."""
-
 PAGE, LINE, LETTER, ROW = 6.5, 0.15, 0.075, 0.22
 """Inches: the width of a page's text, a line of text, a letter, and a bar or a heat map's row of one line."""
-
-LINES = ("-", "--", ":", "-.")
-MARKERS = "os^vDP*X<>hp"
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -48,10 +41,6 @@ SCRIPTS = (
     *("Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS"),
 )
 """Fonts for scripts that the default font lacks, if they are installed."""
-
-
-FORMATS = (".svg", ".pdf", ".png")
-"""The file formats of a figure."""
 
 
 @contextmanager
@@ -91,36 +80,6 @@ class PlotFigure(Figure):
         buffer = BytesIO()
         self.savefig(buffer, format="png", dpi=110)
         return buffer.getvalue()
-
-
-@contextmanager
-def panel_figure(panels: int, across: int) -> Iterator[tuple[PlotFigure, list[Any]]]:
-    """Make a figure of several panels, and draw inside the block in the style of all plots."""
-    columns = min(panels, across)
-    rows = -(-panels // columns)
-    with plot_style():
-        figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)
-        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for axes in grid[panels:]:
-            axes.remove()
-        yield figure, grid[:panels]
-        plain_text(figure)
-
-
-def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
-    """Write a figure as SVG, PDF and PNG, each atomically.
-
-    Returns:
-        The three files.
-
-    Raises:
-        DataError: If a file cannot be written.
-    """
-    files = [path.with_name(path.name + ending) for ending in FORMATS]
-    for file in files:
-        with replacing(file) as temporary:
-            figure.savefig(temporary)
-    return files
 
 
 def plain_text(figure: PlotFigure) -> PlotFigure:

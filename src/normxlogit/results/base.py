@@ -43,10 +43,6 @@ class Exports(ABC):
     def _columns(self) -> Columns:
         """Return the table, a row for each unit, target and layer."""
 
-    @abstractmethod
-    def _of_words(self) -> "Exports":
-        """Return the result with words as units; citations keep their sources, which are sentences."""
-
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
 
@@ -66,27 +62,27 @@ class Exports(ABC):
             drawings = "to_html writes pages, plot().savefig figures"
             raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv; {drawings}")
 
-    def to_pandas(self, level: Literal["token", "word", "text"] = "token") -> "DataFrame":
+    def to_pandas(self, level: Literal["token", "text"] = "token") -> "DataFrame":
         """Return the scores as a pandas table.
 
         In the table of a collection, `text_index` says which text a row is of. Where there are results of several
         methods, those of one text have one index, and a column says which method a row is of.
 
         Args:
-            level: "token", a row for each unit, target and layer; "word", the same of words; or "text", a row for each
-                text: the text, the prediction and its probability, the three words with the highest and with the
+            level: "token", a row for each unit, target and layer, of words after `group("word")`; or "text", a row for
+                each text: the text, the prediction and its probability, the three words with the highest and with the
                 lowest scores, whether the text was truncated, and the notes.
 
         Raises:
-            DataError: If pandas is missing, words are asked for and cannot be told, or a row for each text is asked for
-                and a result has several targets or layers; choose first.
+            DataError: If pandas is missing, or a row for each text is asked for and a result has several targets or
+                layers; choose first.
             InputError: If there is no such level.
         """
-        if level not in ("token", "word", "text"):
-            raise InputError(f'level must be "token", "word" or "text", not {level!r}')
+        if level not in ("token", "text"):
+            raise InputError(f'level must be "token" or "text", not {level!r}; words are rows of group("word")')
         if level == "text":
             return to_pandas(self._results()._text_columns())
-        return to_pandas((self._of_words() if level == "word" else self)._columns())
+        return to_pandas(self._columns())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
@@ -209,9 +205,6 @@ class Record(Stored, Exports):
 
     def _columns(self) -> Columns:
         return unit_columns(self.scored)
-
-    def _of_words(self) -> "Record":
-        return self.scored.group("word") if self.scored is self else self
 
 
 def record_type(kind: Any) -> "type[Record]":

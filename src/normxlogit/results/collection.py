@@ -19,7 +19,6 @@ from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting
 from .storage.tables import Columns, Row, concat_tables, text_row
 from .targets import Prediction, prediction_of
 from .units.characters import escaped
-from .units.kinds import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -156,12 +155,11 @@ class Attributions(Sequence[R], Exports):
             None if prediction is None else label.agrees(prediction.label, prediction.id) for prediction, label in pairs
         ]
 
-    def top(self, k: int = 10, *, merge: Merge | None = None, min_texts: int = 1) -> list[WordTotal]:
+    def top(self, k: int = 10, *, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
 
         Args:
             k: How many.
-            merge: How a word's score comes from its tokens', see `Attribution.words`.
             min_texts: Leave out words of fewer texts.
 
         Raises:
@@ -172,7 +170,7 @@ class Attributions(Sequence[R], Exports):
         texts: Counter[str] = Counter()
         for result in self:
             words = set()
-            for word in result.words(merge):  # type: ignore[attr-defined]
+            for word in result.words():  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
                     raise DataError("top() needs one score for each word; choose with a[target] and a.layer(...)")
                 if any(c.isalnum() for c in word.text):
@@ -182,14 +180,13 @@ class Attributions(Sequence[R], Exports):
         totals = [WordTotal(t, float(np.mean(s)), texts[t]) for t, s in scores.items() if texts[t] >= min_texts]
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 
-    def plot(self, k: int | None = None, *, merge: Merge | None = None, min_texts: int = 1) -> "Figure":
+    def plot(self, k: int | None = None, *, min_texts: int = 1) -> "Figure":
         """Return the words of `top`, which has the same arguments, as a matplotlib figure.
 
         Of several methods on one text it is a heat map, a row for each method on the scale of its own largest score.
 
         Args:
             k: How many words, by default 15; of a heat map those that are strongest by any method, by default 40.
-            merge: As in `top`.
             min_texts: As in `top`.
 
         Raises:
@@ -200,7 +197,7 @@ class Attributions(Sequence[R], Exports):
 
         if self.comparable:
             return heat_map(comparison_grid(self._compared()).best(k))
-        return plot_words(self.top(15 if k is None else k, merge=merge, min_texts=min_texts))
+        return plot_words(self.top(15 if k is None else k, min_texts=min_texts))
 
     @property
     def comparable(self) -> bool:
@@ -303,9 +300,6 @@ class Attributions(Sequence[R], Exports):
         for group in self.by_text():
             groups += [group] if group.comparable else [type(self)([result]) for result in group]
         return groups
-
-    def _of_words(self) -> "Attributions[Any]":
-        return Attributions(result._of_words() for result in self)
 
     def _columns(self) -> Columns:
         methods, text_indices = self._methods(), list(range(len(self)))

@@ -118,11 +118,9 @@ def _contradictions(run: RunTables, top: int) -> list[Contradiction]:
     text = "target[found.target + 1]" if "target" in run.kinds else "completion"
     rows = run.ask(
         f"""
-        WITH flat AS (
-            SELECT * REPLACE (unnest(sentence_contradictions) AS sentence_contradictions) FROM shards
-        ), named AS (SELECT *, sentence_contradictions AS found FROM flat)
+        WITH flat AS (SELECT *, unnest(sentence_contradictions) AS found FROM shards)
         SELECT id, found.rather, found.source, found.gain, {text}
-        FROM named WHERE found IS NOT NULL ORDER BY found.gain DESC, row LIMIT ?
+        FROM flat WHERE found IS NOT NULL ORDER BY found.gain DESC, row LIMIT ?
         """,  # noqa: S608  # a column's name
         top,
     )

@@ -16,6 +16,7 @@ from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
 from ...inputs.text_files import decoded
 from ...inputs.texts import whole_number
+from ...pipeline.completions.reasoning import NAMES
 
 MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
 """The kind of a message that says something."""
@@ -31,9 +32,6 @@ KINDS: Mapping[str, MessageKind] = {
 
 KINDS_OF_PARTS = {"image": "picture", "audio": "sound"}
 """Kinds of messages by the types of parts of messages that say nothing; others are called by their type."""
-
-REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
-"""Keys of a message for reasoning outside its content."""
 
 THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
 """A text that begins with reasoning; its opening tag may be missing, as templates write that themselves."""
@@ -151,16 +149,15 @@ def read_conversation(value: Any) -> Conversation:
     if not isinstance(messages, list) or not messages:
         raise InputError(f"expected {EXPECTED}; got {_described(value)}")
     beside = value if isinstance(value, Mapping) and "messages" in value else {}
-    images, tools = beside.get("images"), beside.get("tools")
-    reader = _Reader(list(images) if isinstance(images, Sequence) else [])
+    reader, tools = _Reader(), beside.get("tools")
     for number, message in enumerate(messages):
         if not is_message(message):
             raise InputError(f"expected {EXPECTED}; message {number} is {_described(message)}")
         if message["role"] not in KINDS:
             raise InputError(f"expected {EXPECTED}; message {number} has the role {message['role']!r}")
+        if message.get("images") or beside.get("images"):
+            raise InputError("pictures stand in the contents of messages, as {'type': 'image', 'image': ...}")
         reader.read(message, number)
-    if reader.images:
-        raise InputError(f"the messages have no places for the last {len(reader.images)} pictures beside them")
     if not reader.messages:
         raise InputError(f"the conversation of {len(messages)} messages has no text")
     for step in reader.messages:
@@ -176,11 +173,9 @@ class _Reader:
     Attributes:
         messages: The steps that were read so far.
         notes: What was not read.
-        images: Pictures beside the messages that no part {"type": "image"} stood for yet.
     """
 
-    def __init__(self, images: list[Any]) -> None:
-        self.images = images
+    def __init__(self) -> None:
         self.messages: list[Message] = []
         self.notes: list[str] = []
         self._number = 0
@@ -190,10 +185,8 @@ class _Reader:
         """Read a message: its reasoning, its content, and its calls of tools."""
         self._number = number
         kind, content = KINDS[message["role"]], message.get("content")
-        if reasoning := next((text for key in REASONING_KEYS if (text := _text_under(message, key))), ""):
+        if reasoning := next((text for key in NAMES if (text := _text_under(message, key))), ""):
             self._add("reasoning", reasoning)
-        if isinstance(images := message.get("images"), list):  # they stand before the text
-            content = [*({"type": "image", "image": image} for image in images), *_parts(content)]
         if kind == "tool result":
             self._read_result(content, _text_under(message, "name"), _text_under(message, "tool_call_id"))
         else:
@@ -244,8 +237,6 @@ class _Reader:
         """Read a picture or a sound; what a tool returned is shown by the user, as few templates have it in results."""
         type_ = str(part_type(part))
         part = part if isinstance(part, Mapping) else {type_: part}
-        if type_ == "image" and self.images and all(part[key] is None for key in part if key not in ("type", "index")):
-            part = {"image": self.images.pop(0)}
         kind = KINDS_OF_PARTS.get(type_, type_)
         self.messages.append(Message(kind, "", number=self._number, part={**part, "type": type_}, author=author))
 

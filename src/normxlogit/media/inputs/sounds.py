@@ -111,8 +111,8 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
         InputError: If it is none of these, or the file cannot be read.
     """
     item, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
-    item, own_rate, notes = _samples_and_rate(item, rate)
-    samples = np.asarray(detached(item))
+    item, own_rate = _samples_and_rate(item, rate)
+    samples, notes = np.asarray(detached(item)), tuple[str, ...]()
     if _has_channels(samples):
         notes = (f"the mean of {samples.shape[1]} channels is read",) if samples.shape[1] > 1 else ()
         samples = _scaled(samples).mean(1)
@@ -128,23 +128,22 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     return Sound(samples.astype(np.float32), own_rate, name or f"sound {place + 1}", notes)
 
 
-def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None, tuple[str, ...]]:
-    """Return samples, their rate and notes; samples without a rate have the model's, `rate`."""
+def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
+    """Return samples and their rate; samples without a rate have the model's, `rate`."""
     if isinstance(item, Path) or hasattr(item, "read"):
         with rewound(item):
             return _from_file(item)
     if hasattr(item, "get_all_samples"):  # of torchcodec, as data sets decode a file
         decoded = item.get_all_samples()
-        return decoded.data.T, int(decoded.sample_rate), ()
+        return decoded.data.T, int(decoded.sample_rate)
     if isinstance(item, Mapping):
         own_rate = next((item[key] for key in RATE_KEYS if item.get(key) is not None), None)
         if own_rate is None:
             raise InputError("a sound as a mapping has an array and a sampling_rate")
         samples = next(item[key] for key in ARRAY_KEYS if item.get(key) is not None)
         own_rate = int(float(own_rate)) if isinstance(own_rate, Real) and float(own_rate).is_integer() else own_rate
-        return _channels_last(np.asarray(detached(samples))), positive_integer(own_rate, "sampling_rate"), ()
-    samples, own_rate = _with_rate(item) or (item, rate)
-    return samples, own_rate, ()
+        return _channels_last(np.asarray(detached(samples))), positive_integer(own_rate, "sampling_rate")
+    return _with_rate(item) or (item, rate)
 
 
 def _with_rate(item: Any) -> tuple[Any, int] | None:
@@ -224,8 +223,8 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
     return ScoreSpread(spans, indices, indices, np.ones(moment_count))
 
 
-def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
-    """Return the samples of a file, their rate, and notes."""
+def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int]:
+    """Return the samples of a file, (N, channels), and their rate."""
     try:
         import soundfile
     except ImportError:
@@ -236,6 +235,4 @@ def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
         raise InputError(f"the file cannot be read as a sound: {reason}") from None
-    has_channels = samples.shape[1] > 1
-    notes = (f"the mean of {samples.shape[1]} channels is read",) if has_channels else ()
-    return samples.mean(1), int(rate), notes
+    return samples, int(rate)

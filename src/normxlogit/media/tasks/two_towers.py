@@ -82,10 +82,7 @@ class TextTower(Embeds, Task):
             return encodings
         length, padding = int(model.config.max_position_embeddings), int(self.tokenizer.pad_token_id)
         return [
-            encoding.with_special_tokens(
-                after=[padding] * (length - len(encoding)), token=str(self.tokenizer.pad_token)
-            )
-            for encoding in encodings
+            _padded(encoding, length - len(encoding), padding, str(self.tokenizer.pad_token)) for encoding in encodings
         ]
 
 
@@ -189,3 +186,18 @@ def _column_compared(items: Any) -> Any:
         return items
     names = columns_of_media(items, columns, lambda value: not isinstance(value, str) and is_picture(value))
     return columns[names[0]] if len(names) == 1 else text_column(items)
+
+
+def _padded(encoding: Encoding, count: int, token_id: int, token: str) -> Encoding:
+    """Return a text with padding that the model reads, without characters, behind it."""
+    end = max((span[1] for span in encoding.offsets or ()), default=0)
+    inputs = {name: [*values, *[0] * count] for name, values in encoding.inputs.items()}
+    return replace(
+        encoding,
+        inputs={**inputs, "input_ids": [*encoding.ids, *[token_id] * count]},
+        tokens=(*encoding.tokens, *[token] * count),
+        offsets=encoding.offsets and (*encoding.offsets, *[(end, end)] * count),
+        words=encoding.words and (*encoding.words, *[(0, 0)] * count),
+        sequence_ids=(*encoding.sequence_ids, *[None] * count),
+        special=(*encoding.special, *[True] * count),
+    )

@@ -178,13 +178,6 @@ MOST = 40
 """The default of `max_new_tokens`."""
 
 
-def generate(
-    model: TaskModel, prompt: Prompt | ReadPrompt, max_new_tokens: int, options: Mapping[str, Any]
-) -> Completed:
-    """Generate a completion of a prompt; see `generate_each`."""
-    return generate_each(model, [prompt], {**options, "max_new_tokens": max_new_tokens})[0]
-
-
 @enough_memory("let the model go on with this prompt")
 def generate_each(
     model: TaskModel,
