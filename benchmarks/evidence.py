@@ -5,6 +5,7 @@
 - sums: sums among other numbers. The model adds right, also where a number is changed, and ignores the others.
 - planted: texts with a shortcut that was planted in the model's training data, and that turns its answer.
 - answers: QNLI's questions with documents of sentences, one of which answers. The model says so, and not without it.
+- traces: conversations in which one tool's result was changed, and with it the answer that the model prefers.
 """
 
 from collections import defaultdict
@@ -19,6 +20,8 @@ from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import read_rows, task_named
 from normxlogit.evaluation.evidence import RANDOM
 from normxlogit.explainer import Explainer
+from normxlogit.pipeline.completions.ablations import log_probabilities
+from normxlogit.pipeline.completions.completed_prompts import read_completion
 from paper.blimp import Counts, load_pairs
 from paper.evidence import evidence_of
 from paper.minimal_pairs import Item, encode_pairs
@@ -26,6 +29,7 @@ from paper.minimal_pairs import Item, encode_pairs
 from .qnli import qnli_questions
 from .shortcut_plants import CHOSEN_ON, LABELS, REPORTED, TEXTS, with_plant
 from .shortcut_plants import read_rows as labelled_rows
+from .traces import holds, write_traces
 
 Row = dict[str, Any]
 """A line of the file: the fields of `normxlogit.evaluation.evidence.Known`."""
@@ -120,6 +124,32 @@ def known_answers(explainer: Explainer, data_dir: Path, seed: int) -> Iterator[R
             yield {"text": asked.question, "text_pair": document, **known}
 
 
+def log_probability(explainer: Explainer, messages: Any, answer: str) -> float:
+    """Return the log-probability of an answer after a conversation, in nats."""
+    completed = read_completion(explainer.language_model, messages, answer)
+    count = len(completed.encoding) - completed.prompt_tokens
+    return float(log_probabilities(explainer.language_model, [completed.encoding], [count])[0].sum())
+
+
+def known_traces(explainer: Explainer, seed: int) -> Iterator[Row]:
+    """Yield conversations with a changed result of a tool, in which a model prefers the wrong answer for that alone."""
+    for trace in write_traces(10_000, seed):
+        *messages, answer = ({**message, "content": message["content"] or ""} for message in trace.messages)
+        holder = [m for m in messages if m["role"] == "tool" and holds(m["content"], trace.value)]
+        if len(holder) != 1:
+            continue
+        changed = holder[0] | {"content": holder[0]["content"].replace(trace.value, trace.other)}
+        after = [changed if message is holder[0] else message for message in messages]
+        answers = [answer["content"], answer["content"].replace(trace.value, trace.other)]
+        right, wrong = answers
+        prefers = [
+            np.argmax([log_probability(explainer, read, said) for said in answers]) for read in (messages, after)
+        ]
+        if prefers == [0, 1]:
+            known = {"completion": wrong, "contrast": right, "evidence": [changed["content"]], "units": "message"}
+            yield {"messages": after, **known}
+
+
 def known_rows(
     name: str, explainer: Explainer | None, data_dir: Path, limit: int, seed: int, model: Path = Path()
 ) -> list[Row]:
@@ -137,5 +167,6 @@ def known_rows(
         "sums": known_sums(explainer, seed),
         "planted": known_planted(explainer, model, data_dir, seed),
         "answers": known_answers(explainer, data_dir, seed),
+        "traces": known_traces(explainer, seed),
     }[name]
     return list(islice(rows, limit))

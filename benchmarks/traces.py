@@ -95,11 +95,13 @@ class Trace(NamedTuple):
         kind: Where the fact is.
         messages: The conversation, as OpenAI's chat completions have it.
         value: The value in the answer, and in the source that it rests on.
+        other: Another value of the kind, which no message has.
     """
 
     kind: Kind
     messages: list[dict[str, Any]]
     value: str
+    other: str
 
 
 class Found(NamedTuple):
@@ -157,7 +159,8 @@ def _trace(kind: Kind, random: np.random.Generator) -> Trace:
         *_calls(results),
         {"role": "assistant", "content": sentences[place]},
     ]
-    return Trace(kind, messages, values[place])
+    said = " ".join(str(message["content"]) for message in messages)
+    return Trace(kind, messages, values[place], next(value for value in reversed(values) if not holds(said, value)))
 
 
 def _calls(results: Mapping[str, str]) -> list[dict[str, Any]]:

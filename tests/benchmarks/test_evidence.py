@@ -1,9 +1,12 @@
 """Sets of known evidence: what is in their rows, from data of a few lines."""
 
 import json
+import re
+from itertools import islice
 
 import pytest
 
+from benchmarks import evidence
 from benchmarks.evidence import SENTENCES, SUMS, known_rows, known_sums
 from normxlogit.errors import InputError
 from normxlogit.results.targets import Prediction
@@ -87,6 +90,22 @@ def test_answering_sentences_are_those_without_which_the_question_is_not_answere
         assert row["evidence"] == [row["text"].replace("Q", "S").replace("?", ".")]
         assert row["among"] == [row["text_pair"]]
         assert len(row["text_pair"].split()) == SENTENCES
+
+
+def test_the_changed_result_of_a_tool_makes_the_answer_wrong(monkeypatch):
+    def likelier_where_it_was_said(_, messages, answer):
+        facts = " ".join(str(message["content"]) for message in messages if message["role"] == "tool")
+        values = re.findall(r"[\w:]+", facts)
+        return sum(word in values for word in re.findall(r"[\w:]+", answer))
+
+    monkeypatch.setattr(evidence, "log_probability", likelier_where_it_was_said)
+    made = list(islice(evidence.known_traces(None, 0), 4))
+    for row in made:
+        (changed,) = row["evidence"]
+        assert [message["content"] for message in row["messages"]].count(changed) == 1
+        value, right = (set(re.findall(r"[\w:]+", row[name])) for name in ("completion", "contrast"))
+        assert value - right <= set(re.findall(r"[\w:]+", changed))
+        assert not any((right - value) <= set(re.findall(r"[\w:]+", str(m["content"]))) for m in row["messages"])
 
 
 def test_sets_of_language_models_need_one(tmp_path):
