@@ -134,7 +134,7 @@ def log_probability(explainer: Explainer, messages: Any, answer: str) -> float:
 def known_traces(explainer: Explainer, seed: int) -> Iterator[Row]:
     """Yield conversations with a changed result of a tool, in which a model prefers the wrong answer for that alone."""
     for trace in write_traces(10_000, seed):
-        *messages, answer = trace.messages
+        *messages, answer = ({**message, "content": message["content"] or ""} for message in trace.messages)
         holder = [m for m in messages if m["role"] == "tool" and holds(m["content"], trace.value)]
         if len(holder) != 1:
             continue

@@ -17,7 +17,7 @@ def summarize(
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 5,
     verify: Annotated[
         int | None,
-        typer.Option(min=1, help="Delete each word from so many texts, put wrong reasons into 30 (--model)."),
+        typer.Option(min=1, help="Find wrong reasons; take each out of so many texts (--model)."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="The run's model, for --verify; by default by its name.")] = None,
     gguf_file: options.GGUFFile = None,
