@@ -122,7 +122,9 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     if proof is not None and len(groups[-1]) > 1:
         groups[-1:] = [groups[-1][:-1], groups[-1][-1:]]
     found: list[list[Tensor]] = []  # by group and place, (k, B, T)
-    with frozen_backward(sums, [edge for edge, _ in entries], proof and proof.hold, is_recorded=run.is_recorded):
+    with frozen_backward(
+        sums, [edge for edge, _ in entries], None if proof is None else proof.hold, is_recorded=run.is_recorded
+    ):
         if with_sinks:
             detach_sinks(run.readouts)
         for number, group in enumerate(groups):

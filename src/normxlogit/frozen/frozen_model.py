@@ -193,7 +193,8 @@ class FrozenModel:
     def _prove_head(self, run: FrozenPass) -> None:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
         constants, readout = Constants(), Readout()
-        head = Head(RecordingPool(self._without_cache, constants), self.model.parts.head)
+        recording: Any = RecordingPool(self._without_cache, constants)
+        head = Head(recording, self.model.parts.head)
         with torch.enable_grad():
             states = readout.read(run.hidden, enters=True)
             if run.head is None:
