@@ -26,7 +26,7 @@ def places(folder):
 
 
 def test_the_sums(tmp_path):
-    attribute(explainer(), rows_of(texts(60)), tmp_path, shard_rows=16, keep_text=True)
+    attribute(explainer(), rows_of(texts(60)), tmp_path, Predictions(words=False), shard_rows=16, keep_text=True)
     summary = summarize(tmp_path, top=1000, min_count=2)
     wanted = {key: values for key, values in places(tmp_path).items() if len(values) >= 2}
     positive = {key for key, values in wanted.items() if np.mean([score for score, _ in values]) > 0}

@@ -144,7 +144,6 @@ def attribute(
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code, batch_tokens=batch_tokens)
         if kind is Predictions:
             job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
-            job_settings.setdefault("words", explainer.task_model.task.reads != "signal")
         cluster = None
         if engine == "ray":
             from .ray_engine import Cluster

@@ -213,9 +213,18 @@ def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]
         raise UnsupportedModelError(
             f"needs a LayerNorm with weight and bias where the model has a {type(norm).__name__}"
         )
+    deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
     if weight.is_meta:
-        raise UnsupportedModelError("needs a model whose weights are in memory, and this one's are offloaded")
-    return weight.float(), bias.float(), (states.var(-1, correction=0) + epsilon).sqrt()
+        return *_offloaded_norm(norm, weight, epsilon, states.device), deviation
+    return weight.float(), bias.float(), deviation
+
+
+def _offloaded_norm(norm: nn.Module, weight: Tensor, epsilon: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the weight (H,) and bias (H,) of a LayerNorm whose offloaded weights are loaded for each call."""
+    signs = 1 - 2 * (torch.arange(len(weight), device=device) % 2).float()  # (H,), none of them their mean
+    normed = (signs - signs.mean()) / (signs.var(correction=0) + epsilon).sqrt()  # (H,)
+    bias = norm(torch.zeros(1, len(weight), device=device, dtype=weight.dtype))[0].float()  # (H,)
+    return (norm(signs[None].to(weight.dtype))[0].float() - bias) / normed, bias
 
 
 def _apply_linear(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:

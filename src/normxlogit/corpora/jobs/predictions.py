@@ -45,7 +45,7 @@ class Predictions(Job):
         contrast: As in `Explainer.__call__`.
         layers: As in `Explainer.__call__`.
         long_text: As in `Explainer.__call__`; with "error" long texts are rows among the errors.
-        words: Whether to write words with their scores beside the tokens.
+        words: Whether to write words with their scores beside the tokens; by default of texts.
         merge: How a word's score comes from its tokens'; by default as fits the method.
 
     Raises:
@@ -62,13 +62,13 @@ class Predictions(Job):
     contrast: Choice | None = None
     layers: Layers = None
     long_text: LongText = "truncate"
-    words: bool = False
+    words: bool | None = None
     merge: Merge | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
         check_choice("merge", self.merge, MERGES)
-        if self.merge is not None and not self.words:
+        if self.merge is not None and self.words is False:
             raise InputError("merge says how tokens make words, and there are none without words: give words too")
         if self.target_column is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
@@ -83,10 +83,11 @@ class Predictions(Job):
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for its column."""
         if media:
-            for name, default in (("pair_column", None), ("words", False), ("long_text", "truncate")):
+            for name, default in (("pair_column", None), ("words", None), ("long_text", "truncate")):
                 if getattr(self, name) != default:
                     raise InputError(f"{name} is for texts, not for pictures and sounds")
-        return super().with_columns(names, columns_of_text, media=media)
+        job = super().with_columns(names, columns_of_text, media=media)
+        return replace(job, words=not media) if job.words is None else job
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of words and texts that were not asked for."""
