@@ -95,7 +95,7 @@ def test_one_trunk_call_for_a_generated_text(layer_calls):
      ("bert", "SequenceClassification", "normxlogit", 4), ("bert", "SequenceClassification", "frozen-gradient", 3)],
 )  # fmt: skip
 def test_the_first_call_with_its_proofs_takes_few_passes(family, kind, method, most, monkeypatch):
-    """The forward passes are counted in texts, one over two texts is two; the frozen gradient has a backward pass, too."""
+    """Forward passes are counted in texts, one over two is two; the frozen gradient has a backward pass, too."""
     e = explainer(family, kind)
     module = e._model.module
     first = module.base_model.encoder if family == "bert" else module.base_model
