@@ -9,7 +9,7 @@ from io import BytesIO
 from itertools import chain, count
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...errors import DataError, InputError
 from ...inputs.message_parts import part_readers, part_type
@@ -75,7 +75,8 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
         documents = [documents]
     is_map = isinstance(documents, list) and documents and all(map(_is_named_text, documents))  # of Arrow
     if is_map or isinstance(documents, Mapping):
-        named = [(str(name), document) for name, document in (documents if is_map else documents.items())]
+        pairs: Any = documents if is_map else cast(Mapping[Any, Any], documents).items()
+        named = [(str(name), document) for name, document in pairs]
         if len(dict(named)) < len(named):
             raise InputError("two documents have the same name; give them different ones")
         return named

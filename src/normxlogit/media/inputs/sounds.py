@@ -235,4 +235,4 @@ def _from_file(file: Any) -> tuple[npt.NDArray[np.float32], int]:
     except (OSError, RuntimeError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
         raise InputError(f"the file cannot be read as a sound: {reason}") from None
-    return samples, int(rate)
+    return np.asarray(samples, np.float32), int(rate)
