@@ -220,11 +220,11 @@ def _first_call(setup: Setup) -> Iterator[Row]:
     bert = random_bert(setup.bert)
     inputs = random_ids(min(setup.lengths), bert.config.vocab_size)
     name = f"BERT-base, {min(setup.lengths)} tokens"
-    yield from _first_calls(setup, name, bert, reference_tokenizer(), inputs, {"normxlogit": 6, "frozen-gradient": 8})
+    yield from _first_calls(setup, name, bert, reference_tokenizer(), inputs, {"normxlogit": 6, "frozen-gradient": 5})
     llama, tokenizer = language_model(setup.llama)
     inputs = random_ids(SHORT_PROMPT, llama.config.vocab_size)
     name = f"{_sized(llama)}, {SHORT_PROMPT} tokens"
-    yield from _first_calls(setup, name, llama, tokenizer, inputs, {"normxlogit": 6, "frozen-gradient": 6})
+    yield from _first_calls(setup, name, llama, tokenizer, inputs, {"normxlogit": 6, "frozen-gradient": 5})
 
 
 def _first_calls(

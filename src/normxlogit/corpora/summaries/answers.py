@@ -30,8 +30,8 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
         or not task.outputs.labels
     ):
         raise InputError(
-            "verify= tests the words of texts that get one of several labels: attribute them with "
-            "Predictions(words=True), and without --no-words"
+            "verify= tests the words of texts that get one of several labels: attribute them so, "
+            "without words=False or --no-words"
         )
     if not run.manifest.identity.is_same(identity_of(model)):
         raise DataError(f"{run.folder.location} was made by {run.manifest.model}, or by another state of it")
