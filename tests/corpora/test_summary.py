@@ -70,7 +70,7 @@ def test_wrong_reasons_need_the_runs_own_model_its_words_and_its_texts(tmp_path)
     rows = [{"text": text} for text in texts(20)]
     attribute(one, rows, tmp_path / "bare", Predictions(words=True), keep_text=False)
     attribute(one, rows, tmp_path / "tokens", Predictions(words=False))
-    with pytest.raises(InputError, match="words=True"):
+    with pytest.raises(InputError, match="words=False"):
         summarize(tmp_path / "tokens", verify=2, explainer=one)
     with pytest.raises(DataError, match="keep-text"):
         summarize(tmp_path / "bare", verify=2, explainer=one)
