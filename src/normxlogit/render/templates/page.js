@@ -163,7 +163,7 @@
     const named = parts.find((e) => "#" + e.id === location.hash);
     if (named) hold(named);
     else if (parts.length) {
-      const ordinary = parts.filter((e) => !special(e));
+      const ordinary = parts.filter((e) => !special(e) && data.verdicts?.[e.dataset.part] !== "reasoning");
       show((ordinary.length ? ordinary : parts).reduce((best, e) => (most(e) > most(best) ? e : best)));
     }
   }
