@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ..results.attribution import Attribution
 from ..results.units.spans import earlier_parts
+from ..results.units.through import overlap
 from ..results.verification import LEAST_LOSS, likelihood_text
 from .blocks import Block, Box, Piece, Ways
 
@@ -22,9 +23,8 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Bl
     if not s.reasoning or not parts or not s.has_target_axis:
         return []
     spans = [target.span or (0, 0) for target in s.targets]
-    is_thought = [
-        any(start < shift + last and shift + first < end for first, last in s.reasoning) for start, end in spans
-    ]
+    thoughts = [(shift + start, shift + end) for start, end in s.reasoning]
+    is_thought = [any(overlap(span, thought) for thought in thoughts) for span in spans]
     labels = [f"S{i + 1}" for i in range(len(sources))]  # of sources, then of earlier parts
     labels += [f"{'R' if is_thought[spans.index(span)] else 'A'}{i + 1}" for i, span in enumerate(parts)]
     answer: list[Box] = []
