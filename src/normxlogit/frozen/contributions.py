@@ -84,7 +84,8 @@ def contributions(
         else:
             _ = None if read_positions is None else run.hidden  # without a head, its error says why
             answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
-        if run.proof is not None and not answer.isfinite().all():  # an answer that a head excludes proves nothing
+        # A single quantity proves the pass, unless a head excludes it.
+        if run.proof is not None and (answer.shape[1] > 1 or not answer.isfinite().all()):
             run = proved_by_random_sum(run)
         return backpropagated(answer, run, places)
 
@@ -97,17 +98,16 @@ def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
 def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool = False) -> Contributions:
     """Return each token's contributions to K quantities of a frozen pass, (B, K), from a backward pass for each.
 
-    The last of them proves a pass that has a proof. With `retain` the graph is kept.
+    A pass that has a proof has one quantity, which proves it. With `retain` the graph is kept.
     """
     sums, proof, entries = answer.sum(0), run.proof, lowest_of_sides(run.readouts)  # (K,)
     last, with_sinks = max(run.readouts), {place for place, each in run.readouts.items() if each.sinks is not None}
     places_read = sorted({*places, *with_sinks, *([last] if with_sinks else [])}, reverse=True)
     readouts = [run.readouts[place] for place in places_read]
     entry_edges = [edge for place in entries for edge in run.readouts[place].edges]
-    groups = [group.tolist() for group in torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)]
+    groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
     proved, gradients = list[GradientEdge](), list[Tensor | None]()
     if proof is not None:
-        groups[-1:] = [groups[-1][:-1], groups[-1][-1:]] if len(groups[-1]) > 1 else groups[-1:]
         own_edges = map(get_gradient_edge, (run.answer, *proof.constants.leaves))
         proved = [next(own_edges), *entry_edges, *own_edges]
     found: list[list[Tensor]] = []  # by group and place, (k, B, T)
@@ -115,10 +115,8 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
         if with_sinks:
             detach_sinks(run.readouts)
         for group in groups:
-            is_last = group is groups[-1]
-            if proof is not None and is_last:
-                proof.held.clear()
-            of_group, gradients = _gradients(sums, group, readouts, proved if is_last else [], retain or not is_last)
+            keep = retain or group is not groups[-1]
+            of_group, gradients = _gradients(sums, group.tolist(), readouts, proved, keep)
             found.append(of_group)
     values = {place: torch.cat(each) for place, each in zip(places_read, zip(*found, strict=True), strict=True)}
     total, sink = torch.zeros_like(answer, requires_grad=False), dict[Place, Tensor]()  # (B, K)

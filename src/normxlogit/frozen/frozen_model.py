@@ -212,10 +212,7 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
     """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
-    length = PROOF_TOKENS if model.task.outputs.vocabulary else None
     # A signal is one input, not a sequence of tokens that could be cut.
-    uncut_names = {name for name in batch.inputs if batch.source_is_signal and name.startswith("source")}
-    inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
-    if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
-        return batch
-    return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])
+    is_cut = model.task.outputs.vocabulary and not batch.source_is_signal
+    first = batch.rows(slice(1), PROOF_TOKENS if is_cut else None)
+    return batch if all(first.inputs[name].shape == value.shape for name, value in batch.inputs.items()) else first

@@ -258,8 +258,8 @@ class ModelPlaces:
             UnsupportedModelError: If no module returns the outputs of layers.
         """
         if batch.has_source:
-            return (*(Place(Side.SOURCE, layer) for layer in self._layers_of_source(batch, read_at)), WORDS)
-        text_layers = layers or self._layers_of_text(batch, read_at)
+            return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)
+        text_layers = layers or self._layers(batch, read_at)
         if text_layers != (0,) or self.words is None:
             return Place.of_text(text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
@@ -307,32 +307,26 @@ class ModelPlaces:
 
     # --- layers ------------------------------------------------------------------------------------------------------
 
-    def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the layers at which `read_at` reads contributions of the text, 0 for the embeddings."""
-        parts = self.model.parts
-        if isinstance(read_at, int):
-            count = 0 if read_at == 0 else self.model.layer_count() if parts.outputs is None else len(parts.outputs)
-            return layers_read(read_at, count)
-        # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
-        has_unassigned_media = any(medium.by_token is None for medium in batch.media)
-        if parts.outputs is None or has_unassigned_media:
-            return (0,)
-        # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
-        bypassed = parts.embedding_output is None or self.tables(batch) or batch.media
-        return layers_read(read_at, len(parts.outputs), 1 if bypassed else 0)
-
-    def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the encoder layers at which `read_at` reads contributions of the source, 0 for its entry."""
+    def _layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
+        """Return the layers at which `read_at` reads contributions of the text or of a source, 0 for its entry."""
         if read_at == 0:
             return (0,)
-        count = len(self._source_outputs(batch))
-        if not count and isinstance(read_at, int):
-            raise UnsupportedModelError(
-                f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read at "
-                "its word embeddings alone: read_at=0"
-            )
-        # A sound has no word embeddings among its layers.
-        return layers_read(read_at, count, int(batch.source_is_signal)) if count else (0,)
+        parts, outputs = self.model.parts, self._source_outputs(batch) if batch.has_source else self.model.parts.outputs
+        if isinstance(read_at, int):
+            if not outputs and batch.has_source:
+                raise UnsupportedModelError(
+                    f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read "
+                    "at its word embeddings alone: read_at=0"
+                )
+            return layers_read(read_at, len(outputs) if outputs else self.model.layer_count())
+        if batch.has_source:
+            bypassed = batch.source_is_signal  # a sound has no word embeddings
+        else:
+            # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
+            bypassed = parts.embedding_output is None or bool(self.tables(batch) or batch.media)
+            # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
+            outputs = None if any(medium.by_token is None for medium in batch.media) else outputs
+        return layers_read(read_at, len(outputs), int(bypassed)) if outputs else (0,)
 
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""
