@@ -106,7 +106,8 @@ def _rules_of(output: Tensor, entries: Sequence[Tensor | GradientEdge]) -> dict[
         if edges is not None:
             from_input = [edge for edge in edges if edge[0] in input_edges]
             if len(edges) > 1 and stem(node) in PRODUCTS and None not in (edges[-2][0], edges[-1][0]):
-                held = len(edges) - 2 + held_factor(*edges[-2:], stem(node) not in ("Mul", "Addcmul"), input_edges)
+                of_matrices = stem(node) not in ("Mul", "Addcmul")
+                held = len(edges) - 2 + held_factor(edges[-2], edges[-1], of_matrices, input_edges)
                 rules[node] = RULES[stem(node)], (held,)
                 from_input = [edge for edge in from_input if edge is not edges[held]]
             if from_input:

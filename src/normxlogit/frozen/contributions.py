@@ -187,7 +187,7 @@ class VocabularyHead:
 
     def predict(self, states: Tensor) -> Tensor:
         """Return the logits, (B, V), of the state at the position of each text, (B, H), and keep their graph."""
-        self._predicted = list(self._answers(states, gradients=True))
+        self._predicted = list(self._answers(states))
         return torch.cat([logits.detach() for _, logits in self._predicted])
 
     def quantities(
@@ -213,11 +213,11 @@ class VocabularyHead:
         answer = values.new_zeros(*by_position.shape, values.shape[1]).index_put((texts, columns), values).flatten(1)
         return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
-    def _answers(self, states: Tensor, *, gradients: bool) -> Iterator[HeadAnswer]:
-        """Yield the logits of a few of N states, (N, H), at a time; with `gradients` with their graph."""
+    def _answers(self, states: Tensor) -> Iterator[HeadAnswer]:
+        """Yield the logits of a few of N states, (N, H), at a time, with their graph."""
         for rows in states.split(BACKPROPAGATED_AT_ONCE):
-            leaf = rows.detach().requires_grad_(gradients)
-            with torch.set_grad_enabled(gradients), Recording():
+            leaf = rows.detach().requires_grad_()
+            with torch.enable_grad(), Recording():
                 logits = self._tokens(leaf).float()
             yield leaf, logits
 
@@ -226,7 +226,7 @@ class VocabularyHead:
     ) -> Tensor:
         """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean over all."""
         values, gradients, start = [], [], 0
-        for leaf, logits in predicted or self._answers(states, gradients=states.requires_grad):
+        for leaf, logits in predicted or self._answers(states):
             rows = slice(start, start := start + len(leaf))
             subtracted = mean_logit(logits) if contrast is None else logits.gather(-1, contrast[rows, None])  # (n, 1)
             value = logits.gather(-1, ids[rows]) - subtracted  # (n, K)
