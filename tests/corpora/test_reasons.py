@@ -1,7 +1,6 @@
 """What turns answers by itself, against a model that is told to follow one word."""
 
 import random
-from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +9,6 @@ from normxlogit import Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
 from normxlogit.corpora.summaries.phrases import Phrase, joined
 from normxlogit.corpora.summaries.reasons import LONGER
-from normxlogit.corpora.summaries.units import Reason, share_of
 from tests import tiny
 
 from .corpora import explainer, rows_of
@@ -85,15 +83,6 @@ def test_a_length_that_the_model_follows_is_the_first_wrong_reason(tmp_path):
     assert first.answered > 0.9
     assert [reason.label for reason in summary.reasons if reason.words == 0 and reason.is_wrong] == [first.label]
     assert LONGER in summary_page(summary)
-
-
-def test_a_length_is_called_wrong_where_it_turns_most_texts_and_a_word_where_it_turns_two_thirds():
-    turned, more = share_of([True] * 42 + [False] * 18), share_of([True] * 52 + [False] * 8)
-    assert 0.5 < turned.low < 2 / 3 < more.low
-    word = Reason("yes", "fine", 30, 1.0, 0.5, 0.3, turned, None)
-    length = replace(word, words=0)
-    assert (word.is_wrong, length.is_wrong) == (False, True)
-    assert replace(word, turned=more).is_wrong
 
 
 def test_nothing_is_called_wrong_in_a_model_that_no_word_turns(tmp_path):

@@ -1,6 +1,7 @@
 """Wrong reasons: what turns answers by itself, whatever else the texts say, measured with the model."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
 from typing import NamedTuple
 
 from ...inputs.texts import Text
@@ -19,8 +20,17 @@ PUT_INTO = 30
 JOINED, LENGTHENED = 4, 60
 """How many texts of one answer are read as one text, and how often: to see what the length of a text decides."""
 
+UNSURE = 4
+"""A text is lengthened with those of one in so many texts that have its answer by the lowest probability.
+
+More of what is surely said would outweigh the length.
+"""
+
 LONGER = "(more words than most)"
 """The name of a length as a reason; with two labels the other one is for short texts."""
+
+Answered = tuple[int, str, float]
+"""A row, its prediction and the probability of this."""
 
 Changed = list[tuple[Text, Text]]
 """Texts before and after a change."""
@@ -47,7 +57,7 @@ class Candidate(NamedTuple):
 
 
 def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: int, count: int) -> list[Reason]:
-    """Return what turns most answers when it is put into texts with another answer, the wrong and the surest first.
+    """Return what turns most answers when it is put into texts with another answer, the surest first.
 
     Candidates are the words, and pairs of neighbouring words, that the scores or the counts connect most surely with a
     prediction, and the lengths of texts.
@@ -64,14 +74,14 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     whole = "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
     sampled = run.ask(
         f"""
-        SELECT row, prediction FROM shards WHERE {whole}
+        SELECT row, prediction, probability FROM shards WHERE {whole}
         QUALIFY row_number() OVER (PARTITION BY prediction ORDER BY hash(row), row) <= {SAMPLE}
         ORDER BY hash(row), row
         """  # noqa: S608  # numbers
     )
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM shards GROUP BY prediction"))
     candidates = [*_phrases(run, whole, layer, top, least, count), *_lengths(run)]
-    rows = {row for row, _ in sampled}.union(*(candidate.rows for candidate in candidates))
+    rows = {row for row, *_ in sampled}.union(*(candidate.rows for candidate in candidates))
     parts, split = parts_of_rows(run, model, rows), "word_spans" in run.kinds
     lengthened = _lengthened(sampled, parts, split=split)
     put = [_put(one, sampled, parts, split=split) if one.phrase.words else lengthened for one in candidates]
@@ -87,8 +97,7 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
             reasons.append(
                 Reason(label, phrase.name, found, answered, usual[label], score_share, turned, changed, phrase.words)
             )
-    surest = sorted(reasons, key=lambda reason: (not reason.is_wrong, -reason.turned.low, -reason.texts))
-    return _distinct(surest)[:top]
+    return _distinct(sorted(reasons, key=lambda reason: (-reason.turned.low, -reason.texts)))[:top]
 
 
 def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count: int) -> list[Candidate]:
@@ -142,13 +151,11 @@ def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count
     ]
 
 
-def _put(
-    candidate: Candidate, sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool
-) -> Changed:
+def _put(candidate: Candidate, sampled: Sequence[Answered], parts: Mapping[int, Parts], *, split: bool) -> Changed:
     """Return texts with another answer, without and with the words."""
     phrase = candidate.phrase
     changed: Changed = []
-    for row, prediction in sampled:
+    for row, prediction, _ in sampled:
         if prediction == candidate.label or phrase.holds(parts[row]) or len(changed) == PUT_INTO:
             continue
         example = parts[candidate.rows[len(changed) % len(candidate.rows)]]
@@ -172,14 +179,15 @@ def _lengths(run: RunTables) -> list[Candidate]:
     return [Candidate(label, Phrase(LONGER, 0), texts, count / texts, None, ()) for label, count in counts if texts]
 
 
-def _lengthened(sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool) -> Changed:
-    """Return texts before and after others of the same prediction are joined to them: these should not change it."""
+def _lengthened(sampled: Sequence[Answered], parts: Mapping[int, Parts], *, split: bool) -> Changed:
+    """Return texts before and after unsure ones of their prediction are joined to them: that should not change it."""
     changed: Changed = []
-    for label in dict.fromkeys(prediction for _, prediction in sampled):
-        texts = [parts[row] for row, prediction in sampled if prediction == label]
-        for place in range(min(len(texts), LENGTHENED)):
-            together = joined([texts[(place + k) % len(texts)] for k in range(JOINED)])
-            changed.append((text_of(texts[place], split=split), text_of(together, split=split)))
+    for label in dict.fromkeys(prediction for _, prediction, _ in sampled):
+        rows = [(probability, row) for row, prediction, probability in sampled if prediction == label]
+        unsure = cycle(parts[row] for _, row in sorted(rows)[: max(len(rows) // UNSURE, 1)])
+        for _, row in rows[:LENGTHENED]:
+            together = joined([parts[row], *islice(unsure, JOINED - 1)])
+            changed.append((text_of(parts[row], split=split), text_of(together, split=split)))
     return changed
 
 

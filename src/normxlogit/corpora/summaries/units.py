@@ -8,11 +8,8 @@ from typing import NamedTuple
 Z = 1.96
 """Standard errors of a 95% interval."""
 
-WRONG, WRONG_LENGTH = 2 / 3, 1 / 2
-"""Words, and lengths, are called wrong from this lower end of the share on of texts with another answer that they turn.
-
-An honest word may turn many answers, and texts that say the same several times none.
-"""
+WRONG = 2 / 3
+"""A reason is called wrong from this lower end of the share on of texts with another answer that it turns."""
 
 NAMES = {
     "words": ("word", "texts"),
@@ -129,7 +126,7 @@ class Reason:
     @property
     def is_wrong(self) -> bool:
         """Whether it turns more answers than a single thing in a text should."""
-        return self.turned.low >= (WRONG if self.words else WRONG_LENGTH)
+        return self.turned.low >= WRONG
 
 
 class WrongAnswer(NamedTuple):
