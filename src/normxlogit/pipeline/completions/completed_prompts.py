@@ -17,7 +17,8 @@ from ...inputs.encoding import Encoding, check_ids
 from ...inputs.texts import positive_integer
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
-from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box
+from ...results.units.media import is_region
+from ...results.units.spans import MessageSpan, Sequenced, SourceSpec
 from ...tasks.base import generating_task, message_spans
 from ...tasks.seq2seq import with_first_token
 from .reasoning import ReasoningSpec, Spans, reasoning_spans
@@ -144,12 +145,12 @@ class Completed:
         """Return the division of the prompt into sources, with spans in its whole text.
 
         Args:
-            sources: A kind of source, or spans as in `with_sources` and boxes of pictures by name.
+            sources: A kind of source, or spans as in `with_sources` and regions of pictures and sounds by name.
         """
         if not isinstance(sources, Mapping):
             return sources
         return {
-            str(name): tuple(span) if is_box(span) else self.span_of(str(name), tuple(span))
+            str(name): tuple(span) if is_region(span) else self.span_of(str(name), tuple(span))
             for name, span in sources.items()
         }
 

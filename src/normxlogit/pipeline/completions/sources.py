@@ -1,6 +1,6 @@
 """Explain the parts of an answer by sources, with as few passes as the method allows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,13 @@ from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Quantity
+from ...results.units.media import media_places
 from ...results.units.spans import (
     NamedSpan,
     PartSpec,
     SourceSpec,
     answer_parts,
     grouped,
-    is_box,
-    media_places,
     part_targets,
     prompt_sources,
     units_of,
@@ -154,9 +153,6 @@ def sources_and_parts(
         return [], part_pieces
     only_media = not sources and completed.encoding.media
     source_pieces = [] if only_media else prompt_sources(sequence, sources)
-    boxes = isinstance(sources, Mapping) and any(map(is_box, sources.values()))
-    if boxes and not completed.encoding.media:
-        raise InputError("a source of four numbers is a region of a picture, and the prompt holds no picture")
     source_pieces += media_sources(completed, sources)
     if not source_pieces:
         raise InputError("the prompt holds no source")
@@ -168,7 +164,7 @@ def media_sources(completed: Completed, sources: SourceSpec | None) -> list[Name
 
     Args:
         completed: The prompt.
-        sources: How it is divided, with boxes of pictures among named sources.
+        sources: How it is divided, with regions among named sources.
     """
     pieces: list[NamedSpan] = []
     for index, name, kind, boxes in media_places(completed.encoding.media, sources):
