@@ -137,9 +137,9 @@ class Medium:
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
         axes = len(self.extent)
-        place = np.array(place, np.float32).astype(np.float64)  # as its own places are rounded
+        sides = np.array(place, np.float32).astype(np.float64)  # as its own places are rounded
         low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
-        inside = np.clip(np.minimum(high, place[axes:]) - np.maximum(low, place[:axes]), 0, None)  # (..., A)
+        inside = np.clip(np.minimum(high, sides[axes:]) - np.maximum(low, sides[:axes]), 0, None)  # (..., A)
         shares: NDArray[np.float64] = inside.prod(-1) / np.maximum((high - low).prod(-1), 1e-12)
         return shares
 
