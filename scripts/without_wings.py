@@ -15,19 +15,19 @@ PACKAGE, PROMISES = ROOT / "src" / "normxlogit", ROOT / "tests" / "contract"
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "app": (),
-    "corpora": ("tables",),
+    "corpora": ("long_runs",),
     "decompositions": (),
-    "evaluation": ("tables",),
+    "evaluation": ("long_runs",),
     "grounding": (),
     "media": (),
-    "model_comparison": ("tables",),
+    "model_comparison": ("long_runs",),
     "similarity": (),
 }
 """The folders of the package that can be deleted, each with those that it stands on. The promises of each lie in a
 folder of its name in tests/contract."""
 
-DELETABLE = {*NEEDS, "tables"}
-"""The wings, and what several of them read with."""
+DELETABLE = {*NEEDS, "long_runs"}
+"""The wings, and what several of them stand on."""
 
 
 def promises_hold(part: str, arguments: list[str]) -> bool:

@@ -10,8 +10,8 @@ import typer
 from ..cli import options
 from ..cli.console import layers_of, quiet, write
 from ..errors import InputError
+from ..long_runs.tables import Format
 from ..results.units.kinds import PartKind, SourceKind
-from ..tables.sources import Format
 
 PREDICTIONS = "Of predictions"
 COMPLETIONS = "Of completions"

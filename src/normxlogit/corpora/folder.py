@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, reason_of
+from ..long_runs.identity import Identity
+from ..long_runs.tables import arrow_module
 from ..results.storage.columns import METADATA, UNREADABLE, metadata_of, open_parquet
 from ..results.storage.files import json_text, write_bytes
-from ..results.storage.identity import Identity
 from ..results.storage.schema import Index, check, plain, same
-from ..tables.sources import arrow_module
 from .rows.shards import WrittenShard
 
 FORMAT = "normxlogit corpus"

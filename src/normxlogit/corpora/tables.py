@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._version import __version__
+from ..long_runs.tables import arrow_module
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
 from ..results.storage.schema import FORMAT_VERSION
 from ..results.units.kinds import Merge
 from ..results.units.words import merge_words
-from ..tables.sources import arrow_module
 from ..tasks.targets import index_of
 from .jobs.base import ShardRows
 from .jobs.predictions import Predictions

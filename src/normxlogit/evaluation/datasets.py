@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, reason_of
+from ..long_runs.tables import RowSource, source_in_memory, source_of_file
 from ..results.storage.tables import optional_module
-from ..tables.sources import RowSource, source_in_memory, source_of_file
 
 __all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
 

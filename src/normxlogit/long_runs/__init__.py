@@ -1,1 +1,1 @@
-"""Tables of rows, in files and in memory, as the wings read them: corpora, evaluation and the comparison of models."""
+"""What long runs of several wings stand on: tables of rows, and the identity of the model whose results are kept."""

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..long_runs.tables import SUFFIXES, check_columns, source_of_file
 from ..pipeline.progress import progress_bar
 from ..results.collection import Attributions
 from ..results.storage.files import write_text
-from ..tables.sources import SUFFIXES, check_columns, source_of_file
 from .compare import compare_models
 from .result import ModelDifference
 from .sides import opened

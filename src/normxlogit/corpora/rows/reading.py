@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from ...errors import DataError, reason_of
 from ...inputs.texts import collected
-from ...tables.sources import (
+from ...long_runs.tables import (
     BLOCK,
     SUFFIXES,
     Format,

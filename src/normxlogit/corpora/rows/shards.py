@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError
+from ...long_runs.tables import RowBlock, RowSource, arrow_module, check_columns
 from ...results.storage.schema import Index
-from ...tables.sources import RowBlock, RowSource, arrow_module, check_columns
 
 
 @dataclass(frozen=True)
