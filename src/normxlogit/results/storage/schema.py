@@ -8,20 +8,16 @@ numpy's numbers and arrays; with a converter for each of these they are no short
 import math
 import numbers
 import types
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import DataError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 FORMAT_VERSION = 1
 """Version of the files that are written; it is increased when an older library would misread a new file."""
@@ -94,76 +90,12 @@ def checked_version(state: Any) -> Mapping[str, Any]:
     return state
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Stored(ABC):
-    """The base of what files hold: a frozen dataclass whose type hints are the schema of its files.
-
-    Attributes:
-        format_version: Version of the files' format.
-    """
-
-    kind: ClassVar[str]
-    """Its name in files."""
-
-    described: ClassVar[str]
-    """What an error calls it."""
-
-    format_version: int = FORMAT_VERSION
-
-    @abstractmethod
-    def _validate(self) -> None:
-        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
-
-    def __post_init__(self) -> None:
-        """Freeze the arrays, and keep settings and diagnostics as files hold them."""
-        freeze(self)
-        for name in ("settings", "diagnostics"):
-            if name in vars(self):
-                object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(same(value, getattr(other, name)) for name, value in vars(self).items())
-
-    __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back.
-
-        Numbers that are not finite, which JSON lacks, become the strings "NaN", "Infinity" and "-Infinity".
-        """
-        return {"kind": self.kind, **plain(self)}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> "Self":
-        """Rebuild a result from `to_dict`'s output.
-
-        Raises:
-            DataError: If the format is another version's, a field is missing or of another type, or the fields do not
-                fit together.
-        """
-        state = checked_version(state)
-        if state.get("kind") != cls.kind:
-            raise DataError(f"not {cls.described}: expected one of {cls.kind}, got {abbreviated(state.get('kind'))}")
-        try:
-            result: Self = check(cls)(state)
-            result._validate()
-        except RecursionError:
-            raise DataError(f"not {cls.described}: nested too deeply") from None
-        except ValueError as error:
-            raise DataError(f"not {cls.described}: {error}") from None
-        return result
-
-
 def require(condition: bool, problem: str) -> None:
     """Raise ValueError with a message if a condition does not hold."""
     if not condition:
         raise ValueError(problem)
 
 
-@cache
 def check(hint: Any) -> Check:
     """Return a function that checks values against a type hint and converts them.
 
@@ -174,27 +106,31 @@ def check(hint: Any) -> Check:
         hint: A type: str, bool, int, float, None, `FloatArray`, a Literal, an Annotated number, a union, a tuple, a
             Sequence, a Mapping of strings, a NamedTuple, a dataclass; Any for what a method's setting holds.
     """
+    return partial(_converted, hint)
+
+
+def _converted(hint: Any, value: Any) -> Any:
+    """Return a value in the type of a hint; see `check`."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
-        return _nested
+        return _nested(value)
     if hint == Measured:
-        return check(arguments[1])
+        return _converted(arguments[1], value)
     if hint == FloatArray:
-        return _array
+        return _array(value)
     if origin in (Union, types.UnionType):
-        return _union(hint)
+        return _first_that_takes(hint, arguments, value)
     if origin in (tuple, Sequence):
-        return _entries(
-            [check(part) for part in arguments if part is not ...], fixed=origin is tuple and ... not in arguments
-        )
+        return _entries(arguments, value, fixed=origin is tuple and ... not in arguments)
     if origin is Mapping:
-        return _mapping(check(arguments[1]))
+        if not isinstance(value, Mapping):
+            raise _refusal("names with values", value)
+        return {_scalar(str, name): _converted(arguments[1], v) for name, v in value.items()}
     if hasattr(hint, "of_state"):  # of several classes, of which a field says which
-        of_state: Check = hint.of_state
-        return of_state
+        return hint.of_state(value)
     if origin is None and isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
-        return record_check(hint)
-    return _scalar(hint)
+        return record_of(hint, value)
+    return _scalar(hint, value)
 
 
 def union_members(hint: Any) -> tuple[Any, ...]:
@@ -264,91 +200,75 @@ SCALARS: dict[Any, tuple[str, Check]] = {
 """The description of each scalar type, and a function that converts a value to it or returns None."""
 
 
-def _scalar(hint: Any) -> Check:
-    """Return a check of a scalar type, a literal or a class."""
-    unchanged = {str: str, bool: bool, Number: float, type(None): type(None)}.get(hint)  # the types of most values
-    allowed = get_args(hint) if get_origin(hint) is Literal else ()
-    convert = SCALARS[hint][1] if hint in SCALARS else None
+PLAIN: dict[Any, type] = {str: str, bool: bool, Number: float, type(None): type(None)}
+"""Types of which every value is as it should be."""
 
-    def checked(value: Any) -> Any:
-        if type(value) is unchanged:
+
+def _scalar(hint: Any, value: Any) -> Any:
+    """Return a value of a scalar type, a literal or a class."""
+    if hint in SCALARS:
+        if type(value) is PLAIN.get(hint):
             return value
-        if convert is not None and (converted := convert(value)) is not None:
+        if (converted := SCALARS[hint][1](value)) is not None:
             return converted
-        if any(type(value) is type(v) and value == v for v in allowed):
+    elif get_origin(hint) is Literal:
+        if any(type(value) is type(allowed) and value == allowed for allowed in get_args(hint)):
             return value
-        if convert is None and not allowed and isinstance(value, hint):
-            return value
-        raise _refusal(described(hint), value)
-
-    return checked
+    elif isinstance(value, hint):
+        return value
+    raise _refusal(described(hint), value)
 
 
-def _union(hint: Any) -> Check:
-    """Return a check of a union: the first alternative that takes the value converts it."""
-    kinds = get_args(hint)
-    checks = [check(kind) for kind in kinds if kind is not type(None)]
-
-    def checked(value: Any) -> Any:
-        if value is None and len(checks) < len(kinds):
-            return None
-        if len(checks) == 1:
-            return checks[0](value)  # whose error says more
-        for checker in checks:
-            with suppress(ValueError):
-                return checker(value)
-        raise _refusal(described(hint), value)
-
-    return checked
+def _first_that_takes(hint: Any, kinds: Sequence[Any], value: Any) -> Any:
+    """Return a value in the first type of a union that takes it."""
+    if value is None and type(None) in kinds:
+        return None
+    others = [kind for kind in kinds if kind is not type(None)]
+    if len(others) == 1:
+        return _converted(others[0], value)  # whose error says more
+    for kind in others:
+        with suppress(ValueError):
+            return _converted(kind, value)
+    raise _refusal(described(hint), value)
 
 
-def _entries(checks: list[Check], *, fixed: bool) -> Check:
-    """Return a check of a list's entries: one function for all, or one for each entry of a list of fixed length."""
-
-    def checked(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            raise _refusal("a list", value)
-        if not fixed:
-            return tuple(map(checks[0], value))
-        if len(value) != len(checks):
-            raise ValueError(f"expected {len(checks)} entries, got {len(value)}")
-        return tuple(checker(v) for checker, v in zip(checks, value, strict=True))
-
-    return checked
+def _entries(kinds: Sequence[Any], value: Any, *, fixed: bool) -> tuple[Any, ...]:
+    """Return the entries of a list: all of one type, or each of its own in a list of fixed length."""
+    if not isinstance(value, list | tuple):
+        raise _refusal("a list", value)
+    if fixed and len(value) != len(kinds):
+        raise ValueError(f"expected {len(kinds)} entries, got {len(value)}")
+    if fixed:
+        return tuple(map(_converted, kinds, value))
+    if set(map(type, value)) == {PLAIN.get(kinds[0])}:
+        return tuple(value)
+    return tuple(_converted(kinds[0], entry) for entry in value)
 
 
-def _mapping(value_of: Check) -> Check:
-    """Return a check of a mapping from names to values of one type."""
+def record_of(record: Any, state: Any) -> Any:
+    """Return a record of a mapping; entries that are not fields are ignored.
 
-    def checked(value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise _refusal("names with values", value)
-        return {check(str)(name): value_of(v) for name, v in value.items()}
-
-    return checked
+    Raises:
+        ValueError: If a field is missing, or of another type.
+    """
+    if not isinstance(state, Mapping):
+        raise _refusal("fields with values", state)
+    values = {}
+    for name, hint in _hints(record).items():
+        if name not in state:
+            raise ValueError(f"{name} is missing")
+        try:
+            values[name] = _converted(hint, state[name])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return record(**values)
 
 
 @cache
-def record_check(record: Any) -> Check:
-    """Return a check that makes a record of a mapping; entries that are not fields are ignored."""
+def _hints(record: Any) -> dict[str, Any]:
+    """Return the type hints of the fields of a record."""
     hints = get_type_hints(record, include_extras=True)
-    names = record._fields if hasattr(record, "_fields") else [f.name for f in fields(record)]
-    checks = {name: check(hints[name]) for name in names}
-
-    def checked(state: Any) -> Any:
-        if not isinstance(state, Mapping):
-            raise _refusal("fields with values", state)
-        values = {}
-        for name, field_of in checks.items():
-            if name not in state:
-                raise ValueError(f"{name} is missing")
-            try:
-                values[name] = field_of(state[name])
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from None
-        return record(**values)
-
-    return checked
+    return {name: hints[name] for name in getattr(record, "_fields", None) or [f.name for f in fields(record)]}
 
 
 def _array(value: Any) -> FloatArray:
@@ -356,7 +276,7 @@ def _array(value: Any) -> FloatArray:
     if isinstance(value, np.ndarray):
         return value.astype(np.float32)
     entries = np.array(value, object)  # of rows that differ in length an array of lists, which are no numbers
-    wide = np.array(list(map(check(Number), entries.ravel().tolist())), np.float64).reshape(entries.shape)
+    wide = np.array(_entries((Number,), entries.ravel().tolist(), fixed=False), np.float64).reshape(entries.shape)
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
     if np.any(np.isinf(narrow) & np.isfinite(wide)):
