@@ -14,7 +14,7 @@ from normxlogit.grounding.evaluation.questions import Asked
 from normxlogit.grounding.evaluation.sources import AnsweredPrompt, AnswerProtocol, evaluate_sources
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.completions.ablations import Ablations
+from normxlogit.pipeline.completions.leave_out import Ablations
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
 from normxlogit.results.units.spans import prompt_sources

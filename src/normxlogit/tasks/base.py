@@ -297,13 +297,14 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
 
 def units_of_tokens(encoding: Encoding) -> Units:
     """Return the tokens of a text as units."""
-    return Units.of_tokens(
-        encoding.tokens,
+    return Units(
+        kind=("token",) * len(encoding),
+        text=encoding.tokens,
         special=encoding.special,
         sequence=encoding.sequence_ids,
         spans=encoding.offsets,
         words=encoding.words,
-        ids=encoding.ids,
+        ids=tuple(encoding.ids),
     )
 
 

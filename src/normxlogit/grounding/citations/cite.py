@@ -16,11 +16,15 @@ from ...leave_out.units import Together, Verify, picked
 from ...methods import Method, Random
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_arguments
-from ...pipeline.completions.ablations import Ablations, verified
 from ...pipeline.completions.completed_prompts import Completed, generate_each, read_completion
+from ...pipeline.completions.leave_out import (
+    Ablations,
+    answers_without,
+    removable_sources,
+    with_completion_verification,
+)
 from ...pipeline.completions.reasoning import ReasoningSpec, opens_reasoning, reasoning_marks, shifted
 from ...pipeline.completions.sources import explain_sources, part_weights
-from ...pipeline.completions.verification import answers_without, removable_sources, with_completion_verification
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.storage.schema import FloatArray
@@ -33,6 +37,7 @@ from ..result import Citations, of_targets, quotations
 from ..verdicts import Reading
 from .checking import checker_of, checks
 from .conversations import Spans, conversation_prompt
+from .losses import verified
 from .reading import SentencesAfterPrompt, sentences_in
 from .windows import read_in_windows
 

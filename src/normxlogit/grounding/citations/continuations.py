@@ -18,7 +18,7 @@ from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import in_batches
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
-from ...pipeline.completions.ablations import Array, log_probabilities
+from ...pipeline.completions.leave_out import Array, log_probabilities
 
 TOLERANCE = 0.05
 """Most nats by which a log-probability computed with a cache may differ."""

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from ...cli import options
-from ...cli.console import check_folder, progress, quiet, write_report
+from ...cli.console import quiet
 from ...evaluation import options as measures
+from ...long_runs.console import ReportFolder, check_folder, progress, write_report
 
 
 def grounding(
@@ -24,7 +25,7 @@ def grounding(
     trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    output: options.ReportFolder = None,
+    output: ReportFolder = None,
 ) -> None:
     """Measure how well verdicts tell sentences that rest on documents from false ones, by kind of falsehood.
 
@@ -67,7 +68,7 @@ def generation(
     seed: measures.Seed = 0,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    output: options.ReportFolder = None,
+    output: ReportFolder = None,
 ) -> None:
     """Measure how much an answer rests on the sources that each method ranks highest.
 

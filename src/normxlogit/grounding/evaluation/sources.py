@@ -21,10 +21,11 @@ from ...methods import Method, list_methods, method_named
 from ...methods.defaults import default_methods
 from ...methods.perturbation import Perturbation, random_subsets
 from ...model.task_model import TaskModel
-from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
+from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
 from ..citations.cite import ask
+from ..citations.losses import leave_one_out, verified
 from .questions import Asked
 
 TOP = (1, 3, 5)

@@ -180,11 +180,14 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         Prediction(name, token.index, token.logit, token.probability)
         for name, token in zip(names, emitted, strict=True)
     )
-    special = set(model.tokenizer.all_special_ids)
-    spans = [(0, 0), *((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True))]
-    units = Units.of_tokens(
-        (first, *names),
-        special=(True, *(token.index in special for token in emitted)),
+    special_ids = set(model.tokenizer.all_special_ids)
+    special = (True, *(token.index in special_ids for token in emitted))
+    spans = ((0, 0), *((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True)))
+    units = Units(
+        kind=("token",) * (1 + len(names)),
+        text=(first, *names),
+        special=special,
+        sequence=tuple(None if is_special else 0 for is_special in special),
         spans=spans,
         ids=(blank, *ids[0].tolist()),
     )
@@ -199,7 +202,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         predictions=predictions,
         generated=predictions,
         targets=tuple(
-            Target("token", name, token.index, span=None if token.index in special else span)
+            Target("token", name, token.index, span=None if token.index in special_ids else span)
             for name, token, span in zip(names, emitted, spans[1:], strict=True)
         ),
         **provenance(model, method),

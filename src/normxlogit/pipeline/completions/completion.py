@@ -23,7 +23,7 @@ from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.media import Medium
-from ...results.units.units import Units
+from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..media_scores import Placed, appended, check_reads_media, split_media_scores
 from ..options import Options, provenance
@@ -324,7 +324,8 @@ def scored_tokens(
     values = torch.nn.functional.pad(scores.values, (0, 1))[axes].contiguous().numpy()  # (K, L, T) or (K, T)
     bias, sink = (None if v is None else v[axes].contiguous().numpy() for v in (scores.bias, scores.sink))
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
-    units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
+    of_text = tuple(None if special else 0 for special in sequence.special)
+    units = replace(units_of_tokens(sequence), sequence=of_text, words=None)
     media: tuple[Medium, ...] = ()
     if placed:
         units, values, media = appended(units, values, placed, layers=layers)

@@ -28,8 +28,8 @@ from ..every_position import in_rows
 from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed
+from .leave_out import with_completion_verification
 from .sources import explain_sources
-from .verification import with_completion_verification
 
 OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
 """A note for answers of several tokens, whose tokens have no scores."""

@@ -16,7 +16,6 @@ from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Quantity
-from ...results.units.media import media_places
 from ...results.units.spans import (
     NamedSpan,
     PartSpec,
@@ -30,9 +29,9 @@ from ...results.units.spans import (
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance
-from .ablations import Ablations, Array
 from .completed_prompts import Completed
 from .completion import explain_completion, scored_tokens
+from .leave_out import Ablations, Array, media_sources
 
 
 @enough_memory("find the sources of this answer")
@@ -157,23 +156,6 @@ def sources_and_parts(
     if not source_pieces:
         raise InputError("the prompt holds no source")
     return source_pieces, part_pieces
-
-
-def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
-    """Return each medium of a prompt as a source, or its regions and the rest of it.
-
-    Args:
-        completed: The prompt.
-        sources: How it is divided, with regions among named sources.
-    """
-    pieces: list[NamedSpan] = []
-    for index, name, kind, boxes in media_places(completed.encoding.media, sources):
-        medium = completed.encoding.media[index]
-        start, end = completed.encoding.characters_of(medium)
-        whole = (*(0.0 for _ in medium.extent), *medium.extent)
-        places = tuple((index, tuple(place)) for place in boxes or [whole])
-        pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
-    return pieces
 
 
 def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:

@@ -128,10 +128,9 @@ class Medium:
         Args:
             sequence: Which of two inputs it is.
         """
-        names = self.part_names
-        return Units.of_tokens(
-            names, special=[False] * len(names), sequence=[sequence] * len(names), kind=self.unit_kind
-        )
+        names = tuple(self.part_names)
+        kinds, count = (self.unit_kind,) * len(names), len(names)
+        return Units(kind=kinds, text=names, special=(False,) * count, sequence=(sequence,) * count)
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
         """Return the share of each of its parts that lies in a place, of the shape of its parts."""
