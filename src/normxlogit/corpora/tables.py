@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._version import __version__
+from ..long_runs.columns import CORPUS, corpus_row
 from ..long_runs.tables import arrow_module
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.storage.columns import CORPUS, METADATA, arrow_types, result_row
+from ..results.storage.columns import METADATA, arrow_types
 from ..results.storage.schema import FORMAT_VERSION
 from ..results.units.kinds import Merge
 from ..results.units.words import merge_words
@@ -36,7 +37,7 @@ def shard_table(model: TaskModel, settings: "Settings", rows: ShardRows, metadat
     merge = (job.merge or settings.method.word_merge) if isinstance(job, Predictions) and job.words else None
     places = sorted(rows.results)
     results = [rows.results[place] for place in places]
-    cells = [result_row(result) | ({} if merge is None else _words(result.scored, merge)) for result in results]
+    cells = [corpus_row(result) | ({} if merge is None else _words(result.scored, merge)) for result in results]
     named = [rows.shard.rows[place] for place in places]
     cells = [{**cell, "row": row.number, "id": row.id} for cell, row in zip(cells, named, strict=True)]
     columns = {name: arrow.array([row.get(name) for row in cells], type_) for name, type_ in types.items()}

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ..long_runs.columns import RowKind
 from ..results.storage.schema import Index, Number
-from ..results.units.media import Medium, RowKind
+from ..results.units.media import Medium
 from .units import grid_medium, sound_of_times
 
 
