@@ -187,6 +187,8 @@ class Medium:
 
 def is_region(item: Any, *, has_text: bool = True) -> bool:
     """Return whether a caller's source is a region of a medium, as an extension reads it."""
+    if has_text and isinstance(item, tuple) and len(item) == 2 and all(type(number) is int for number in item):
+        return False  # characters of the text
     return any(kind.is_region(item, has_text=has_text) for kind in registered("media").values())
 
 
@@ -206,12 +208,13 @@ def media_places(
     Raises:
         InputError: If there is no such medium, a region is not inside it, or two overlap.
     """
+    items = sources.items() if isinstance(sources, Mapping) else ()
+    named = {str(name): item for name, item in items if is_region(item, has_text=has_text)}
     regions: dict[str, tuple[int, Place]] = {}
-    for kind, class_of_kind in registered("media").items():
+    for kind, class_of_kind in registered("media").items() if named else ():
         indices = [index for index, medium in enumerate(media) if medium.kind == kind]
-        items = sources.items() if isinstance(sources, Mapping) else ()
-        named = {str(name): item for name, item in items if class_of_kind.is_region(item, has_text=has_text)}
-        found = class_of_kind.regions([media[index] for index in indices], named) if named else {}
+        of_kind = {name: item for name, item in named.items() if class_of_kind.is_region(item, has_text=has_text)}
+        found = class_of_kind.regions([media[index] for index in indices], of_kind)
         regions |= {name: (indices[number], place) for name, (number, place) in found.items()}
     for (first, (index, place)), (second, (other_index, other)) in combinations(regions.items(), 2):
         if index == other_index and _overlap(place, other):
