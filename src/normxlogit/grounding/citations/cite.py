@@ -32,7 +32,7 @@ from ..documents.documents import read_documents
 from ..result import Citations, of_targets, quotations
 from ..verdicts import Reading
 from .checking import checker_of, checks
-from .conversations import Spans, conversation_prompt
+from .prompts import Spans, conversation_prompt
 from .reading import SentencesAfterPrompt, sentences_in
 from .windows import read_in_windows
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from .conversations import Message, parsed_arguments
+from ..documents.conversations import Message, parsed_arguments
 
 
 class ChatMessage(NamedTuple):

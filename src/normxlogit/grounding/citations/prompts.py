@@ -17,7 +17,7 @@ from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
-from ..documents.chat_messages import ChatMessage, as_parts, chat_messages, wrapping
+from .rendering import ChatMessage, as_parts, chat_messages, wrapping
 from ..documents.conversations import Conversation, Message
 
 Spans = dict[str, tuple[int, ...]]
