@@ -1,13 +1,13 @@
-"""Conversations as prompts, with the sentences of each message as sources.
+"""Prompts whose sources are known: a question with documents, and a conversation up to an answer.
 
-The question is no source: as with documents, sources are what an answer could be taken from.
+The question is no source: sources are what an answer could be taken from.
 """
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import InputError
@@ -17,14 +17,12 @@ from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
-from .rendering import ChatMessage, as_parts, chat_messages, wrapping
 from ..documents.conversations import Conversation, Message
+from ..documents.documents import read_documents
+from .rendering import render
 
-Spans = dict[str, tuple[int, ...]]
-"""Spans of sources by name: (start, end) in a text, or (message, start, end) in messages."""
-
-AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
-"""Kinds of messages that chat templates may not render, and that are written as text then."""
+Spans = dict[str, tuple[int, int]]
+"""Spans of sources by name, in characters of the prompt."""
 
 QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
 """Characters at the end of a question."""
@@ -35,54 +33,75 @@ CLOSING = "\"'”’»)]"
 JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(:?)')
 """A text or another scalar in JSON, and whether it is a key."""
 
-TITLES: dict[str, str] = {
-    "system": "System",
-    "user": "User",
-    "assistant": "Assistant",
-    "reasoning": "Reasoning",
-    "tool call": "Assistant",
-}
-"""The headings of messages in a plain text; others are the results of tools."""
-
 
 @dataclass(frozen=True)
-class ConversationPrompt:
-    """A conversation as a prompt.
+class SourcedPrompt:
+    """A prompt whose sources are known.
 
     Attributes:
         prompt: All before the answer, as one text.
-        spans: Spans of the sources by name, as `Completed.with_sources` takes them; those of the question only where
-            nothing else was said.
-        answer: The answer, with its reasoning; None if the model has to write it.
+        spans: Spans of the sources; those of the question of a conversation only where nothing else was said.
+        question: What is asked: of a conversation the last message of the user.
+        messages: The messages of a conversation that the prompt holds, in its order.
+        answer: The answer in a conversation, with its reasoning; None if the model has to write it.
         reasoning: Spans of the reasoning in the answer.
-        question: The last message of the user before it.
-        messages: All messages that the prompt holds, in its order.
     """
 
     prompt: ReadPrompt
     spans: Spans
-    answer: str | None
     question: str
-    messages: tuple[MessageSpan, ...]
+    messages: tuple[MessageSpan, ...] = ()
+    answer: str | None = None
     reasoning: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True)
-class Rendering:
-    """A conversation as a chat template renders it.
+def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None = None) -> SourcedPrompt:
+    """Write a question with its documents as a prompt, whose sources are the documents' sentences: "notes.txt:3".
 
-    Attributes:
-        prompt: The rendered text.
-        starts: Where the text of each message begins in it, by the message's place; messages not rendered are left out.
+    Args:
+        model: A language model, which reads the prompt.
+        question: The question.
+        documents: What `read_documents` takes; pictures among them stand before the text.
+        system: The system message; None for none.
     """
-
-    prompt: ReadPrompt
-    starts: Mapping[int, int] = field(default_factory=dict)
+    if not isinstance(question, str | None):
+        raise InputError(f"a question is a text, not {type(question).__name__}: call cite for each of several")
+    if question is None or not question.strip():
+        raise InputError("the question is empty")
+    if system is not None and not isinstance(system, str):
+        raise InputError(f"a system message is a text, not {type(system).__name__}")
+    named, pictures = read_documents(documents)
+    chat = has_chat_template(model.reader)
+    if pictures and not chat:
+        raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
+    text = "" if chat else model.pipeline.prefix + (f"{system.strip()}\n\n" if system else "")
+    spans: Spans = {}
+    for name, document in named.items():
+        text += f"{name}:\n" if len(named) > 1 else ""
+        for number, (start, end) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = len(text) + start, len(text) + end
+        text += document.rstrip() + "\n\n"
+    if not spans and not pictures:
+        raise InputError("the documents hold no sentence")
+    text += f"Question: {question.strip()}"
+    if not chat:
+        return SourcedPrompt(ReadPrompt(f"{text}\nAnswer:", None), spans, question)
+    parts = [*({"type": "image", "image": picture} for picture in pictures.values()), {"type": "text", "text": text}]
+    asked: dict[str, Any] = {"role": "user", "content": parts if pictures else text}
+    messages = [{"role": "system", "content": system}, asked] if system else [asked]
+    prompt = read_prompt(model.reader, messages, model.pipeline.chat)
+    for medium in prompt.media:
+        generating_task(model).check_reads(model, medium.kind)
+    content = next((c for c in prompt.contents or () if c.message == len(messages) - 1), None)
+    if content is None:
+        raise InputError("the chat template does not write the message with the documents once and as it is")
+    spans = {name: (content.place_of(start), content.place_of(end)) for name, (start, end) in spans.items()}
+    return SourcedPrompt(prompt, spans, question)
 
 
 def conversation_prompt(
     model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
-) -> ConversationPrompt:
+) -> SourcedPrompt:
     """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
 
     What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
@@ -112,41 +131,34 @@ def conversation_prompt(
     messages = conversation.messages
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
-    rendering = _render(model, conversation) if has_template else _as_one_text(conversation)
+    rendering = render(model, conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
     question, question_spans = _question_of(messages)
-    spans: Spans = {}
-    question_sources: Spans = {}
-    counts: Counter[str] = Counter()
-    contents, source_messages = [], []
-    for message_index, name in enumerate(message_names(messages)):
-        if messages[message_index].part is not None:
+    spans, question_sources, counts = Spans(), Spans(), Counter[str]()
+    contents, message_spans = [], []
+    for index, (message, name) in enumerate(zip(messages, message_names(messages), strict=True)):
+        if message.part is not None:
             continue
-        if (start := rendering.starts.get(message_index)) is None:
+        if (start := rendering.starts.get(index)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
-        message, end = messages[message_index], start + len(messages[message_index].text)
-        contents.append(Content(message.role, start, end, message_index))
-        source_messages.append(MessageSpan(message.kind, start, end, name, message.name))
-        for source, first_character, end_character in pieces_of(messages[message_index]):
+        end = start + len(message.text)
+        contents.append(Content(message.role, start, end, index))
+        message_spans.append(MessageSpan(message.kind, start, end, name, message.name))
+        for source, first, last in pieces_of(message):
             source_name = f"{name}:{source}"
             counts[source_name] += 1
             source_name += f" ({counts[source_name]})" if counts[source_name] > 1 else ""
-            is_question = (message_index, first_character, end_character) in question_spans
-            target_spans = question_sources if is_question else spans
-            target_spans[source_name] = (
-                (message_index, first_character, end_character)
-                if has_template
-                else (start + first_character, start + end_character)
-            )
+            of_question = (index, first, last) in question_spans
+            (question_sources if of_question else spans)[source_name] = start + first, start + last
     prompt = replace(
         rendering.prompt, contents=tuple(contents) if has_template else None, notes=tuple(dict.fromkeys(notes))
     )
-    source_messages.sort(key=lambda message: message.start)
     if not prompt.media:  # which are sources themselves
         spans = spans or question_sources
     answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
-    return ConversationPrompt(prompt, spans, answer, question, tuple(source_messages), reasoning)
+    by_start = tuple(sorted(message_spans, key=lambda span: span.start))
+    return SourcedPrompt(prompt, spans, question, by_start, answer, reasoning)
 
 
 def _with_reasoning(
@@ -233,119 +245,3 @@ def json_fields(text: str) -> list[tuple[str, int, int]]:
             follows_key = not text[key_span[1] : token.start()].strip()
             fields.append((key, key_span[0] if follows_key else token.start(), token.end(1)))
     return fields
-
-
-def _render(model: TaskModel, conversation: Conversation) -> Rendering:
-    """Render a conversation by its chat template; what the template does not render is written as text.
-
-    Reasoning that it leaves out stays out: the model does not read it either.
-
-    Returns:
-        The first rendering that holds every message; if there is none, the one that lacks the fewest.
-
-    Raises:
-        InputError: If the template refuses the messages however they are written.
-    """
-    ways = [(False, False), (True, False), (True, True)]  # tools as text, two roles
-    ways = ways if "tool" in str(model.reader.chat_template) else ways[1:]
-    best: tuple[int, Rendering] | None = None
-    refusal: InputError | None = None
-    for in_parts in (False, True):
-        for tools_as_text, two_roles in ways:
-            try:
-                rendering = _render_as(model, conversation, tools_as_text, two_roles, in_parts)
-            except InputError as error:
-                refusal = refusal or error
-                continue
-            lost = sum(
-                message.part is None and message.kind != "reasoning" and place not in rendering.starts
-                for place, message in enumerate(conversation.messages)
-            )
-            if best is None or lost < best[0]:
-                best = lost, rendering
-            if not lost:
-                return rendering
-    if best is None:
-        raise refusal or InputError("the chat template writes none of the messages")
-    return best[1]
-
-
-def _render_as(
-    model: TaskModel, conversation: Conversation, tools_as_text: bool, two_roles: bool, in_parts: bool
-) -> Rendering:
-    """Render a conversation by the chat template, and find where each message begins in the result.
-
-    Args:
-        model: A language model with a chat template.
-        conversation: The conversation.
-        tools_as_text: As in `chat_messages`.
-        two_roles: As in `chat_messages`.
-        in_parts: Whether contents are lists of parts.
-    """
-    messages = conversation.messages
-    chat = chat_messages(messages, tools_as_text=tools_as_text, two_roles=two_roles)
-    options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
-    rows = [chat_message.message for chat_message in chat]
-    if in_parts:
-        rows = [{**row, "content": as_parts(row["content"])} for row in rows]
-    prompt: dict[str, Any] = {"messages": rows}
-    if conversation.tools and not tools_as_text:
-        prompt["tools"] = conversation.tools
-    rendered = read_prompt(model.reader, prompt, options)
-    kinds = {message.kind for message in messages}
-    as_text = [
-        AS_TEXT[kind] for kind in AS_TEXT if kind in kinds and (two_roles if kind == "system" else tools_as_text)
-    ]
-    notes = []
-    if as_text:
-        notes.append(f"the reader's chat template does not render {', '.join(as_text)}: rendered as plain text")
-    if conversation.tools and tools_as_text:
-        notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
-    rendered = replace(rendered, notes=tuple(notes))
-    return Rendering(rendered, _message_starts(rendered, chat, messages, tools_as_text=tools_as_text))
-
-
-def _message_starts(
-    rendered: ReadPrompt, chat: Sequence[ChatMessage], messages: Sequence[Message], *, tools_as_text: bool
-) -> dict[int, int]:
-    """Return the character at which each message begins in a rendered prompt, by the message's index.
-
-    A message is found in the content that it is written into, behind the ones before it. A tool call, and a text whose
-    content the template changes, is looked for between the contents before and after it, where it must stand once.
-    Messages that are not found are left out.
-
-    Args:
-        rendered: The prompt.
-        chat: The messages of the chat template.
-        messages: The messages of the conversation.
-        tools_as_text: Whether calls and results of tools stand in contents.
-    """
-    contents, starts, position = rendered.contents or (), dict[int, int](), 0
-    for chat_index, (_, indices) in enumerate(chat):
-        own = [content for content in contents if content.message == chat_index]
-        following = (content.start for content in contents if content.message > chat_index)
-        next_content = min(following, default=len(rendered.text))
-        for index in indices:
-            message = messages[index]
-            in_content = bool(own) and (tools_as_text or message.kind != "tool call")
-            before = wrapping(message, tools_as_text=tools_as_text)[0] if in_content else ""
-            area = (max(position, own[0].start), own[-1].end) if in_content else (position, next_content)
-            if message.kind == "tool call" and own and not in_content:
-                area = (max(position, own[-1].end), next_content)
-            start = rendered.text.find(before + message.text, *area)
-            if start >= 0 and message.text and (in_content or rendered.text.count(message.text, *area) == 1):
-                starts[index] = start + len(before)
-                position = starts[index] + len(message.text)
-    return starts
-
-
-def _as_one_text(conversation: Conversation) -> Rendering:
-    """Write a conversation as one text, for models without a chat template."""
-    text, starts = "", {}
-    for place, message in enumerate(conversation.messages):
-        title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
-        before, after = wrapping(message, tools_as_text=True) if message.kind == "tool call" else ("", "")
-        text += f"{title}: {before}"
-        starts[place] = len(text)
-        text += f"{message.text}{after}\n\n"
-    return Rendering(ReadPrompt(text + "Assistant:", None), starts)
