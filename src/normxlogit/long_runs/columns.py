@@ -1,7 +1,6 @@
 """The columns of corpora: those of results, and for each kind of input without a text those of its places."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from ..extending import registered
@@ -18,26 +17,8 @@ from ..results.storage.columns import (
     states_of_rows,
 )
 from ..results.storage.schema import plain
-from ..results.units.media import Medium
-from ..results.units.units import APART, UnitKind
-
-
-@dataclass(frozen=True)
-class RowKind:
-    """The columns of a corpus that say where the units of an input are.
-
-    Attributes:
-        unit_kind: The kind of its units.
-        columns: The columns with their types.
-        cells: Returns the cells of a result by its medium, None without one, and its number of units.
-        medium: Returns the medium of cells; None if they hold none.
-    """
-
-    unit_kind: UnitKind
-    columns: Mapping[str, Any]
-    cells: Callable[[Medium | None, int], dict[str, Any]]
-    medium: Callable[[Mapping[str, Any]], Medium | None]
-
+from ..results.units.media import RowKind
+from ..results.units.units import APART
 
 ROW_KINDS: Mapping[str, RowKind] = registered("row_kinds")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..results.storage.schema import FloatArray, Index, Number
-from ..results.units.media import Medium, Place
+from ..results.units.media import Medium, Place, RowKind
 from ..results.units.words import UnitScore
 
 if TYPE_CHECKING:
@@ -274,3 +274,31 @@ def sound_of_times(times: Sequence[Sequence[float]]) -> SoundScores | None:
         return None
     moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
     return SoundScores.of_places(timed[0], moments)
+
+
+def _grid_cells(medium: Medium | None, units: int) -> dict[str, Any]:
+    """Return the size of a grid of patches and its first unit; zeros without one."""
+    rows, columns = (0, 0) if medium is None else medium.shape
+    return {"rows": rows, "columns": columns, "first": 0 if medium is None else medium.first}
+
+
+def _grid(row: Mapping[str, Any]) -> Medium | None:
+    """Return the picture of a row."""
+    return grid_medium(row["rows"], row["columns"], row["first"]) if row["rows"] else None
+
+
+def _times(medium: Medium | None, units: int) -> dict[str, Any]:
+    """Return beginning and end of every unit in seconds, (0, 0) of those before the first moment and after the last."""
+    if medium is None:
+        return {"times": []}
+    after = units - medium.units.stop
+    return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
+
+
+IMAGE = RowKind("patch", {"rows": Index, "columns": Index, "first": Index}, _grid_cells, _grid)
+"""The columns of corpora of pictures: the grid of patches."""
+
+AUDIO = RowKind(
+    "moment", {"times": tuple[tuple[Number, Number], ...]}, _times, lambda row: sound_of_times(row["times"])
+)
+"""The columns of corpora of sounds: the times of moments."""

@@ -80,19 +80,19 @@ def generation(
     with quiet():
         from ...evaluation.report import report
         from .questions import load_questions
-        from .sources import AnswerProtocol, evaluate_sources, source_methods, sources_table
+        from .sources import evaluate_sources, source_methods, sources_table
 
         questions = load_questions(data, limit)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
-        protocol = AnswerProtocol(max_new_tokens, ablations)
         folder = None if output is None else output / "prompts"
         with progress(1) as on_progress:
             results, prompts_that_matter = evaluate_sources(
                 explainer,
                 questions,
                 chosen_methods,
-                protocol=protocol,
+                max_new_tokens=max_new_tokens,
+                ablations=ablations,
                 seed=seed,
                 folder=folder,
                 on_progress=on_progress,

@@ -23,10 +23,9 @@ from ...tasks.base import ModelClasses, Region, TaskName, of_prompt
 from ...tasks.language import CausalLM
 from ...tasks.seq2seq import Seq2Seq
 from ..inputs.parts import with_other_media
-from ..inputs.picture_places import Floats, grid_layout, merged_boxes
+from ..inputs.picture_places import PIXELS, Floats, PictureBoxes, grid_layout, merged_boxes
 from ..inputs.pictures import Picture
 from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
-from .picture_boxes import PIXELS, PictureBoxes
 from .spectra import Spectrum, spectrum_of
 from .speech import SpeechSeq2Seq
 

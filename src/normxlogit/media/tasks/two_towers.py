@@ -18,11 +18,10 @@ from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.answers import Outputs
 from ...tasks.base import Embeds, ModelClasses, Task
 from ..inputs.items import columns_of_media
-from ..inputs.picture_places import grid_layout
+from ..inputs.picture_places import PictureBoxes, grid_layout
 from ..inputs.pictures import is_picture, names_picture, read_picture
 from ..inputs.signals import signal_of
 from .image import ImageClassification
-from .picture_boxes import PictureBoxes
 
 
 class Tower(PreTrainedModel):

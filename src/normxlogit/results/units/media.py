@@ -1,6 +1,6 @@
 """What an input holds beside a text, such as a picture: its parts are units, each with a place in it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -183,6 +183,23 @@ class Medium:
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return the figure of all media of a result with it, for at most `k` parts of an answer."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """The columns of a corpus that say where the units of an input are.
+
+    Attributes:
+        unit_kind: The kind of its units.
+        columns: The columns with their types.
+        cells: Returns the cells of a result by its medium, None without one, and its number of units.
+        medium: Returns the medium of cells; None if they hold none.
+    """
+
+    unit_kind: UnitKind
+    columns: Mapping[str, Any]
+    cells: Callable[[Medium | None, int], dict[str, Any]]
+    medium: Callable[[Mapping[str, Any]], Medium | None]
 
 
 def is_region(item: Any, *, has_text: bool = True) -> bool:
