@@ -8,8 +8,7 @@ from ..render.blocks import Block, Chat, Column, Fold, Header, Paragraph, Piece,
 from ..render.charts import Legend
 from ..render.describe import removals_table
 from ..render.layout import answer_pieces, cut
-from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
-from ..render.ways import ways_of
+from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table, ways_of
 from .result import Citations
 
 MATTERS = 0.05
