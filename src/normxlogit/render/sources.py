@@ -103,7 +103,7 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
 
 
 def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Block]:
-    """Return the ways from an answer through its reasoning back to the prompt, in three columns; none without reasoning.
+    """Return the ways from an answer through its reasoning to the prompt, in three columns; none without reasoning.
 
     Args:
         s: The attribution of the answer's parts.

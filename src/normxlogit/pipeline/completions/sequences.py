@@ -24,7 +24,7 @@ from ...results.units.spans import SourceSpec, grouped
 from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
-from ..every_position import in_rows
+from ..merging import in_rows
 from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed
