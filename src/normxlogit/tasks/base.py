@@ -19,7 +19,7 @@ from ..inputs.texts import read_texts
 from ..parts.parts import Parts
 from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
-from ..results.units.units import Units
+from ..results.units.units import UnitKind, Units
 from .answers import AnswerPosition, Outputs
 
 if TYPE_CHECKING:
@@ -297,8 +297,9 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
 
 def units_of_tokens(encoding: Encoding) -> Units:
     """Return the tokens of a text as units."""
+    kinds: tuple[UnitKind, ...] = ("token",) * len(encoding)
     return Units(
-        kind=("token",) * len(encoding),
+        kind=kinds,
         text=encoding.tokens,
         special=encoding.special,
         sequence=encoding.sequence_ids,
