@@ -297,9 +297,9 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
 
 def units_of_tokens(encoding: Encoding) -> Units:
     """Return the tokens of a text as units."""
-    kinds: tuple[UnitKind, ...] = ("token",) * len(encoding)
+    token: UnitKind = "token"
     return Units(
-        kind=kinds,
+        kind=(token,) * len(encoding),
         text=encoding.tokens,
         special=encoding.special,
         sequence=encoding.sequence_ids,

@@ -74,11 +74,6 @@ class Medium:
         return medium
 
     @classmethod
-    def of_places(cls, first: int, places: FloatArray) -> "Medium":
-        """Return a medium of which only the places of its parts are known, as corpora store them."""
-        raise NotImplementedError
-
-    @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
         """Return whether a caller's source is written as a region of such a medium, and not as a span of a text."""
         return False
