@@ -297,9 +297,9 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
 
 def units_of_tokens(encoding: Encoding) -> Units:
     """Return the tokens of a text as units."""
-    token: UnitKind = "token"
+    kind: UnitKind = "token"
     return Units(
-        kind=(token,) * len(encoding),
+        kind=(kind,) * len(encoding),
         text=encoding.tokens,
         special=encoding.special,
         sequence=encoding.sequence_ids,

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -163,6 +163,7 @@ def require(condition: bool, problem: str) -> None:
         raise ValueError(problem)
 
 
+@cache
 def check(hint: Any) -> Check:
     """Return a function that checks values against a type hint and converts them.
 
@@ -173,31 +174,27 @@ def check(hint: Any) -> Check:
         hint: A type: str, bool, int, float, None, `FloatArray`, a Literal, an Annotated number, a union, a tuple, a
             Sequence, a Mapping of strings, a NamedTuple, a dataclass; Any for what a method's setting holds.
     """
-    return partial(_converted, hint)
-
-
-def _converted(hint: Any, value: Any) -> Any:
-    """Return a value in the type of a hint; see `check`."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
-        return _nested(value)
+        return _nested
     if hint == Measured:
-        return _converted(arguments[1], value)
+        return check(arguments[1])
     if hint == FloatArray:
-        return _array(value)
+        return _array
     if origin in (Union, types.UnionType):
-        return _first_that_takes(hint, arguments, value)
+        return _union(hint)
     if origin in (tuple, Sequence):
-        return _entries(arguments, value, fixed=origin is tuple and ... not in arguments)
+        return _entries(
+            [check(part) for part in arguments if part is not ...], fixed=origin is tuple and ... not in arguments
+        )
     if origin is Mapping:
-        if not isinstance(value, Mapping):
-            raise _refusal("names with values", value)
-        return {_scalar(str, name): _converted(arguments[1], v) for name, v in value.items()}
+        return _mapping(check(arguments[1]))
     if hasattr(hint, "of_state"):  # of several classes, of which a field says which
-        return hint.of_state(value)
+        of_state: Check = hint.of_state
+        return of_state
     if origin is None and isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
-        return record_of(hint, value)
-    return _scalar(hint, value)
+        return record_check(hint)
+    return _scalar(hint)
 
 
 def union_members(hint: Any) -> tuple[Any, ...]:
@@ -267,75 +264,91 @@ SCALARS: dict[Any, tuple[str, Check]] = {
 """The description of each scalar type, and a function that converts a value to it or returns None."""
 
 
-PLAIN: dict[Any, type] = {str: str, bool: bool, Number: float, type(None): type(None)}
-"""Types of which every value is as it should be."""
+def _scalar(hint: Any) -> Check:
+    """Return a check of a scalar type, a literal or a class."""
+    unchanged = {str: str, bool: bool, Number: float, type(None): type(None)}.get(hint)  # the types of most values
+    allowed = get_args(hint) if get_origin(hint) is Literal else ()
+    convert = SCALARS[hint][1] if hint in SCALARS else None
 
-
-def _scalar(hint: Any, value: Any) -> Any:
-    """Return a value of a scalar type, a literal or a class."""
-    if hint in SCALARS:
-        if type(value) is PLAIN.get(hint):
+    def checked(value: Any) -> Any:
+        if type(value) is unchanged:
             return value
-        if (converted := SCALARS[hint][1](value)) is not None:
+        if convert is not None and (converted := convert(value)) is not None:
             return converted
-    elif get_origin(hint) is Literal:
-        if any(type(value) is type(allowed) and value == allowed for allowed in get_args(hint)):
+        if any(type(value) is type(v) and value == v for v in allowed):
             return value
-    elif isinstance(value, hint):
-        return value
-    raise _refusal(described(hint), value)
+        if convert is None and not allowed and isinstance(value, hint):
+            return value
+        raise _refusal(described(hint), value)
+
+    return checked
 
 
-def _first_that_takes(hint: Any, kinds: Sequence[Any], value: Any) -> Any:
-    """Return a value in the first type of a union that takes it."""
-    if value is None and type(None) in kinds:
-        return None
-    others = [kind for kind in kinds if kind is not type(None)]
-    if len(others) == 1:
-        return _converted(others[0], value)  # whose error says more
-    for kind in others:
-        with suppress(ValueError):
-            return _converted(kind, value)
-    raise _refusal(described(hint), value)
+def _union(hint: Any) -> Check:
+    """Return a check of a union: the first alternative that takes the value converts it."""
+    kinds = get_args(hint)
+    checks = [check(kind) for kind in kinds if kind is not type(None)]
+
+    def checked(value: Any) -> Any:
+        if value is None and len(checks) < len(kinds):
+            return None
+        if len(checks) == 1:
+            return checks[0](value)  # whose error says more
+        for checker in checks:
+            with suppress(ValueError):
+                return checker(value)
+        raise _refusal(described(hint), value)
+
+    return checked
 
 
-def _entries(kinds: Sequence[Any], value: Any, *, fixed: bool) -> tuple[Any, ...]:
-    """Return the entries of a list: all of one type, or each of its own in a list of fixed length."""
-    if not isinstance(value, list | tuple):
-        raise _refusal("a list", value)
-    if fixed and len(value) != len(kinds):
-        raise ValueError(f"expected {len(kinds)} entries, got {len(value)}")
-    if fixed:
-        return tuple(map(_converted, kinds, value))
-    if set(map(type, value)) == {PLAIN.get(kinds[0])}:
-        return tuple(value)
-    return tuple(_converted(kinds[0], entry) for entry in value)
+def _entries(checks: list[Check], *, fixed: bool) -> Check:
+    """Return a check of a list's entries: one function for all, or one for each entry of a list of fixed length."""
+
+    def checked(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            raise _refusal("a list", value)
+        if not fixed:
+            return tuple(map(checks[0], value))
+        if len(value) != len(checks):
+            raise ValueError(f"expected {len(checks)} entries, got {len(value)}")
+        return tuple(checker(v) for checker, v in zip(checks, value, strict=True))
+
+    return checked
 
 
-def record_of(record: Any, state: Any) -> Any:
-    """Return a record of a mapping; entries that are not fields are ignored.
+def _mapping(value_of: Check) -> Check:
+    """Return a check of a mapping from names to values of one type."""
 
-    Raises:
-        ValueError: If a field is missing, or of another type.
-    """
-    if not isinstance(state, Mapping):
-        raise _refusal("fields with values", state)
-    values = {}
-    for name, hint in _hints(record).items():
-        if name not in state:
-            raise ValueError(f"{name} is missing")
-        try:
-            values[name] = _converted(hint, state[name])
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-    return record(**values)
+    def checked(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _refusal("names with values", value)
+        return {check(str)(name): value_of(v) for name, v in value.items()}
+
+    return checked
 
 
 @cache
-def _hints(record: Any) -> dict[str, Any]:
-    """Return the type hints of the fields of a record."""
+def record_check(record: Any) -> Check:
+    """Return a check that makes a record of a mapping; entries that are not fields are ignored."""
     hints = get_type_hints(record, include_extras=True)
-    return {name: hints[name] for name in getattr(record, "_fields", None) or [f.name for f in fields(record)]}
+    names = record._fields if hasattr(record, "_fields") else [f.name for f in fields(record)]
+    checks = {name: check(hints[name]) for name in names}
+
+    def checked(state: Any) -> Any:
+        if not isinstance(state, Mapping):
+            raise _refusal("fields with values", state)
+        values = {}
+        for name, field_of in checks.items():
+            if name not in state:
+                raise ValueError(f"{name} is missing")
+            try:
+                values[name] = field_of(state[name])
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        return record(**values)
+
+    return checked
 
 
 def _array(value: Any) -> FloatArray:
@@ -343,7 +356,7 @@ def _array(value: Any) -> FloatArray:
     if isinstance(value, np.ndarray):
         return value.astype(np.float32)
     entries = np.array(value, object)  # of rows that differ in length an array of lists, which are no numbers
-    wide = np.array(_entries((Number,), entries.ravel().tolist(), fixed=False), np.float64).reshape(entries.shape)
+    wide = np.array(list(map(check(Number), entries.ravel().tolist())), np.float64).reshape(entries.shape)
     with np.errstate(over="ignore"):
         narrow = wide.astype(np.float32)
     if np.any(np.isinf(narrow) & np.isfinite(wide)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import InputError
 from ...extending import registered
-from ..storage.schema import FloatArray, Index, freeze, record_of
+from ..storage.schema import FloatArray, Index, freeze, record_check
 from ..verification import RemovedBy, RemovedUnit
 from .units import UnitKind, Units
 from .words import UnitScore
@@ -70,7 +70,8 @@ class Medium:
         """
         if not isinstance(state, Mapping):
             raise ValueError(f"expected fields with values, got a {type(state).__name__}")
-        medium: Medium = record_of(medium_class(str(state.get("kind"))), state)
+        checked: Any = medium_class(str(state.get("kind")))
+        medium: Medium = record_check(checked)(state)
         return medium
 
     @classmethod
