@@ -12,7 +12,7 @@ import typer
 
 from normxlogit import Explainer
 from normxlogit.cli import run_app
-from normxlogit.cli.console import deliver, progress, quiet, write
+from normxlogit.cli.console import deliver, quiet, write
 from normxlogit.cli.options import Device, DType, verified_units
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
@@ -21,6 +21,7 @@ from normxlogit.evaluation.timing import environment
 from normxlogit.grounding.evaluation.questions import load_questions, read_lines
 from normxlogit.grounding.evaluation.sources import evaluate_sources, sources_table
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
+from normxlogit.long_runs.console import progress
 
 from . import at2 as learned_attention
 from . import attnlrp as authors_package

@@ -21,8 +21,8 @@ from ...errors import InputError
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...model.task_model import TaskModel
-from ...pipeline.completions.ablations import Ablations
 from ...pipeline.completions.completed_prompts import Completed
+from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import sources_and_parts
 from ...results.units.spans import NamedSpan
 from ...results.units.words import word_groups
