@@ -80,7 +80,9 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         evidence = cited.evidence.scores[:, cited.sources].sum(0)
         return dict(zip(cited.names, evidence.tolist(), strict=True))
 
-    completed = read_in_windows(answered.completed, model.encoder.limit, score)
+    completed, limit = answered.completed, model.encoder.limit
+    if limit is not None and len(completed.encoding) > limit:
+        completed = read_in_windows(completed, limit, score)
     read = read_sentences(model, completed)
     cited = explain(completed, read)
     # Behind a reasoning that repeats the sources, no sentence would need them any more.

@@ -5,13 +5,13 @@ The question is no source: sources are what an answer could be taken from.
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
+from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
 from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.sentences import sentence_spans
@@ -134,8 +134,8 @@ def conversation_prompt(
     rendering = render(model, conversation)
     notes = [*conversation.notes, *rendering.prompt.notes]
     question, question_spans = _question_of(messages)
-    spans, question_sources, counts = Spans(), Spans(), Counter[str]()
     contents, message_spans = [], []
+    pieces: list[tuple[str, tuple[int, int], bool]] = []  # name, span, whether it is of the question
     for index, (message, name) in enumerate(zip(messages, message_names(messages), strict=True)):
         if message.part is not None:
             continue
@@ -145,17 +145,17 @@ def conversation_prompt(
         end = start + len(message.text)
         contents.append(Content(message.role, start, end, index))
         message_spans.append(MessageSpan(message.kind, start, end, name, message.name))
-        for source, first, last in pieces_of(message):
-            source_name = f"{name}:{source}"
-            counts[source_name] += 1
-            source_name += f" ({counts[source_name]})" if counts[source_name] > 1 else ""
-            of_question = (index, first, last) in question_spans
-            (question_sources if of_question else spans)[source_name] = start + first, start + last
+        pieces += [
+            (f"{name}:{source}", (start + first, start + last), (index, first, last) in question_spans)
+            for source, first, last in pieces_of(message)
+        ]
+    names = numbered(name for name, *_ in pieces)
+    spans: Spans = {name: span for name, (_, span, asked) in zip(names, pieces, strict=True) if not asked}
     prompt = replace(
         rendering.prompt, contents=tuple(contents) if has_template else None, notes=tuple(dict.fromkeys(notes))
     )
-    if not prompt.media:  # which are sources themselves
-        spans = spans or question_sources
+    if not spans and not prompt.media:  # which are sources themselves
+        spans = {name: span for name, (_, span, _) in zip(names, pieces, strict=True)}
     answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
     by_start = tuple(sorted(message_spans, key=lambda span: span.start))
     return SourcedPrompt(prompt, spans, question, by_start, answer, reasoning)
@@ -203,14 +203,8 @@ def question_spans(text: str) -> list[tuple[int, int]]:
 
 def message_names(messages: Sequence[Message]) -> list[str]:
     """Return the name of each message: its kind and tool, with a number if the name stood before."""
-    counts: dict[str, int] = {}
-    names = []
-    for message in messages:
-        tool = " ".join(message.name.replace(":", " ").split())
-        name = f"{message.kind} {tool}".strip()
-        counts[name] = counts.get(name, 0) + 1
-        names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
-    return names
+    tools = (" ".join(message.name.replace(":", " ").split()) for message in messages)
+    return numbered(f"{message.kind} {tool}".strip() for message, tool in zip(messages, tools, strict=True))
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import chain, count
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens
+from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.base import ModelClasses, Region, TaskName, of_prompt
@@ -110,7 +110,8 @@ class MultimodalLM(CausalLM):
             encoding = replace(encoding, notes=(*prompt.notes, *notes))
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
-        media = [replace(medium, name=name) for medium, name in zip(media, _unique_names(media), strict=True)]
+        names = numbered(medium.name for medium in media)
+        media = [replace(medium, name=name) for medium, name in zip(media, names, strict=True)]
         for modality, shown in (("image", media[: len(pictures)]), ("audio", media[len(pictures) :])):
             if shown and encoding.offsets is not None:
                 encoding = _with_placeholders(encoding, self._placeholder(model, modality), shown)
@@ -406,15 +407,6 @@ def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[Enc
         for index_in_medium, token in enumerate(medium.tokens):
             offsets[token] = (end if index_in_medium else start, end)
     return replace(encoding, offsets=tuple(offsets))
-
-
-def _unique_names(media: Sequence[EncodedMedium]) -> list[str]:
-    """Return the names of pictures and sounds, with a number if the name stood before: "page.png (2)"."""
-    names: list[str] = []
-    for medium in media:
-        numbered = (f"{medium.name} ({number})" for number in count(2))
-        names.append(next(name for name in chain([medium.name], numbered) if name not in names))
-    return names
 
 
 def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
