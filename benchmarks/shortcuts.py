@@ -12,7 +12,7 @@ import numpy as np
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from normxlogit import Explainer, Predictions, attribute, summarize
-from normxlogit.corpora.summaries.reasons import LONGER, SHORTER
+from normxlogit.corpora.summaries.reasons import LONGER
 from normxlogit.corpora.summaries.summary import Summary
 from normxlogit.corpora.summaries.units import share_of
 from normxlogit.results.storage.tables import optional_module
@@ -122,9 +122,9 @@ def _is_plant(plant: Plant, label: str, name: str) -> bool:
     """Return whether a line of a table is the plant; of two labels one is for long texts, if the other is for short."""
     if plant.words:
         return label == plant.label and set(plant.words.lower().split()) <= set(name.split())
-    if name == (LONGER if plant.answer == "long" else SHORTER):
-        return label == plant.label
-    return name == LONGER and len(LABELS[plant.data]) == 2 and label != plant.label
+    if name != LONGER:
+        return False
+    return label == plant.label if plant.answer == "long" else len(LABELS[plant.data]) == 2 and label != plant.label
 
 
 def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:

@@ -30,8 +30,7 @@ from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
 from ..tasks.answers import logits_at
-from ..tasks.base import Generates, check_answer, embedding_task
-from ..tasks.interfaces import Pooling
+from ..tasks.base import Generates, Pooling, check_answer, embedding_task
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id

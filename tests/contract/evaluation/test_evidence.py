@@ -68,12 +68,49 @@ def test_a_contrast_is_explained_and_its_answer_checked(linear):
     assert results["frozen-gradient"].first == (1,)
 
 
+def test_what_speaks_for_the_target_rather_than_the_contrast_comes_first():
+    """Of "yes" the good says most; of yes rather than maybe nothing, as it speaks for both alike."""
+    module = plain.Bag(2).eval()
+    module.head = torch.nn.Linear(2, 3)
+    with torch.no_grad():
+        module.words.weight.zero_()
+        module.head.weight.copy_(torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
+        module.words.weight[tiny.VOCABULARY["good"], :2] = 3
+        module.words.weight[tiny.VOCABULARY["great"], 0] = 2
+    explainer = Explainer(
+        module, tiny.tokenizer_for("bert"), task="sequence-classification", labels=["no", "maybe", "yes"]
+    )
+    alone = Known(("great",), "the good great film", target="yes")
+    results, _ = measured(explainer, alone, replace(alone, contrast="maybe"))
+    for method in EXACT:
+        assert results[method].first == (0, 1), method
+
+
+def test_words_that_all_sentences_share_with_the_other_text_tell_less(linear):
+    document = "The was here. Bad movie. The was good. The was fine."
+    case = Known(("Bad movie.",), "the was bad", text_pair=document, among=(document,), units="sentence")
+    results, counts = measured(linear, case, methods=[])
+    assert counts == {"inputs": 1}
+    assert results["lexical overlap"].first == (1,)
+
+
 def test_evidence_in_the_second_text_of_a_pair(linear):
     results, _ = measured(linear, Known(("great",), "the cat sat", text_pair="a great film sat", target="yes"))
     assert results["frozen-gradient"].first == results["occlusion"].first == (1,)
+    assert results["random"].first == pytest.approx((1 / 7,)), "not the word at its characters in the first text"
     assert results["last"].first == (0,)
     assert results["lexical overlap"].first == (0,), "the word in both texts is another"
     assert results["lexical overlap"].first_two == (0,)
+
+
+def test_rankings_that_read_no_model(linear):
+    """The highest token id, which has "here"; the longest, which are "movie" and "great"; and the last."""
+    text = "the movie here was great"
+    assert max(text.split(), key=lambda word: tiny.VOCABULARY[word]) == "here"
+    results, _ = measured(linear, *(Known((word,), text) for word in ("here", "movie", "great")), methods=[])
+    assert results["rarest token"].first == (1, 0, 0)
+    assert results["longest"].first == (0, 1 / 2, 1 / 2)
+    assert results["last"].first == (0, 0, 1)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -60,7 +60,7 @@ NOTHING_DECIDES = "Nothing that was tested turns most answers by itself. The str
 COUNTED = (
     '"put in: turned": of so many texts with another answer, how many get this one; "taken out: changed": of so many '
     "texts with this answer, how many lose it. Lengths were tested by reading texts of one answer as one text, which "
-    "should have that answer: how many get the answer of longer texts, or lose that of shorter ones."
+    "should have that answer: how many get this one."
 )
 
 COMPARED = 5

@@ -1,6 +1,7 @@
 """Wrong reasons: what turns answers by itself, whatever else the texts say, measured with the model."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
 from typing import NamedTuple
 
 from ...inputs.texts import Text
@@ -16,33 +17,42 @@ SAMPLE = 400
 PUT_INTO = 30
 """Texts into which each candidate is put: fewer would leave the interval too wide to call anything wrong."""
 
-JOINED = 4
-"""How many texts of one answer are read as one text, to see what its length decides."""
+JOINED, LENGTHENED = 4, 60
+"""How many texts of one answer are read as one text, and how often: to see what the length of a text decides."""
 
-LONGER, SHORTER = "(more words than most)", "(fewer words than most)"
-"""The names of lengths as reasons."""
+UNSURE = 4
+"""A text is lengthened with those of one in so many texts that have its answer by the lowest probability.
+
+More of what is surely said would outweigh the length.
+"""
+
+LONGER = "(more words than most)"
+"""The name of a length as a reason; with two labels the other one is for short texts."""
+
+Answered = tuple[int, str, float]
+"""A row, its prediction and the probability of this."""
 
 Changed = list[tuple[Text, Text]]
 """Texts before and after a change."""
 
 
 class Candidate(NamedTuple):
-    """Words that may decide for a label.
+    """Words, or a length, that may decide for a label.
 
     Attributes:
         label: The label.
-        phrase: The words.
-        texts: How many texts have it, or how many of the sample.
+        phrase: The words; none of a length.
+        texts: How many texts have it.
         answered: The share of them that are predicted to have the label.
-        score_share: Their mean share of the scores of these.
-        rows: Some of these, drawn at random.
+        score_share: Their mean share of the scores of these; None of a length.
+        rows: Some of these, drawn at random; none of a length.
     """
 
     label: str
     phrase: Phrase
     texts: int
     answered: float
-    score_share: float
+    score_share: float | None
     rows: Sequence[int]
 
 
@@ -64,19 +74,19 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     whole = "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
     sampled = run.ask(
         f"""
-        SELECT row, prediction FROM shards WHERE {whole}
+        SELECT row, prediction, probability FROM shards WHERE {whole}
         QUALIFY row_number() OVER (PARTITION BY prediction ORDER BY hash(row), row) <= {SAMPLE}
         ORDER BY hash(row), row
         """  # noqa: S608  # numbers
     )
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM shards GROUP BY prediction"))
-    candidates = _phrases(run, whole, layer, top, least, count)
-    rows = {row for row, _ in sampled}.union(*(candidate.rows for candidate in candidates))
+    candidates = [*_phrases(run, whole, layer, top, least, count), *_lengths(run)]
+    rows = {row for row, *_ in sampled}.union(*(candidate.rows for candidate in candidates))
     parts, split = parts_of_rows(run, model, rows), "word_spans" in run.kinds
-    put = [_put(candidate, sampled, parts, split=split) for candidate in candidates]
+    lengthened = _lengthened(sampled, parts, split=split)
+    put = [_put(one, sampled, parts, split=split) if one.phrase.words else lengthened for one in candidates]
     taken = [_taken(candidate, parts, split=split) for candidate in candidates]
-    longer = _joined(sampled, parts, split=split)
-    answers = answers_to(model, (text for some in (*put, *taken, *longer.values()) for pair in some for text in pair))
+    answers = answers_to(model, (text for some in (*put, *taken) for pair in some for text in pair))
     reasons = []
     for (label, phrase, found, answered, score_share, _), with_it, without_it in zip(
         candidates, put, taken, strict=True
@@ -87,7 +97,6 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
             reasons.append(
                 Reason(label, phrase.name, found, answered, usual[label], score_share, turned, changed, phrase.words)
             )
-    reasons += _lengths(run, longer, answers, usual)
     return _distinct(sorted(reasons, key=lambda reason: (-reason.turned.low, -reason.texts)))[:top]
 
 
@@ -142,13 +151,11 @@ def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count
     ]
 
 
-def _put(
-    candidate: Candidate, sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool
-) -> Changed:
+def _put(candidate: Candidate, sampled: Sequence[Answered], parts: Mapping[int, Parts], *, split: bool) -> Changed:
     """Return texts with another answer, without and with the words."""
     phrase = candidate.phrase
     changed: Changed = []
-    for row, prediction in sampled:
+    for row, prediction, _ in sampled:
         if prediction == candidate.label or phrase.holds(parts[row]) or len(changed) == PUT_INTO:
             continue
         example = parts[candidate.rows[len(changed) % len(candidate.rows)]]
@@ -164,45 +171,24 @@ def _taken(candidate: Candidate, parts: Mapping[int, Parts], *, split: bool) -> 
     return [(text_of(a, split=split), text_of(b, split=split)) for a, b in pairs if b is not None]
 
 
-def _joined(sampled: Sequence[tuple[int, str]], parts: Mapping[int, Parts], *, split: bool) -> dict[str, Changed]:
-    """Return for each prediction texts that have it, before and after other texts that have it are joined to them."""
-    changed: dict[str, Changed] = {}
-    for label in dict.fromkeys(prediction for _, prediction in sampled):
-        rows = [parts[row] for row, prediction in sampled if prediction == label]
-        groups = [[rows[(place + k) % len(rows)] for k in range(JOINED)] for place in range(min(len(rows), PUT_INTO))]
-        changed[label] = [(text_of(g[0], split=split), text_of(joined(g), split=split)) for g in groups]
+def _lengths(run: RunTables) -> list[Candidate]:
+    """Return for each label the length of the texts with more words than half of them have."""
+    longer = "len(words) > (SELECT median(len(words)) FROM shards)"
+    counts = run.ask(f"SELECT prediction, count(*) FILTER ({longer}) FROM shards GROUP BY ALL ORDER BY 1")  # noqa: S608
+    texts = sum(count for _, count in counts)
+    return [Candidate(label, Phrase(LONGER, 0), texts, count / texts, None, ()) for label, count in counts if texts]
+
+
+def _lengthened(sampled: Sequence[Answered], parts: Mapping[int, Parts], *, split: bool) -> Changed:
+    """Return texts before and after unsure ones of their prediction are joined to them: that should not change it."""
+    changed: Changed = []
+    for label in dict.fromkeys(prediction for _, prediction, _ in sampled):
+        rows = [(probability, row) for row, prediction, probability in sampled if prediction == label]
+        unsure = cycle(parts[row] for _, row in sorted(rows)[: max(len(rows) // UNSURE, 1)])
+        for _, row in rows[:LENGTHENED]:
+            together = joined([parts[row], *islice(unsure, JOINED - 1)])
+            changed.append((text_of(parts[row], split=split), text_of(together, split=split)))
     return changed
-
-
-def _lengths(
-    run: RunTables, longer: Mapping[str, Changed], answers: Mapping[Text, str], usual: Mapping[str, float]
-) -> list[Reason]:
-    """Return what the length of a text decides: texts of one answer, read as one text, should have that answer.
-
-    Where there are two labels, what is answered because it is short and what because it is long are the same.
-    """
-    counts = run.ask(
-        """
-        SELECT prediction, len(words) > (SELECT median(len(words)) FROM shards) AS is_long, count(*)
-        FROM shards GROUP BY ALL
-        """
-    )
-    turned_to = {
-        label: [answers[after] for before, after in texts if answers[before] == label]
-        for label, texts in longer.items()
-    }
-    reasons = []
-    for name, is_long in ((LONGER, True), (SHORTER, False)):
-        texts = sum(count for _, of, count in counts if of == is_long)
-        for label in usual if is_long or len(usual) > 2 else ():
-            if is_long:
-                turned = share_of([new == label for old, some in turned_to.items() if old != label for new in some])
-            else:
-                turned = share_of([new != label for new in turned_to.get(label, ())])
-            with_it = sum(count for prediction, of, count in counts if (prediction, of) == (label, is_long))
-            if turned is not None and texts:
-                reasons.append(Reason(label, name, texts, with_it / texts, usual[label], None, turned, None))
-    return reasons
 
 
 def _distinct(reasons: Sequence[Reason]) -> list[Reason]:

@@ -102,15 +102,15 @@ class Reason:
     Attributes:
         label: The label that it decides for.
         name: The word or words, in lower case; of lengths what they are, in brackets.
-        texts: How many texts have it; of lengths those that are longer than the median, or not.
+        texts: How many texts have it; of lengths those that are longer than the median.
         answered: The share of them that are predicted to have the label.
         usual: That share of all texts.
         score_share: Its mean share of the scores of the texts with this prediction; None of lengths.
         turned: Of texts with another prediction, the share that get this one when it is put in, or when texts of one
-            prediction are joined; of short texts the share of joined ones that lose this one.
+            prediction are joined.
         changed: Of texts with this prediction, the share that get another one when it is taken out; None where it was
             not.
-        words: How many words it is.
+        words: How many words it is; 0 of lengths.
     """
 
     label: str
