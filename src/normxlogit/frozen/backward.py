@@ -11,7 +11,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..errors import UnsupportedModelError
 from .rules import LEAF, PRODUCTS, RULES, UNKNOWN, Edge, Row, held_factor
-from .slopes import Constant, Gradients, stem
+from .slopes import INPUT, INVERSE, Constant, Gradients, stem
 
 MODULE_PATH = "normxlogit_place"
 """Key in a node's `metadata` for the module that created it, in a pass that is proved."""
@@ -23,9 +23,13 @@ NO_GRADIENT = (
 )
 
 
+class NotRecordedError(Exception):
+    """The inputs of some operations are needed, were not noted, and can be in another pass."""
+
+
 @contextmanager
 def frozen_backward(
-    output: Tensor, entries: Sequence[Tensor | GradientEdge], constant: Constant = None
+    output: Tensor, entries: Sequence[Tensor | GradientEdge], constant: Constant = None, *, is_recorded: bool = True
 ) -> Iterator[None]:
     """Backpropagate by the rules of the frozen network inside the block, through the graph of a tensor.
 
@@ -33,8 +37,10 @@ def frozen_backward(
         output: The tensor to backpropagate from.
         entries: Where the input enters the graph.
         constant: Called in each backward pass with the products of held values and their gradients.
+        is_recorded: Whether all operations of the pass were recorded.
 
     Raises:
+        NotRecordedError: If they were not, and one needs an input that was not noted.
         UnsupportedModelError: If no gradient flows; in the backward pass, where one arrives at an operation without a
             rule, or needs what was written on.
     """
@@ -42,6 +48,8 @@ def frozen_backward(
         raise UnsupportedModelError(NO_GRADIENT.format("any of its operations"))
     handles: list[Any] = []
     rules = _rules_of(output, entries)
+    if not is_recorded and any(stem(node) in INVERSE and INPUT not in node.metadata for node in rules):
+        raise NotRecordedError
     try:
         for node, (row, held) in rules.items():
             if row is UNKNOWN:  # before it runs: a function of the model's own may fail in another way

@@ -33,12 +33,14 @@ class FrozenPass(ForwardPass):
         readouts: By place, where contributions can be read; at the lowest of each side the input enters the graph.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
         head: The head of such a language model; None for other models.
+        is_recorded: Whether all of its operations were recorded.
         proof: What proves the pass, over one text, when it is backpropagated through; None if it needs no proof.
     """
 
     readouts: dict[Place, Readout]
     answer: Tensor
     head: "VocabularyHead | None" = None
+    is_recorded: bool = True
     proof: Conservation | None = None
 
 
@@ -76,6 +78,9 @@ def contributions(
         read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer, which
             counts nothing. None for the position of the pass.
         weights: Sums of the G quantities that are explained instead of each, (B, K, G).
+
+    Raises:
+        NotRecordedError: If an operation has to be recorded, and was not.
     """
     positions = run.positions if read_positions is None else read_positions
     with without_autocast(run.batch.inputs):
@@ -111,7 +116,8 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
         own_edges = map(get_gradient_edge, (run.answer, *proof.constants.leaves))
         proved = [next(own_edges), *entry_edges, *own_edges]
     found: list[list[Tensor]] = []  # by group and place, (k, B, T)
-    with frozen_backward(sums, entry_edges, None if proof is None else proof.hold):
+    constant = None if proof is None else proof.hold
+    with frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded):
         if with_sinks:
             detach_sinks(run.readouts)
         for group in groups:

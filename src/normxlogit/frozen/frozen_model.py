@@ -24,7 +24,7 @@ from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
 from .contributions import FrozenPass, VocabularyHead, answer_at, proved_by_random_sum
-from .forward import checkpointed, recorded, without_cache
+from .forward import call_recorded, checkpointed, recorded, without_cache
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
 PROOF_TOKENS = 512
@@ -44,6 +44,7 @@ class FrozenModel:
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
+        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -102,16 +103,19 @@ class FrozenModel:
         parts, readouts = self.model.parts, dict[Place, Readout]()
         head = None if self.head is None else VocabularyHead(self.head)
         long, layers = proof is None and self._is_long(batch), self.places.layer_paths
+        everywhere = long or proof is not None or "" in self.recorded
+        instead = {} if everywhere else dict.fromkeys(self.recorded, call_recorded)
         with ExitStack() as stack:
             # A long pass keeps its copy, as its layers run again in the backward pass.
             copy = constant_clone(self._without_cache) if long else stack.enter_context(self._pool.lease())
-            stack.enter_context(recorded(copy, None if proof is None else proof.constants))
+            constants = None if proof is None else proof.constants
+            stack.enter_context(recorded(copy, constants) if everywhere else torch.enable_grad())
             replaced = stack.enter_context(self.places.replaced(batch, reading, readouts))
             # Replacements inside a layer would not be applied when the layer runs again.
             if long and not any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers):
                 stack.enter_context(checkpointed(copy, layers))
             stop = None if head is None else parts.trunk_site
-            done = run(copy, batch.inputs, record=parts.sites, replace=replaced, stop=stop)
+            done = run(copy, batch.inputs, record=parts.sites, replace=replaced, instead=instead, stop=stop)
         if not readouts.keys() >= set(reading.places):
             raise no_states(self.module)
         if reading.sink_threshold is not None:
@@ -125,7 +129,9 @@ class FrozenModel:
             raise UnsupportedModelError(f"{self.name} returned no logits")
         with torch.no_grad():
             forward = self.model.read(batch, done, predict=predict, head=None if head is None else head.predict)
-        return FrozenPass(**vars(forward), readouts=readouts, answer=answer, head=head, proof=proof)
+        return FrozenPass(
+            **vars(forward), readouts=readouts, answer=answer, head=head, is_recorded=everywhere, proof=proof
+        )
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
@@ -143,6 +149,7 @@ class FrozenModel:
         conservation = Conservation(dtype, partial(self._proved.__setitem__, kind, lowest))
         with full_float32() as is_changed:
             run = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, conservation)
+            self.recorded |= conservation.constants.recorded
             self.frozen_answers_as_the_model(run)
             is_explained = sample is batch and reading.is_of_the_text and not (is_changed or self._is_long(batch))
             if self.model.parts.trunk is not None:

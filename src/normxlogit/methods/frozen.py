@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..copies.run import without_autocast
 from ..errors import MethodError
+from ..frozen.backward import NotRecordedError
 from ..frozen.contributions import Contributions, FrozenPass, VocabularyHead, contributions
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, ReadAt, Reading, Side
@@ -123,7 +124,11 @@ class FrozenGradient(Method):
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
         read = frozen.places.read(forward.batch, self.read_at, request.layers)
-        found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
+        try:
+            found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
+        except NotRecordedError:  # this text takes another way through the model than the one that was proved
+            frozen.recorded.add("")
+            found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
         answer = found[-1].answer
         if not self._at_text:
             with torch.no_grad(), without_autocast(forward.batch.inputs):
@@ -137,7 +142,8 @@ class FrozenGradient(Method):
     def _passes(self, request: Request) -> Iterator[FrozenPass]:
         """Yield the passes to backpropagate through: that of `forward`, or one at each point."""
         model, run, baseline = request.model, request.forward, None
-        if self._at_text and isinstance(run, FrozenPass):
+        recorded = FrozenModel.of(model).recorded
+        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in recorded):
             yield run
             return
         if self.baseline != "zero":
