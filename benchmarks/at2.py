@@ -17,9 +17,9 @@ from torch import Tensor
 
 from normxlogit import DataError, Explainer, MethodError
 from normxlogit.evaluation.ranking import RankingResult
-from normxlogit.grounding.citations.cite import ask
+from normxlogit.grounding.citations.answers import read_answered
 from normxlogit.grounding.evaluation.questions import Asked
-from normxlogit.grounding.evaluation.sources import AnswerProtocol, evaluate_sources
+from normxlogit.grounding.evaluation.sources import evaluate_sources
 from normxlogit.methods import Method, Request, Scores, register
 from normxlogit.results.units.spans import prompt_sources
 
@@ -118,9 +118,7 @@ def compare(
     """
     _registered()
     named = [*methods, *(AT2(estimator=str(path)) for path in estimators)]
-    results, prompts = evaluate_sources(
-        explainer, questions, named, protocol=AnswerProtocol(ablations=2), folder=folder
-    )
+    results, prompts = evaluate_sources(explainer, questions, named, ablations=2, folder=folder)
     return [_less_backward(result) for result in results], prompts
 
 
@@ -159,7 +157,8 @@ def _estimator(path: str, module: Any) -> Any:
 
 def _prompt(tasks: Any, explainer: Explainer, question: Asked, max_new_tokens: int) -> Any:
     """Return a question with its answer as a task of the package, on the token ids that this package reads."""
-    completed = ask(explainer.task_model, question.question, question.documents, max_new_tokens=max_new_tokens)
+    asked = question.question, question.documents
+    completed = read_answered(explainer.task_model, *asked, max_new_tokens=max_new_tokens).completed
     ids, start = list(completed.encoding.ids), completed.prompt_tokens
     sources = prompt_sources(completed.sequenced(), completed.named_sources)
 

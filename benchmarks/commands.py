@@ -12,7 +12,7 @@ import typer
 
 from normxlogit import Explainer
 from normxlogit.cli import run_app
-from normxlogit.cli.console import deliver, progress, quiet, write
+from normxlogit.cli.console import deliver, quiet, write
 from normxlogit.cli.options import Device, DType, verified_units
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
@@ -21,6 +21,7 @@ from normxlogit.evaluation.timing import environment
 from normxlogit.grounding.evaluation.questions import load_questions, read_lines
 from normxlogit.grounding.evaluation.sources import evaluate_sources, sources_table
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
+from normxlogit.long_runs.console import progress
 
 from . import at2 as learned_attention
 from . import attnlrp as authors_package
@@ -327,11 +328,15 @@ def make_pairs(
     training: Annotated[Path | None, typer.Option(help="QNLI's rows, of which training pairs are made.")] = None,
     corpus_file: Annotated[Path | None, typer.Option("--corpus", help="Sentences, for test pairs.")] = None,
     count: Annotated[int, typer.Option(min=1, help="Most pairs of each.")] = 220,
+    compound: Annotated[
+        int, typer.Option(min=0, help="Most compound sentences about the same documents, of pairs written by hand.")
+    ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of documents and edits.")] = 0,
 ) -> None:
     """Make pairs of a true and a false sentence about documents, for `normxlogit evaluate grounding`."""
     asked = [] if training is None else grounding_pairs.of_qnli(training, count, seed)
     asked += [] if corpus_file is None else grounding_pairs.of_corpus(corpus_file, count, seed)
+    asked += grounding_pairs.compounds(compound, seed) if compound else []
     output.write_text("".join(json.dumps(row._asdict(), ensure_ascii=False) + "\n" for row in asked), "utf-8")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from normxlogit.cli.console import check_folder, progress, quiet, write_report
+from normxlogit.cli.console import quiet
 from normxlogit.cli.options import (
     AUTO,
     NO_LANGUAGE_MODEL,
@@ -14,7 +14,6 @@ from normxlogit.cli.options import (
     DType,
     EmbeddingModel,
     GGUFFile,
-    ReportFolder,
     load,
     required,
 )
@@ -22,6 +21,7 @@ from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.options import DataDir, Methods, Rounds, Seed, Split, method_names
 from normxlogit.evaluation.report import report
+from normxlogit.long_runs.console import ReportFolder, check_folder, progress, write_report
 
 from . import contrasts as next_token_contrasts
 from .named_words import evaluate_named_words, load_prompts, named_words_table

@@ -20,8 +20,8 @@ from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import read_rows, task_named
 from normxlogit.evaluation.evidence import RANDOM
 from normxlogit.explainer import Explainer
-from normxlogit.pipeline.completions.ablations import log_probabilities
 from normxlogit.pipeline.completions.completed_prompts import read_completion
+from normxlogit.pipeline.completions.leave_out import log_probabilities
 from paper.blimp import Counts, load_pairs
 from paper.evidence import evidence_of
 from paper.minimal_pairs import Item, encode_pairs

@@ -34,6 +34,9 @@ SIZES = (3, 4, 5, 6, 8, 12, 60)
 
 PAIRS_OF_DOCUMENT = 4
 
+JOINED_BY = {"en": ", and ", "de": ", und ", "fr": ", et ", "es": ", y "}
+"""What joins two sentences."""
+
 
 class Pair(NamedTuple):
     """A true and a false sentence.
@@ -134,6 +137,43 @@ def of_corpus(path: Path, count: int, seed: int = 0) -> list[Asked]:
         raise DataError(f"{path}: no sentences")
     with_names = [line for line in lines if _NAME.search(line)]
     return made(list(zip(with_names, reversed(with_names), strict=True)), "corpus", "test", count, seed)
+
+
+def compounds(count: int, seed: int = 0) -> list[Asked]:
+    """Make pairs of sentences that say two things: pairs written by hand, joined with a true sentence before or behind.
+
+    Args:
+        count: Most pairs about the same documents, and every pair of an invention.
+        seed: Draws pairs and true sentences.
+    """
+    random = np.random.default_rng(seed)
+    documents: list[Asked] = []
+    for asked in written():
+        text = " ".join(asked.documents.values())
+        pairs = []
+        for place in random.permutation(len(asked.pairs)).tolist():
+            pair = asked.pairs[place]
+            if len(pairs) >= count and pair.kind != "invented":
+                continue
+            others = [other.true for other in asked.pairs if other.question == pair.question and other is not pair]
+            if not others:
+                continue
+            beside, is_first = others[int(random.integers(len(others)))], bool(random.integers(2))
+            true, false = (
+                _joined(*((sentence, beside) if is_first else (beside, sentence)), asked.language, text)
+                for sentence in (pair.true, pair.false)
+            )
+            pairs.append(Pair(pair.kind, true, false, pair.question))
+        if pairs:
+            documents.append(asked._replace(origin="compound", pairs=pairs))
+    return documents
+
+
+def _joined(first: str, second: str, language: str, text: str) -> str:
+    """Return two sentences as one; the second keeps its capital if its first word is a name in the text."""
+    word = second.split()[0].rstrip(",")
+    is_name = re.search(rf"(?<![.!?]\s)(?<!^)\b{re.escape(word)}\b", text) is not None
+    return first.rstrip(" .") + JOINED_BY[language] + (second if is_name else second[0].lower() + second[1:])
 
 
 def _reworded(sentence: str, random: np.random.Generator) -> str:

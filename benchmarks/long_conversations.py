@@ -12,7 +12,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.evaluation.report import markdown_table
-from normxlogit.grounding.citations.cite import ask_in
+from normxlogit.grounding.citations.answers import read_answered
 from paper.costs.peak import Peak
 
 from .processes import measured_apart, run_job
@@ -141,7 +141,7 @@ def _of_length(explainer: Explainer, length: int) -> tuple[list[dict[str, Any]],
     """Return the longest conversation of at most so many tokens, and its tokens."""
 
     def tokens(rounds: int) -> int:
-        return len(ask_in(explainer.language_model, conversation(rounds)).completed.encoding)
+        return len(read_answered(explainer.language_model, None, messages=conversation(rounds)).completed.encoding)
 
     few, more = tokens(1), tokens(5)
     rounds = max(1, 1 + (length - few) * 4 // (more - few))

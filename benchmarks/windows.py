@@ -6,7 +6,7 @@ from typing import NamedTuple
 from normxlogit import Explainer
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.grounding import Citations
-from normxlogit.grounding.citations.cite import ask_in
+from normxlogit.grounding.citations.answers import read_answered
 
 from .long_conversations import conversation
 
@@ -58,7 +58,7 @@ def compare(
             messages = conversation(rounds, asked)
             tokenizer.model_max_length = limit
             whole = _ranked(explainer.cite(messages=messages, verify=0))
-            length = len(ask_in(explainer.language_model, messages).completed.encoding)
+            length = len(read_answered(explainer.language_model, None, messages=messages).completed.encoding)
             for part in parts:
                 tokenizer.model_max_length = round(part * length)
                 read = _ranked(explainer.cite(messages=messages, verify=0))

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from normxlogit.cli import run_app
-from normxlogit.cli.console import check_folder, progress, quiet, write, write_report
+from normxlogit.cli.console import quiet, write
 from normxlogit.cli.options import AUTO, Device, DType, GGUFFile, loading
 from normxlogit.errors import InputError
 from normxlogit.evaluation.options import DataDir, Limit, Protocol, methods_of
+from normxlogit.long_runs.console import check_folder, progress, write_report
 
 from .alignment.commands import alignment, figure_alignment
 from .options import (

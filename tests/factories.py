@@ -15,6 +15,13 @@ LABELS = ("negative", "positive")
 BOTH = (Target("label", "negative", 0), Target("label", "positive", 1))
 
 
+def units_of_tokens(tokens: Sequence[str], special: Sequence[bool], ids: Sequence[int], **columns: Any) -> Units:
+    """Return tokens as units, all of the first text unless their sequences are given."""
+    columns = {"sequence": [None if is_special else 0 for is_special in special], **columns}
+    columns |= {"kind": ["token"] * len(tokens), "text": tokens, "special": special, "ids": ids}
+    return Units(**{name: tuple(values) for name, values in columns.items()})
+
+
 def make_attribution(
     pieces: Sequence[str] = ("The", "movie", "is", "medi", "ocre", ",", "maybe", "even", "bad", "."),
     scores: Any = (0.1, -0.2, 0.0, 1.5, 0.7, 0.05, 0.4, 0.3, 3.0, -0.6),
@@ -57,7 +64,7 @@ def make_attribution(
     every[..., ~is_special] = array
     values: dict[str, Any] = {
         "scores": every,
-        "units": Units.of_tokens(
+        "units": units_of_tokens(
             tokens,
             special=is_special.tolist(),
             sequence=sequence_ids,
@@ -89,7 +96,7 @@ def _with(values: dict[str, Any], changes: dict[str, Any]) -> Attribution:
     columns = {COLUMNS[name]: changes.pop(name) for name in list(changes) if name in COLUMNS}
     units = changes.get("units", values["units"])
     if "text" in columns and len(columns["text"]) != len(units):
-        units = Units.of_tokens(columns["text"], special=columns.pop("special"), ids=columns.pop("ids"))
+        units = units_of_tokens(columns["text"], special=columns.pop("special"), ids=columns.pop("ids"))
     return Attribution(**(values | changes | {"units": replace(units, **columns)}))
 
 
@@ -141,7 +148,7 @@ def make_generation(pieces: Sequence[str] = GENERATED, prompt: int = 4, **change
     generated = tuple(Prediction(piece.strip(), 100 + i, 2.0, 0.5) for i, piece in enumerate(pieces) if i >= prompt)
     values: dict[str, Any] = {
         "scores": scores,
-        "units": Units.of_tokens(
+        "units": units_of_tokens(
             pieces,
             special=[place == 0 for place in range(len(pieces))],
             spans=spans,

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from normxlogit.cli.console import check_folder, progress, quiet, write_report
+from normxlogit.cli.console import quiet
 from normxlogit.cli.options import AUTO, Device, DType, GGUFFile, loading
 from normxlogit.errors import InputError
 from normxlogit.evaluation.options import DataDir, Limit, Protocol, methods_of
+from normxlogit.long_runs.console import check_folder, progress, write_report
 
 from ..options import OUTPUTS, Bases, BFloat16, Checkpoints, Output, PaperMethods, Words, named_base, read_checkpoints
 

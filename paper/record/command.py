@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from normxlogit.cli.console import progress, write_report
 from normxlogit.errors import DataError, InputError
+from normxlogit.long_runs.console import progress, write_report
 
 if TYPE_CHECKING:
     from .check import Ran

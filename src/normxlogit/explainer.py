@@ -34,8 +34,8 @@ from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.verification import Removal
 from .tasks import TaskName
+from .tasks.base import Pooling
 from .tasks.choice import Question
-from .tasks.interfaces import Pooling
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from normxlogit.frozen.backward import frozen_backward
-from normxlogit.frozen.contributions import Conservation
-from normxlogit.frozen.forward import Constants, Recording, recorded
+from normxlogit.frozen.conservation import Conservation
+from normxlogit.frozen.forward import Recording, recorded
 from normxlogit.frozen.places import Readout
 
 X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
@@ -24,15 +24,11 @@ def slope_of(function, x):
 
 
 def assert_conserved(function, x):
-    constants, readout = Constants(), Readout()
-    with recorded(nn.Module(), constants):
+    proof, readout = Conservation(torch.float32), Readout()
+    with recorded(nn.Module(), proof.constants):
         value = function(readout.read(x, enters=True))
     weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(1)).to(value)
-    proof = Conservation(constants.leaves, torch.float32)
-    entries = list(zip(readout.edges, readout.vectors, strict=True))
-    leaves = proof.begin(value, entries)
+    leaves = [value, *readout.edges, *proof.constants.leaves]
     with frozen_backward(value, readout.edges, proof.hold):
-        gradients = torch.autograd.grad(value, [leaf.edge for leaf in leaves], weights, allow_unused=True)
-    for leaf, gradient in zip(leaves, gradients, strict=True):
-        leaf.gradient = gradient
-    proof.check()
+        gradients = torch.autograd.grad(value, leaves, weights, allow_unused=True)
+    proof.check([value, *readout.vectors], gradients)

@@ -7,8 +7,8 @@ import numpy as np
 from normxlogit import Explainer
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.completions.ablations import Ablations
 from normxlogit.pipeline.completions.completed_prompts import generate_each
+from normxlogit.pipeline.completions.leave_out import Ablations
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
 from normxlogit.results.units.spans import prompt_sources

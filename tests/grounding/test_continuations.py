@@ -58,7 +58,9 @@ def test_continuations_are_read_with_the_cache_of_the_text_whatever_it_is_called
     text = explainer._model.encoder(["abcd" * 5])[0]
     continuations = [Continuation((7, 8), ids) for ids in ((9,), (10, 11), (12, 13, 14))]
     found = ContinuedText(explainer._model, text).log_probabilities(continuations)
-    assert 0 < sum(lengths_with_cache) <= 6  # the last token of the text, the prefix, and the longest
+    whole, *others = lengths_with_cache  # the first continuation is read with the text, which fills the cache
+    assert whole == len(text) + 3
+    assert 0 < sum(others) <= 6  # the last token of the text, the prefix, and the longest
     expected = []
     for prefix, ids in continuations:
         logits = tiny.logits_of(model, [*text.ids, *prefix, *ids]).log_softmax(-1)

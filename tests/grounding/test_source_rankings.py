@@ -8,13 +8,13 @@ import pytest
 from scipy.stats import spearmanr
 
 from normxlogit import DataError, Explainer
-from normxlogit.grounding.citations.cite import ask
+from normxlogit.grounding.citations.answers import read_answered
 from normxlogit.grounding.evaluation import sources as generation
 from normxlogit.grounding.evaluation.questions import Asked
-from normxlogit.grounding.evaluation.sources import AnsweredPrompt, AnswerProtocol, evaluate_sources
+from normxlogit.grounding.evaluation.sources import AnsweredPrompt, evaluate_sources
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.completions.ablations import Ablations
+from normxlogit.pipeline.completions.leave_out import Ablations
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
 from normxlogit.results.units.spans import prompt_sources
@@ -32,15 +32,15 @@ WORTH = generation.MATTERS
 
 def measured(model, question, methods, protocol, seed):
     """What is kept of a prompt."""
-    prompt = AnsweredPrompt(model, question, AnswerProtocol(*protocol), seed)
-    state = prompt.baselines()
+    prompt = AnsweredPrompt(model, question, *protocol, seed)
+    scored = dict(prompt.reference_scores)
     for method in methods:
-        state["methods"] |= prompt.figures_of_method(method_named(method))
-    return state
+        scored |= prompt.scored(method_named(method))
+    return prompt, {name: prompt.figures(*each) for name, each in scored.items()}
 
 
 def figure(state, method, name):
-    return state["methods"][method]["figures"][name]
+    return state[method]["figures"][name]
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def _any_source_matters(monkeypatch):
 def test_what_is_measured_on_a_prompt(explainer):
     model = explainer.language_model
     question = Asked("is this good?", {"text": DOCUMENT})
-    state = measured(model, question, METHODS, (6, 12), 3)
-    completed = ask(model, question.question, question.documents, max_new_tokens=6)
+    prompt, state = measured(model, question, METHODS, (6, 12), 3)
+    completed = read_answered(model, question.question, question.documents, max_new_tokens=6).completed
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), completed.named_sources))
 
     def total(out):
@@ -66,19 +66,15 @@ def test_what_is_measured_on_a_prompt(explainer):
         return measure(kept).sum()
 
     removed = [total([]) - total([i]) for i in range(4)]
-    np.testing.assert_allclose(state["leave_one_out"], removed, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(prompt.drops, removed, rtol=1e-5, atol=1e-5)
     verified = [f"{name} (verified)" for name in METHODS[:2]]
-    assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *verified}
+    assert set(state) == {"occlusion", "random", "length", *METHODS, *verified}
     assert figure(state, verified[0], "agrees") >= figure(state, METHODS[0], "agrees")
     norms = explain_sources(model, completed, Options(method=method_named("normxlogit")), completed.named_sources)
-    np.testing.assert_allclose(state["methods"]["normxlogit"]["scores"], norms.scores[0, :-2], rtol=1e-3, atol=1e-4)
-    text = completed.sequenced()
-    assert state["question"] == question.question
-    assert state["answer"] == text.text[text.prompt_characters :]
-    assert state["tokens"] == len(completed.encoding)
+    np.testing.assert_allclose(state["normxlogit"]["scores"], norms.scores[0, :-2], rtol=1e-3, atol=1e-4)
     kept = random_subsets(4, 12, 3 + 1_000_003)
     answers = measure(kept).sum(1)
-    for name, found in state["methods"].items():
+    for name, found in state.items():
         order = np.argsort(-np.array(found["scores"]), kind="stable")
         found = found["figures"] | found
         for k in (1, 3, 5):
@@ -89,8 +85,8 @@ def test_what_is_measured_on_a_prompt(explainer):
         assert found["lds"] == pytest.approx(lds, abs=1e-6), name
         assert found["spearman"] == pytest.approx(spearmanr(found["scores"], removed).statistic, abs=1e-6), name
     assert figure(state, "occlusion", "spearman") == pytest.approx(1)
-    assert state["methods"]["length"]["scores"] == [5, 7, 7, 5]
-    passes = [state["methods"][m]["passes"] for m in (*METHODS, "occlusion", "random", "length")]
+    assert state["length"]["scores"] == [5, 7, 7, 5]
+    passes = [state[m]["passes"] for m in (*METHODS, "occlusion", "random", "length")]
     assert passes == [3, 1, 8, 5, 0, 0]
 
 
@@ -98,7 +94,7 @@ def test_prompts_on_which_no_source_matters_do_not_count(explainer, monkeypatch)
     questions = [Asked("is this good?", {"text": DOCUMENT})]
     monkeypatch.setattr(generation, "MATTERS", 1e9)
     with pytest.raises(DataError, match="on any of 1 prompts"):
-        evaluate_sources(explainer, questions, ["normxlogit"], protocol=AnswerProtocol(4))
+        evaluate_sources(explainer, questions, ["normxlogit"], max_new_tokens=4)
 
 
 @pytest.mark.parametrize("best", [1.9, 2.0])
@@ -111,9 +107,8 @@ def test_a_source_must_be_worth_two_nats(explainer, monkeypatch, best):
     monkeypatch.setattr(generation, "leave_one_out", of_this_worth)
     monkeypatch.setattr(generation, "MATTERS", WORTH)
     question = Asked("is this good?", {"text": DOCUMENT})
-    state = measured(explainer.language_model, question, [], (6, 4), 0)
-    assert state["matters"] == (best >= 2)
-    assert bool(state["methods"]) == state["matters"]
+    prompt, _ = measured(explainer.language_model, question, [], (6, 4), 0)
+    assert prompt.matters == (best >= 2)
 
 
 def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from normxlogit.cli import console
+from normxlogit.long_runs import console
 from normxlogit.render.terminal import text_of_blocks, wants_color
 from normxlogit.render.text import attribution_blocks
 from normxlogit.results.collection import Attributions

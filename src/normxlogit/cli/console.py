@@ -4,7 +4,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -71,16 +71,6 @@ def write(text: str) -> None:
         raise
     except OSError as error:
         raise DataError(f"cannot write to standard output: {error.strerror}") from None
-
-
-def write_report(markdown: str) -> None:
-    """Write Markdown to standard output, drawn as headings and tables if that is a terminal."""
-    if not sys.stdout.isatty():
-        write(markdown)
-        return
-    from ..render.terminal import text_of_markdown
-
-    write(text_of_markdown(markdown) + "\n")
 
 
 def ascii_only(output: Path | None) -> bool:
@@ -186,17 +176,6 @@ def check_output(output: Path | None, *read: Path | None) -> None:
                 raise InputError(f"--output {output} is the file that is read; write to another")
 
 
-def check_folder(output: Path | None) -> None:
-    """Refuse a folder that results cannot be written to, before any work, without creating it."""
-    if output is None:
-        return
-    existing = next((path for path in (output, *output.parents) if path.exists()), Path("."))
-    if not existing.is_dir():
-        raise InputError(f"cannot write to {output}: {existing} is a file")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise InputError(f"cannot write to {output}: no permission for {existing}")
-
-
 def layers_of(layers: str | None) -> "Layers":
     """Parse `--layers`."""
     if layers is None:
@@ -248,27 +227,3 @@ def status(text: str) -> Iterator[None]:
     line.truncate(max(console.width - len("* "), 1), overflow="ellipsis")
     with console.status(line):
         yield
-
-
-@contextmanager
-def progress(count: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a progress bar for several pieces of work on a terminal.
-
-    Args:
-        count: The number of pieces of work.
-
-    Yields:
-        A function to call with the name of the current piece, its finished items, and all its items.
-    """
-    from ..pipeline.progress import progress_bar
-
-    with progress_bar(count, sys.stderr.isatty(), "starting") as update:
-        finished = 0
-
-        def on_progress(name: str, finished_items: int, items: int) -> None:
-            nonlocal finished
-            update(completed=finished + finished_items / items, description=name)
-            if finished_items >= items:
-                finished += 1
-
-        yield on_progress

@@ -100,9 +100,6 @@ OutputFormat = Annotated[
     Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
 ]
 OutputFile = Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")]
-ReportFolder = Annotated[
-    Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
-]
 
 
 def loading(

@@ -8,9 +8,9 @@ It is for one forward pass, not for a method's whole call: a backward pass needs
 run again in it do so on a copy that is no pool's.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -64,10 +64,11 @@ class Pool(Generic[Model]):
 
     Args:
         model: The model that is cloned.
+        around: What is entered around each pass, with its copy.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, around: Callable[[Model], AbstractContextManager[Any]] = nullcontext) -> None:
+        self.model, self.around = model, around
         self._idle: list[PooledCopy[Model]] = []
 
     @contextmanager
@@ -80,7 +81,8 @@ class Pool(Generic[Model]):
         else:
             pooled.refresh()
         try:
-            yield pooled.copy
+            with self.around(pooled.copy):
+                yield pooled.copy
         finally:
             if len(self._idle) < MAX_IDLE_COPIES and pooled.clean:
                 self._idle.append(pooled)

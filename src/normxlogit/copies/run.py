@@ -78,7 +78,7 @@ def run(
     inputs: Mapping[str, Any],
     *,
     record: Iterable[Site] = (),
-    replace: Mapping[str, Replace] | None = None,
+    replace: Mapping[Site, Replace] | None = None,
     instead: Mapping[str, Instead] | None = None,
     stop: Site | None = None,
     call: Callable[..., Any] | None = None,
@@ -89,7 +89,7 @@ def run(
         copy: The copy, which nothing else runs meanwhile.
         inputs: Its inputs, by name.
         record: The sites to record. A value that is replaced is recorded after its replacement.
-        replace: By path, a function that replaces a module's output at each of its calls.
+        replace: Functions that replace a module's output, by its site.
         instead: By path, a function that is called instead of a module. The module runs only if the function calls it.
         stop: Where the pass ends; that, too, is recorded.
         call: A function to call with the inputs instead of the copy, such as its `generate` or one of its layers.
@@ -104,11 +104,12 @@ def run(
     try:
         replace, instead = replace or {}, instead or {}
         sites = list(dict.fromkeys(record if stop is None else (*record, stop)))
-        hooked = dict.fromkeys((*replace, *(site.path for site in sites)))
+        hooked = dict.fromkeys(site.path for site in (*replace, *sites))
         modules = {path: copy.get_submodule(path) for path in {*hooked, *instead}}
         for path in hooked:
             module_sites = [site for site in sites if site.path == path]
-            handles += _register_hooks(modules[path], module_sites, replace.get(path), stop, result)
+            replacements = [(site.call, function) for site, function in replace.items() if site.path == path]
+            handles += _register_hooks(modules[path], module_sites, replacements, stop, result)
         for path, function in instead.items():
             module = modules[path]
             if "_call_impl" in module.__dict__:
@@ -130,26 +131,17 @@ def run(
     return result
 
 
-def merge_replacements(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
-    """Merge several `replace=` of `run`; replacements of one output are applied one after the other."""
-    merged: dict[str, Replace] = {}
-    for mapping in replace:
-        for path, function in mapping.items():
-            merged[path] = partial(_apply_in_turn, merged[path], function) if path in merged else function
-    return merged
-
-
-def _apply_in_turn(first: Replace, second: Replace, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Apply two replacements to an output, one after the other; None if both leave it unchanged."""
-    after_first = first(output, args, kwargs)
-    after_second = second(output if after_first is None else after_first, args, kwargs)
-    return after_first if after_second is None else after_second
-
-
 def _register_hooks(
-    module: nn.Module, sites: Collection[Site], replace: Replace | None, stop: Site | None, result: Pass
+    module: nn.Module,
+    sites: Collection[Site],
+    replacements: Collection[tuple[int, Replace]],
+    stop: Site | None,
+    result: Pass,
 ) -> list[Any]:
-    """Register the hooks of one module, which record into `result`; return their handles."""
+    """Register the hooks of one module, which record into `result`; return their handles.
+
+    Replacements are of the call with a number, or of all with 0, and are applied one after the other.
+    """
     input_sites, output_sites = [site for site in sites if site.is_input], [site for site in sites if not site.is_input]
     calls_begun = calls_ended = 0
 
@@ -163,14 +155,16 @@ def _register_hooks(
     def on_return(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         nonlocal calls_ended
         calls_ended += 1
-        replacement = None if replace is None else replace(output, args, kwargs)
+        for call, replace in replacements:
+            changed = replace(output, args, kwargs) if call in (0, calls_ended) else None
+            output = output if changed is None else changed
         for site in output_sites:
-            result.record(site, calls_ended, output if replacement is None else replacement)
+            result.record(site, calls_ended, output)
             _stop_at(site, calls_ended, stop)
-        return replacement
+        return output
 
     handles = [module.register_forward_pre_hook(on_call, with_kwargs=True)] if input_sites else []
-    if output_sites or replace is not None:
+    if output_sites or replacements:
         handles.append(module.register_forward_hook(on_return, with_kwargs=True))
     return handles
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from .run import hidden_of, main_input, run, tensor_of
+from .run import Site, hidden_of, main_input, run, tensor_of
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -77,7 +77,7 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
         result = run(
             model,
             {**inputs, "output_hidden_states": True, "return_dict": True},
-            replace=dict.fromkeys(paths, end),
+            replace={Site(path, call=0): end for path in paths},
             instead={path: functools.partial(begin, path) for path in paths},
         )
     return calls, result.output

@@ -10,7 +10,7 @@ import typer
 from ..cli import options
 from ..cli.console import layers_of, quiet, write
 from ..errors import InputError
-from ..inputs.table_files import Format
+from ..long_runs.tables import Format
 from ..results.units.kinds import PartKind, SourceKind
 
 PREDICTIONS = "Of predictions"

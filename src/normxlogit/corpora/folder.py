@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, reason_of
-from ..inputs.table_files import arrow_module
+from ..long_runs.identity import Identity
+from ..long_runs.tables import arrow_module
 from ..results.storage.columns import METADATA, UNREADABLE, metadata_of, open_parquet
 from ..results.storage.files import json_text, write_bytes
-from ..results.storage.identity import Identity
 from ..results.storage.schema import Index, check, plain, same
 from .rows.shards import WrittenShard
 

@@ -1,10 +1,8 @@
 """The Ray engine: the same worker in actors of a cluster, each with a model of its own."""
 
 import os
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ..errors import DataError, NormXLogitError, reason_of
 from ..explainer import Explainer
@@ -61,22 +59,13 @@ def run_ray(
     arguments = (shared_explainer, settings, folder.location, run, bool(cluster.gpus))
     actors = [actor.remote(*arguments) for _ in range(cluster.workers)]
     try:
-        idle = deque(actors * (WAITING + 1))
-        running: dict[Any, tuple[Any, float]] = {}
-
-        def finished() -> Iterator[tuple[WrittenShard, float]]:
-            for result in ray.wait([*running])[0]:
-                done_by, fraction = running.pop(result)
-                idle.append(done_by)
-                yield ray.get(result), fraction
-
+        pool = ray.util.ActorPool(actors * (WAITING + 1))
         for shard in prefetched(shards):
-            if not idle:
-                yield from finished()
-            chosen = idle.popleft()
-            running[chosen.explain.remote(shard)] = chosen, shard.fraction
-        while running:
-            yield from finished()
+            if not pool.has_free():
+                yield pool.get_next_unordered()
+            pool.submit(lambda chosen, sent: chosen.explain.remote(sent), shard)
+        while pool.has_next():
+            yield pool.get_next_unordered()
     except ray.exceptions.RayError as error:
         raise _our_own(error) from None
     finally:
@@ -97,11 +86,11 @@ class Actor:
         self.folder, self.run = Folder(folder), run
         self.worker = Worker(explainer.task_model, settings)
 
-    def explain(self, shard: Shard) -> WrittenShard:
-        """Explain and write a shard."""
+    def explain(self, shard: Shard) -> tuple[WrittenShard, float]:
+        """Explain and write a shard, and return it with the share of the input read with it."""
         rows = self.worker.read(shard)
         self.worker.explain(rows)
-        return self.worker.write(self.folder, self.run, rows)
+        return self.worker.write(self.folder, self.run, rows), shard.fraction
 
 
 def _our_own(error: BaseException) -> Exception:

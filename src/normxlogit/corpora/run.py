@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
+from ..long_runs.columns import CORPUS
+from ..long_runs.model_identity import identity_of
 from ..methods import Method, method_named
 from ..methods.defaults import completion_methods, default_methods, use_of
-from ..model.identity import identity_of
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
-from ..results.storage.columns import CORPUS
 from ..results.storage.schema import check
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from ..copies.run import Site
 from ..copies.run import run as run_copy
 from ..errors import UnsupportedModelError
 from ..methods.registry import register
@@ -113,7 +114,7 @@ def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Ten
             return output
 
         outputs = run_copy(
-            call.layer, {"texts": texts}, replace={value: zero_values}, call=call.call_again
+            call.layer, {"texts": texts}, replace={Site(value, call=0): zero_values}, call=call.call_again
         ).output  # (N, T, H)
         new_directions = normalize(outputs.float(), dim=-1)  # (N, T, H)
         # 1 - cos of nearly equal vectors cancels; half the squared distance of the unit vectors is the same number.

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from ..cli import options
-from ..cli.console import OnceEach, check_folder, progress, quiet, write_report
+from ..cli.console import OnceEach, quiet
 from ..errors import InputError
+from ..long_runs.console import ReportFolder, check_folder, progress, write_report
 from . import options as measures
 
 app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
@@ -29,7 +30,7 @@ def faithfulness(
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    output: options.ReportFolder = None,
+    output: ReportFolder = None,
 ) -> None:
     """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy).
 
@@ -81,7 +82,7 @@ def frontier(
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    output: options.ReportFolder = None,
+    output: ReportFolder = None,
 ) -> None:
     """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes.
 
@@ -135,7 +136,7 @@ def evidence(
     dtype: options.DType = None,
     gguf_file: options.GGUFFile = None,
     trust_remote_code: options.TrustRemoteCode = False,
-    output: options.ReportFolder = None,
+    output: ReportFolder = None,
 ) -> None:
     """Measure how high methods rank what an answer is known to rest on, beside rankings that read no model.
 

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 from .._version import __version__
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
+from ..long_runs.model_identity import identity_of
 from ..methods import Method
-from ..model.identity import identity_of
 from ..model.task_model import TaskModel
 from ..results.storage.files import read_json, write_text
 from ..results.storage.schema import check, plain

@@ -11,7 +11,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..errors import UnsupportedModelError
 from .rules import LEAF, PRODUCTS, RULES, UNKNOWN, Edge, Row, held_factor
-from .slopes import INPUT, INVERSE, Constant, Gradients, stem
+from .slopes import Constant, Gradients, stem
 
 MODULE_PATH = "normxlogit_place"
 """Key in a node's `metadata` for the module that created it, in a pass that is proved."""
@@ -23,17 +23,9 @@ NO_GRADIENT = (
 )
 
 
-class NotRecordedError(Exception):
-    """The inputs of some operations are needed, were not noted, and can be in another pass."""
-
-
 @contextmanager
 def frozen_backward(
-    output: Tensor,
-    entries: Sequence[Tensor | GradientEdge],
-    constant: Constant = None,
-    *,
-    is_recorded: bool = True,
+    output: Tensor, entries: Sequence[Tensor | GradientEdge], constant: Constant = None
 ) -> Iterator[None]:
     """Backpropagate by the rules of the frozen network inside the block, through the graph of a tensor.
 
@@ -41,10 +33,8 @@ def frozen_backward(
         output: The tensor to backpropagate from.
         entries: Where the input enters the graph.
         constant: Called in each backward pass with the products of held values and their gradients.
-        is_recorded: Whether all operations of the pass were recorded.
 
     Raises:
-        NotRecordedError: If they were not, and one needs an input that was not noted.
         UnsupportedModelError: If no gradient flows; in the backward pass, where one arrives at an operation without a
             rule, or needs what was written on.
     """
@@ -52,8 +42,6 @@ def frozen_backward(
         raise UnsupportedModelError(NO_GRADIENT.format("any of its operations"))
     handles: list[Any] = []
     rules = _rules_of(output, entries)
-    if not is_recorded and any(stem(node) in INVERSE and INPUT not in node.metadata for node in rules):
-        raise NotRecordedError
     try:
         for node, (row, held) in rules.items():
             if row is UNKNOWN:  # before it runs: a function of the model's own may fail in another way
@@ -93,29 +81,33 @@ def _refuse(node: Any, outputs: Gradients) -> None:
     """
     is_batched = torch._C._functorch.is_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
     if any(gradient is not None and (is_batched(gradient) or bool(gradient.any())) for gradient in outputs):
+        path = node.metadata.get(MODULE_PATH)
+        place = f" in {path}" if path else ""
         if stem(node) in ("WarnNotImplemented", "NotImplemented"):
-            raise UnsupportedModelError(NO_GRADIENT.format(f"an operation{_in_module(node)}"))
+            raise UnsupportedModelError(NO_GRADIENT.format(f"an operation{place}"))
         raise UnsupportedModelError(
-            f"the model cannot be frozen: the answer depends on {stem(node)}{_in_module(node)}, an operation without a "
-            "rule"
+            f"the model cannot be frozen: the answer depends on {stem(node)}{place}, an operation without a rule"
         )
 
 
 def _rules_of(output: Tensor, entries: Sequence[Tensor | GradientEdge]) -> dict[Any, tuple[Row, Collection[int]]]:
     """Return, of each node that needs a hook, its row in the table and which inputs are held, in one walk."""
     rules = dict[Any, tuple[Row, Collection[int]]]()
-    entry_nodes = {(get_gradient_edge(entry) if isinstance(entry, Tensor) else entry).node for entry in entries}
-    input_edges: dict[Any, list[Edge]] = {}  # by node, the edges over which the input flows into it
-    visited: set[Any] = {None, *entry_nodes}
+    # By node that the input reaches, the edges over which it does.
+    input_edges: dict[Any, list[Edge]] = {
+        (get_gradient_edge(entry) if isinstance(entry, Tensor) else entry).node: [] for entry in entries
+    }
+    visited: set[Any] = {None, *input_edges}
     # Depth first. A node is visited twice: without its edges, to find them and visit the nodes that they lead to, and
     # again with them, when it is known which of those nodes the input reaches.
     to_visit: list[tuple[Any, Sequence[Edge] | None]] = [(output.grad_fn, None)]
     while to_visit:
         node, edges = to_visit.pop()
         if edges is not None:
-            from_input = [edge for edge in edges if edge[0] in input_edges or edge[0] in entry_nodes]
+            from_input = [edge for edge in edges if edge[0] in input_edges]
             if len(edges) > 1 and stem(node) in PRODUCTS and None not in (edges[-2][0], edges[-1][0]):
-                held = len(edges) - 2 + _held_factor(node, edges, from_input, input_edges)
+                of_matrices = stem(node) not in ("Mul", "Addcmul")
+                held = len(edges) - 2 + held_factor(edges[-2], edges[-1], of_matrices, input_edges)
                 rules[node] = RULES[stem(node)], (held,)
                 from_input = [edge for edge in from_input if edge is not edges[held]]
             if from_input:
@@ -130,24 +122,3 @@ def _rules_of(output: Tensor, entries: Sequence[Tensor | GradientEdge]) -> dict[
             to_visit.append((node, passing))
             to_visit += [(parent, None) for parent, _ in passing]
     return rules
-
-
-def _held_factor(node: Any, edges: Sequence[Edge], from_input: list[Edge], input_edges: dict[Any, list[Edge]]) -> int:
-    """Return which of the two factors of a product is held, 0 or 1: one that does not depend on the input, or by rule.
-
-    Args:
-        node: The product.
-        edges: Those to its inputs; the last two are the factors.
-        from_input: Those of them over which the input flows.
-        input_edges: By node, the edges over which the input flows into it.
-    """
-    left, right = edges[-2:]
-    if left in from_input and right in from_input:
-        return held_factor(left, right, stem(node) not in ("Mul", "Addcmul"), lambda node: input_edges.get(node, []))
-    return int(left in from_input)
-
-
-def _in_module(node: Any) -> str:
-    """Return " in " and the path of a node's module, "" if it was not recorded."""
-    path = node.metadata.get(MODULE_PATH)
-    return f" in {path}" if path else ""

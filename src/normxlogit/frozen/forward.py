@@ -18,7 +18,7 @@ from torch.autograd import Function
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 
-from ..copies.pool import Pool
+from ..copies.trace import path_of
 from .backward import MODULE_PATH
 from .rules import LEAF, RULES
 from .slopes import INPUT, VALUE, divide, keep_value, power, stem
@@ -56,13 +56,10 @@ class Constants:
 
     Attributes:
         leaves: Their values, which are leaves of the graph.
-        recorded: The paths of the modules that need a `Recording`, "" for the whole model.
     """
 
     def __init__(self) -> None:
         self.leaves: list[Tensor] = []
-        self.recorded: set[str] = set()
-        self._paths: dict[int, str] = {}
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
         """Make the biases of a copy's modules that are not torch's leaves until an exit stack is closed.
@@ -70,7 +67,6 @@ class Constants:
         Autograd functions of other packages may add them. Where a function of torch adds one, it is a leaf twice: the
         later leaf gets the gradient.
         """
-        self._paths = {id(module): path for path, module in copy.named_modules()}
         for module in copy.modules():
             if type(module).__module__.startswith("torch."):
                 continue
@@ -121,20 +117,19 @@ class Constants:
         if (row := RULES.get(stem(node))) is not None and row.slope in (keep_value, divide, power):
             node.metadata[VALUE] = result.detach()
         while node is not None and stem(node) not in RULES and stem(node) != LEAF and MODULE_PATH not in node.metadata:
-            node.metadata[MODULE_PATH] = self.path()
+            node.metadata[MODULE_PATH] = _path_of_call()
             node = node.next_functions[0][0] if node.next_functions else None
 
-    def path(self) -> str | None:
-        """Find the innermost module that is being called, "" for the model itself; None if none is."""
-        frame: Any = sys._getframe(1)
-        while frame is not None:
-            # The local variables of every frame would take longer to read than the pass.
-            if frame.f_code.co_name == "_call_impl":
-                path = self._paths.get(id(frame.f_locals.get("self")))
-                if path is not None:
-                    return path
-            frame = frame.f_back
-        return None
+
+def _path_of_call() -> str | None:
+    """Return the path of the innermost module that is being called, "" for the model itself; None if none is."""
+    called = list[nn.Module]()
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "_call_impl":
+            called.append(frame.f_locals["self"])
+        frame = frame.f_back
+    return path_of(called[-1], called[0]) if called else None
 
 
 def _depends_on_input(value: Any) -> bool:
@@ -159,9 +154,6 @@ class Recording(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, constants, x = kwargs or {}, self.constants, None
-        noted = func in _SAVING_OUTPUTS or func is torch._C._set_grad_enabled
-        if noted and constants is not None and (path := constants.path()) is not None:
-            constants.recorded.add(path)
         if func is torch._C._set_grad_enabled:  # what a model computes without gradients is part of its answer, too
             return None
         if constants is not None:
@@ -177,12 +169,6 @@ class Recording(TorchFunctionMode):
             if constants is not None:
                 constants.note(node, result)
         return result
-
-
-def call_recorded(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a module with a `Recording`, which elsewhere would cost every operation some time."""
-    with Recording():
-        return call(*args, **kwargs)
 
 
 class _Saved(Function):
@@ -213,25 +199,6 @@ def recorded(copy: nn.Module, constants: Constants | None = None) -> Iterator[No
         if constants is not None:
             constants.watch(copy, stack)
         yield
-
-
-class RecordingPool(Pool[Model]):
-    """A pool whose passes are recorded, and proved.
-
-    Args:
-        model: The model that is cloned.
-        constants: Gets the constants of its passes.
-    """
-
-    def __init__(self, model: Model, constants: Constants) -> None:
-        super().__init__(model)
-        self.constants = constants
-
-    @contextmanager
-    def lease(self) -> Iterator[Model]:
-        """Use a copy for one recorded pass in a `with` block."""
-        with super().lease() as copy, recorded(copy, self.constants):
-            yield copy
 
 
 # --- gradient checkpointing ------------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """`FrozenModel`: passes of a task model through its frozen network; the first pass of each kind is proved."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -22,15 +22,9 @@ from ..model.token_budget import GRAPH_MEMORY
 from ..parts.headpiece import Head, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
-from .contributions import (
-    Conservation,
-    FrozenPass,
-    HeadAnswer,
-    answer_at,
-    head_answers,
-    proved_by_random_sum,
-)
-from .forward import Constants, RecordingPool, call_recorded, checkpointed, recorded, without_cache
+from .conservation import Conservation
+from .contributions import FrozenPass, VocabularyHead, answer_at, proved_by_random_sum
+from .forward import checkpointed, recorded, without_cache
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
 PROOF_TOKENS = 512
@@ -50,7 +44,6 @@ class FrozenModel:
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
         self._proved: dict[tuple[bool, bool], Place] = {}  # from which place on, with pictures or sounds, with a source
-        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -101,59 +94,38 @@ class FrozenModel:
         source = batch.inputs["source"].numel() if batch.has_source else 0
         return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
 
-    def _run_copy(
-        self, batch: Batch, reading: Reading, predict: bool, constants: Constants | None = None
-    ) -> FrozenPass:
-        """Run a recorded copy over a batch, with readouts at places; `constants` are those of a pass that is proved.
+    def _run_copy(self, batch: Batch, reading: Reading, predict: bool, proof: Conservation | None = None) -> FrozenPass:
+        """Run a recorded copy over a batch, with readouts at places, for a proof if there is one.
 
         The layers of a long pass keep only their inputs, except in a pass that is proved.
         """
-        parts, head, readouts = self.model.parts, self.head, dict[Place, Readout]()
-        trunk, embeddings = parts.trunk_site, parts.embedding_site
-        long = constants is None and self._is_long(batch)
-        everywhere = long or constants is not None or "" in self.recorded
-        instead = {} if everywhere else dict.fromkeys(self.recorded, call_recorded)
-        # A long pass keeps its copy, as its layers run again in the backward pass.
-        reads = self.places.replaced(batch, reading, readouts)
-        own = nullcontext(constant_clone(self._without_cache)) if long else self._pool.lease()
-        with own as copy, recorded(copy, constants) if everywhere else torch.enable_grad(), reads as replaced:
-            layers = self.places.layer_paths
+        parts, readouts = self.model.parts, dict[Place, Readout]()
+        head = None if self.head is None else VocabularyHead(self.head)
+        long, layers = proof is None and self._is_long(batch), self.places.layer_paths
+        with ExitStack() as stack:
+            # A long pass keeps its copy, as its layers run again in the backward pass.
+            copy = constant_clone(self._without_cache) if long else stack.enter_context(self._pool.lease())
+            stack.enter_context(recorded(copy, None if proof is None else proof.constants))
+            replaced = stack.enter_context(self.places.replaced(batch, reading, readouts))
             # Replacements inside a layer would not be applied when the layer runs again.
-            long = long and not any(path.startswith(f"{layer}.") for path in replaced for layer in layers)
-            with checkpointed(copy, layers) if long else nullcontext():
-                record, stop = [site for site in (trunk, embeddings) if site is not None], trunk if head else None
-                done = run(copy, batch.inputs, record=record, replace=replaced, instead=instead, stop=stop)
+            if long and not any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers):
+                stack.enter_context(checkpointed(copy, layers))
+            stop = None if head is None else parts.trunk_site
+            done = run(copy, batch.inputs, record=parts.sites, replace=replaced, stop=stop)
         if not readouts.keys() >= set(reading.places):
             raise no_states(self.module)
         if reading.sink_threshold is not None:
             hold_sinks(readouts, masks_of(batch), reading.sink_threshold)
-        hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
-        embedded = parts.embedded(done.last(embeddings), batch.mask.shape[1])
-        answer = answer_of(done.output) if head is None else hidden
+        if head is None:
+            answer = answer_of(done.output)
+        else:
+            with torch.enable_grad():
+                answer = parts.hidden(self.module, done.last(parts.trunk_site))[:, : batch.mask.shape[1]]
         if answer is None:
             raise UnsupportedModelError(f"{self.name} returned no logits")
-        with torch.enable_grad():
-            answer = answer[:, : batch.mask.shape[1]] if head else answer
-        predicted = list[HeadAnswer]()
-
-        def predict_with_graph(states: Tensor) -> Tensor:
-            """Return the logits that are shown, of the application of the head that is explained, too."""
-            predicted.extend(head_answers(cast(Any, head), states))
-            return torch.cat([logits.detach() for _, logits in predicted])  # (B, V)
-
         with torch.no_grad():
-            hidden = None if hidden is None else hidden.detach()
-            embedded = embedded.detach() if isinstance(embedded, Tensor) else embedded or no_states(self.module)
-            logits, predictor = (None, predict_with_graph) if head else (answer.detach(), None)
-            forward = self.model.finish(batch, hidden, embedded, None, logits, predict, predictor)
-        return FrozenPass(
-            **vars(forward),
-            readouts=readouts,
-            answer=answer,
-            head=head,
-            predicted=predicted,
-            is_recorded=everywhere,
-        )
+            forward = self.model.read(batch, done, predict=predict, head=None if head is None else head.predict)
+        return FrozenPass(**vars(forward), readouts=readouts, answer=answer, head=head, proof=proof)
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
@@ -166,43 +138,32 @@ class FrozenModel:
         kind, lowest = (bool(batch.media), batch.has_source), min(set(reading.places) - {MEDIA})
         if kind in self._proved and self._proved[kind] <= lowest:
             return None
-        sample, constants = first_text(self.model, batch), Constants()
+        sample = first_text(self.model, batch)
+        dtype = getattr(self.module, "dtype", torch.float32)
+        conservation = Conservation(dtype, partial(self._proved.__setitem__, kind, lowest))
         with full_float32() as is_changed:
-            run = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, constants)
+            run = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, conservation)
             self.frozen_answers_as_the_model(run)
-            run = replace(run, proof=self._proof(run, constants, partial(self._accept, kind, lowest, constants)))
             is_explained = sample is batch and reading.is_of_the_text and not (is_changed or self._is_long(batch))
             if self.model.parts.trunk is not None:
-                self._prove_head(run)
+                self._prove_head(run, Conservation(dtype))
             if self.model.parts.trunk is None or not is_explained:
                 run = proved_by_random_sum(run)
             return run if is_explained else None
 
-    def _accept(self, kind: tuple[bool, bool], lowest: Place, constants: Constants) -> None:
-        """Keep from which place on passes of a kind are proved, and what must be recorded in them."""
-        self._proved[kind] = lowest
-        self.recorded |= constants.recorded
-
-    def _proof(self, run: FrozenPass, constants: Constants, accept: Callable[[], None] = lambda: None) -> Conservation:
-        """Return the proof of a pass with these constants."""
-        dtypes = (torch.float32, getattr(self.module, "dtype", torch.float32), run.answer.dtype)
-        floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
-        coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
-        return Conservation(constants.leaves, coarsest, accept)
-
-    def _prove_head(self, run: FrozenPass) -> None:
+    def _prove_head(self, run: FrozenPass, conservation: Conservation) -> None:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
-        constants, readout = Constants(), Readout()
-        recording: Any = RecordingPool(self._without_cache, constants)
-        head = Head(recording, self.model.parts.head)
+        readout = Readout()
+        pool = Pool(self._without_cache, partial(recorded, constants=conservation.constants))
+        head = Head(pool, self.model.parts.head)
         with torch.enable_grad():
             states = readout.read(run.hidden, enters=True)
             if run.head is None:
                 answer = head.texts(states, run.batch.inputs)
             else:
                 answer = head.tokens(answer_at(states, run.positions), self._first_text.rows)
-        alone = replace(run, readouts={WORDS: readout}, answer=answer, head=None)
-        proved_by_random_sum(replace(alone, proof=self._proof(alone, constants)))
+        readouts = {WORDS: readout}
+        proved_by_random_sum(replace(run, readouts=readouts, answer=answer, head=None, proof=conservation))
 
     @property
     def _first_text(self) -> FirstText:
@@ -251,10 +212,7 @@ def first_text(model: TaskModel, batch: Batch) -> Batch:
     """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
     if batch.media:  # a prompt with pictures, which is read by itself
         return batch
-    length = PROOF_TOKENS if model.task.outputs.vocabulary else None
     # A signal is one input, not a sequence of tokens that could be cut.
-    uncut_names = {name for name in batch.inputs if batch.source_is_signal and name.startswith("source")}
-    inputs = {name: value[:1] if name in uncut_names else value[:1, :length] for name, value in batch.inputs.items()}
-    if all(inputs[name].shape == value.shape for name, value in batch.inputs.items()):
-        return batch
-    return Batch(inputs, batch.mask[:1, :length], batch.encodings[:1], [0])
+    is_cut = model.task.outputs.vocabulary and not batch.source_is_signal
+    first = batch.rows(slice(1), PROOF_TOKENS if is_cut else None)
+    return batch if all(first.inputs[name].shape == value.shape for name, value in batch.inputs.items()) else first

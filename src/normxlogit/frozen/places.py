@@ -5,7 +5,6 @@ that arrives there; with the bias of what follows these sum to the answer. A `Re
 value, in a pass of the library's own as in one that the caller ran.
 """
 
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..copies.pool import private_clone
-from ..copies.run import Replace, merge_replacements, tensor_of, with_tensor
+from ..copies.run import Replace, Site, tensor_of, with_tensor
 from ..copies.trace import Axes, path_of, trace
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import Batch
@@ -259,34 +258,24 @@ class ModelPlaces:
             UnsupportedModelError: If no module returns the outputs of layers.
         """
         if batch.has_source:
-            return (*(Place(Side.SOURCE, layer) for layer in self._layers_of_source(batch, read_at)), WORDS)
-        text_layers = layers or self._layers_of_text(batch, read_at)
+            return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)
+        text_layers = layers or self._layers(batch, read_at)
         if text_layers != (0,) or self.words is None:
             return Place.of_text(text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
 
     @contextmanager
-    def replaced(self, batch: Batch, reading: Reading, readouts: dict[Place, Readout]) -> Iterator[dict[str, Replace]]:
+    def replaced(self, batch: Batch, reading: Reading, readouts: dict[Place, Readout]) -> Iterator[dict[Site, Replace]]:
         """Yield the `replace=` of `run` for a pass in this block, which adds its readouts, by place."""
-        places, masks = reading.places, masks_of(batch)
-        entries, by_path = lowest_of_sides(places), dict[str, dict[int, tuple[Place, LayerOutput]]]()
-        for place, output in self._outputs(batch, reading).items():
-            by_path.setdefault(output.path, {})[output.call] = place, output
+        places, entries, masks = reading.places, lowest_of_sides(reading.places), masks_of(batch)
 
-        def layer_reader(outputs_by_call: Mapping[int, tuple[Place, LayerOutput]]) -> Replace:
-            """Return the function for one module, which returns the output of another layer at each of its calls."""
-            calls = itertools.count(1)
-
-            def read_layer(returned: Any, _: Any, __: Any) -> Any:
-                call, state = next(calls), tensor_of(returned)
-                if call not in outputs_by_call or state is None:
-                    return None
-                place, output = outputs_by_call[call]
-                with torch._C.DisableTorchFunction():
-                    readouts[place] = Readout(output.axes, masks[place.side].shape[1], output.positions)
-                    return with_tensor(returned, readouts[place].read(state, enters=place in entries))
-
-            return read_layer
+        def read_layer(place: Place, output: LayerOutput, returned: Any, _: Any, __: Any) -> Any:
+            """Read what a layer returns."""
+            if (state := tensor_of(returned)) is None:
+                return None
+            with torch._C.DisableTorchFunction():
+                readouts[place] = Readout(output.axes, masks[place.side].shape[1], output.positions)
+                return with_tensor(returned, readouts[place].read(state, enters=place in entries))
 
         def read_entry(place: Place, embeddings: Tensor, start: Tensor | None = None, at: float = 1.0) -> Tensor:
             """Read what enters, (B, T, H), at a point of the path from a start, 0, to it, 1; tables share a readout."""
@@ -296,7 +285,6 @@ class ModelPlaces:
                 at_point = states if at == 1.0 else states - (1 - at) * direction
                 return readouts.setdefault(place, Readout()).read(at_point, direction, enters=True)
 
-        layers = {path: layer_reader(outputs_by_call) for path, outputs_by_call in by_path.items()}
         lookups, module = list[Lookup](), self.model.module
         if SOURCE in places and not batch.source_is_signal:
             ids = batch.inputs["source"][..., 0]
@@ -310,42 +298,35 @@ class ModelPlaces:
             # What further tables hold for the ids of the tokens is the tokens' contribution.
             further = partial(read_entry, WORDS)
             lookups += [Lookup(path, ids, further, mask, once=False) for path in self.tables(batch)]
-        signals = [
-            self.signal(batch.inputs).replaced(partial(read_entry, place))
-            for place in (SOURCE, MEDIA)
-            if place in places and (place == MEDIA or batch.source_is_signal)
-        ]
-        with changed_lookups(self.name, lookups) as lookup_replacements:
-            yield merge_replacements(lookup_replacements, *signals, layers)
+        with changed_lookups(self.name, lookups) as replaced:
+            for place in (SOURCE, MEDIA):
+                if place in places and (place == MEDIA or batch.source_is_signal):
+                    replaced |= self.signal(batch.inputs).replaced(partial(read_entry, place))
+            outputs = self._outputs(batch, reading).items()
+            yield replaced | {Site(out.path, out.call): partial(read_layer, place, out) for place, out in outputs}
 
     # --- layers ------------------------------------------------------------------------------------------------------
 
-    def _layers_of_text(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the layers at which `read_at` reads contributions of the text, 0 for the embeddings."""
-        parts = self.model.parts
-        if isinstance(read_at, int):
-            count = 0 if read_at == 0 else self.model.layer_count() if parts.outputs is None else len(parts.outputs)
-            return layers_read(read_at, count)
-        # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
-        has_unassigned_media = any(medium.by_token is None for medium in batch.media)
-        if parts.outputs is None or has_unassigned_media:
-            return (0,)
-        # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
-        bypassed = parts.embedding_output is None or self.tables(batch) or batch.media
-        return layers_read(read_at, len(parts.outputs), 1 if bypassed else 0)
-
-    def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the encoder layers at which `read_at` reads contributions of the source, 0 for its entry."""
+    def _layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
+        """Return the layers at which `read_at` reads contributions of the text or of a source, 0 for its entry."""
         if read_at == 0:
             return (0,)
-        count = len(self._source_outputs(batch))
-        if not count and isinstance(read_at, int):
-            raise UnsupportedModelError(
-                f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read at "
-                "its word embeddings alone: read_at=0"
-            )
-        # A sound has no word embeddings among its layers.
-        return layers_read(read_at, count, int(batch.source_is_signal)) if count else (0,)
+        parts, outputs = self.model.parts, self._source_outputs(batch) if batch.has_source else self.model.parts.outputs
+        if isinstance(read_at, int):
+            if not outputs and batch.has_source:
+                raise UnsupportedModelError(
+                    f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read "
+                    "at its word embeddings alone: read_at=0"
+                )
+            return layers_read(read_at, len(outputs) if outputs else self.model.layer_count())
+        if batch.has_source:
+            bypassed = batch.source_is_signal  # a sound has no word embeddings
+        else:
+            # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
+            bypassed = parts.embedding_output is None or bool(self.tables(batch) or batch.media)
+            # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
+            outputs = None if any(medium.by_token is None for medium in batch.media) else outputs
+        return layers_read(read_at, len(outputs), int(bypassed)) if outputs else (0,)
 
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""

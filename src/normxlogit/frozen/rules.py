@@ -11,7 +11,7 @@ in a row says what it is, in tests/frozen.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -156,8 +156,8 @@ UNKNOWN = Row("", "refused", "", "test_backward.py::test_what_has_no_rule_is_nam
 Edge = tuple[Any, int]
 """A node of the graph and the index of one of its outputs: a tensor of the forward pass."""
 
-InputEdges = Callable[[Any], list[Edge]]
-"""Returns the edges over which the input reaches a node."""
+InputEdges = Mapping[Any, list[Edge]]
+"""By node that the input reaches, the edges over which it does; none where it enters the graph."""
 
 Criterion = Callable[[Edge, Edge, bool, InputEdges], int | None]
 """Returns which factor is held, 0 or 1, of the left and the right one; None to leave it to the next."""
@@ -187,6 +187,12 @@ _ACTIVATION_KEEPING = _RESHAPING | frozenset([
 _ELEMENTWISE = _RESHAPING | ACTIVATED | {
     "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Pow", "Exp", "Reciprocal", "Where", "Clamp", "Minimum",
 }  # fmt: skip
+
+
+def independent_of_the_input(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
+    """Hold the factor that the input does not reach, such as a weight: the product is linear in the other."""
+    of_left, of_right = (factor[0] in input_edges for factor in (left, right))
+    return None if of_left and of_right else int(of_left)
 
 
 def computed_from_the_other(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
@@ -223,11 +229,13 @@ def stretched(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) 
     return None if of_left == of_right else int(of_right)
 
 
-CRITERIA: tuple[Criterion, ...] = (computed_from_the_other, transposed_kernel, activated, stretched)
+CRITERIA: tuple[Criterion, ...] = (
+    independent_of_the_input, computed_from_the_other, transposed_kernel, activated, stretched,
+)  # fmt: skip
 
 
 def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int:
-    """Return which of two factors, or of two matrices, that depend on the input is held: 0 for the left, 1."""
+    """Return which of two factors, or of two matrices, is held: 0 for the left, 1."""
     choices = (criterion(left, right, matrices, input_edges) for criterion in CRITERIA)
     return next((held for held in choices if held is not None), 0)
 
@@ -239,7 +247,7 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
         name = stem(node)
         if name in ACTIVATED:
             return 2 if name in GATES else 1
-        edges = input_edges(node)
+        edges = input_edges[node]
         if name == "Mul" and len(edges) == 2:  # an activation that is written out, such as x * sigmoid(x), or neither
             return int(_function_of(edges[1], edges[0], input_edges) or _function_of(edges[0], edges[1], input_edges))
         if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
@@ -261,7 +269,7 @@ def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
             return True
         if edge not in visited and stem(edge[0]) != LEAF and edge[0]._sequence_nr() >= origin_number:
             visited.add(edge)
-            edges_to_visit += input_edges(edge[0])
+            edges_to_visit += input_edges[edge[0]]
     return False
 
 
@@ -274,14 +282,14 @@ def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
             if stem(edge[0]) not in _ELEMENTWISE or len(visited) >= DEPTH:
                 return False
             visited.add(edge)
-            edges_to_visit += input_edges(edge[0])
+            edges_to_visit += input_edges[edge[0]]
     return bool(visited)
 
 
 def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
     """Return the edge of the operation that computed a factor, before reshaping and constant factors."""
     while (name := stem(edge[0])) in _RESHAPING or name in ("Mul", "Div", "Neg"):
-        edges = input_edges(edge[0])
+        edges = input_edges[edge[0]]
         if len(edges) != 1 or stem(edges[0][0]) == LEAF:
             break
         edge = edges[0]

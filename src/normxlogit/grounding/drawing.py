@@ -1,13 +1,21 @@
 """The blocks of an answer with citations: its text or conversation, the verdicts and the sources."""
 
-from ..render.blocks import Block, Column, Fold, Header, Paragraph, Piece, Table, cell
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..render.blocks import Block, Chat, Column, Fold, Header, Paragraph, Piece, Table, Turn, cell
 from ..render.charts import Legend
 from ..render.describe import removals_table
-from ..render.layout import answer_pieces
-from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table
-from ..render.ways import ways_of
-from .chat_drawing import chat_of
+from ..render.layout import answer_pieces, cut
+from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table, ways_of
 from .result import Citations
+
+MATTERS = 0.05
+"""A message with this share of some sentence of the answer is never folded."""
+
+LONG = 400
+"""Messages of more characters are folded otherwise."""
 
 
 def citation_blocks(cited: Citations) -> list[Block]:
@@ -36,7 +44,7 @@ def citation_blocks(cited: Citations) -> list[Block]:
     )
     return [
         Header("", [("question", cited.question), *facts_of(s)], s.notes),
-        chat_of(cited, answer) if cited.messages else as_sentences(answer),
+        _chat_of(cited, answer) if cited.messages else as_sentences(answer),
         links := links_of(cited.direct_evidence, [verdict_of.get(k, "reasoning") for k in range(len(s.targets))], s),
         *ways_of(s, links.data["shares"]),
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
@@ -78,3 +86,31 @@ def _marked_answer(cited: Citations) -> list[Piece]:
         position = end
     # A space between two words is nothing that can be chosen.
     return [p if p.text.strip() else p._replace(part=None, source=None) for p in answer if p.text]
+
+
+def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
+    """Return the conversation of an answer, message by message, and the answer with its marks.
+
+    Long messages that the answer does not rest on are folded.
+    """
+    sentences = np.nan_to_num(cited.sentence_shares)  # (K, S)
+    numbers: dict[int, tuple[int, ...]] = {source.source: (k,) for k, source in enumerate(cited.citations(), 1)}
+    shares, indices = np.nan_to_num(cited.shares), cited.message_indices  # (S,)
+    sources = [
+        (*span, Piece("", name=name, number=f"{shares[s]:.0%}", source=s, cited=numbers.get(s, ())))
+        for s, (span, name) in enumerate(zip(cited.spans, cited.names, strict=True))
+    ]
+    question = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
+    turns = []
+    for index, message in enumerate(cited.messages):
+        inside = [s for s, of in enumerate(indices) if of == index]
+        if message.role in ("picture", "sound"):  # whose placeholder says nothing
+            pieces = [sources[s][-1]._replace(text=f"[{message.role}]") for s in inside]
+        else:
+            pieces = cut(cited.text, [sources[s] for s in inside], message.start, message.end)
+        share = float(np.clip(shares[inside].sum(), 0.0, 1.0)) if inside else None  # None of the question
+        length = message.end - message.start
+        matters = index == question or any(s in numbers or sentences[:, s].max() >= MATTERS for s in inside)
+        folded = f"{length:,} characters" if length > LONG and not matters else ""
+        turns.append(Turn(message.role, message.name, share, pieces, folded))
+    return Chat(turns, Turn("answer", "answer", None, answer))

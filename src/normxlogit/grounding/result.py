@@ -309,7 +309,7 @@ class Citations(Record):
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
-        """The sources of each sentence: the strongest, and others with at min_loss a fifth of its loss or share.
+        """The sources of each sentence: the strongest, and others with at least a fifth of its loss or share.
 
         Sources that were left out come first, by what the sentence loses without them; those without which it loses
         nothing are not cited. A sentence that is not in the documents cites none.

@@ -155,22 +155,36 @@ def checked(verdict: Verdict, check: Check | None) -> Judgement:
     return reader if agree else "cannot tell"
 
 
+class Clause(NamedTuple):
+    """A clause of a sentence, compared with the sources by itself: another clause may be of another source.
+
+    Attributes:
+        start: Its first word among the sentence's.
+        end: One past its last.
+        own_words: How many of its words stand outside the longest run of words that is in the sources, too.
+        coverage: How much of it the nearest source has: the share of its words, the rarer in the sources the heavier.
+        values_elsewhere: The places of its values, numbers and names, that are not in that source.
+    """
+
+    start: Index
+    end: Index
+    own_words: Index
+    coverage: Number
+    values_elsewhere: tuple[Index, ...]
+
+
 class Reading(NamedTuple):
     """What the reader makes of a sentence.
 
     Attributes:
         words: Its words.
         edits: The edits with the largest gain, the largest first.
-        own_words: How many of its words stand outside the longest run of words that is in the sources, too.
-        coverage: How much of it the nearest source has: the share of its words, the rarer in the sources the heavier.
-        values_elsewhere: How many of its values, numbers and names, are not in that source.
+        clauses: Its clauses.
     """
 
     words: tuple[WordReading, ...]
     edits: tuple[WordEdit, ...]
-    own_words: Index = 0
-    coverage: Number = 0.0
-    values_elsewhere: Index = 0
+    clauses: tuple[Clause, ...] = ()
 
     @property
     def nats(self) -> float:
@@ -184,17 +198,17 @@ class Reading(NamedTuple):
 
     @property
     def features(self) -> dict[str, float]:
-        """The features of the verdict, by name.
+        """The features of the verdict, by name: what is in the sources counts of the clause that has least of it.
 
         The gain of the best edit is a part of what there is to gain: 1 - D.
         """
         gain = max((edit.gain for edit in self.edits), default=NO_GAIN)
         return {
             "coefficient": _coefficient(self.nats, self.nats_without),
-            "coverage": self.coverage,
+            "coverage": min((clause.coverage for clause in self.clauses), default=0.0),
             "best edit": gain / (1 - self.nats),
-            "own words": self.own_words,
-            "values elsewhere": float(self.values_elsewhere > 0),
+            "own words": max((clause.own_words for clause in self.clauses), default=0),
+            "values elsewhere": float(any(clause.values_elsewhere for clause in self.clauses)),
         }
 
     @property
@@ -223,7 +237,7 @@ class Reading(NamedTuple):
         return word in edited and (len(edited) == 1 or edit.kind == "exchanged")
 
     def unsaid(self, word: WordReading, judgement: Judgement) -> bool:
-        """Return whether the sources do not say a word: they make it no likelier, or rather say another.
+        """Return whether the sources do not say a word: they lack it, make it no likelier, or rather say another.
 
         Args:
             word: A word of the sentence.
@@ -231,11 +245,15 @@ class Reading(NamedTuple):
         """
         if judgement == "rests":
             return False
-        rather = self.rather if judgement == "contradicts" else None
-        if rather and word.start < max(rather.end, rather.start + 1) and rather.start < word.end:
+        place, rather = self.words.index(word), self.rather
+        if any(place in clause.values_elsewhere for clause in self.clauses):
             return True
-        no_likelier = judgement == "not in the sources" and not word.nats > word.nats_without + CLEAR
-        return no_likelier or self.edit_of(word) is not None
+        says = judgement == "contradicts" and rather is not None and rather.due_to_sources > 0
+        if says and rather.start < word.end and word.start < max(rather.end, rather.start + 1):  # it may only insert
+            return True
+        least = min(self.clauses, key=lambda clause: clause.coverage) if len(self.clauses) > 1 else None
+        in_doubt = judgement == "not in the sources" or (least is not None and least.start <= place < least.end)
+        return (in_doubt and not word.nats > word.nats_without + CLEAR) or self.edit_of(word) is not None
 
 
 @cache

@@ -1,5 +1,6 @@
 """Files of texts: their encoding, and what is the name of one."""
 
+from collections.abc import Container
 from pathlib import Path
 
 from ..errors import DataError
@@ -45,3 +46,14 @@ def is_existing_path(text: str) -> bool:
 def is_file_name(text: str) -> bool:
     """Return whether a text is the name of an existing file alone."""
     return len(text.split()) == 1 and is_existing_path(text) and Path(text).is_file()
+
+
+def visible_files(folder: Path, suffixes: Container[str]) -> list[Path]:
+    """Return the files of some suffixes in a folder and its subfolders, without hidden files and folders."""
+    return sorted(
+        file
+        for file in folder.rglob("*")
+        if file.suffix.lower() in suffixes
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )

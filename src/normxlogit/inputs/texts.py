@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import accumulate
+from itertools import accumulate, chain, count
 from typing import Any
 
 from ..errors import InputError
@@ -316,3 +316,12 @@ def _type_in_words(item: Any) -> str:
     return type(item).__name__ + (
         " (a pair is a tuple, and is_split_into_words=True reads lists of words)" if is_column(item) else ""
     )
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+    """Return names, with a number where the name stood before: "page.png (2)"."""
+    unique: dict[str, None] = {}
+    for name in names:
+        candidates = chain([name], (f"{name} ({number})" for number in count(2)))
+        unique[next(each for each in candidates if each not in unique)] = None
+    return list(unique)

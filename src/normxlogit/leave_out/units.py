@@ -142,43 +142,21 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
         InputError: If there is no such unit.
     """
     items = {str(k): v for k, v in (named.items() if isinstance(named, Mapping) else zip(named, named, strict=True))}
-    seconds = {name: item for name, item in items.items() if _is_seconds(a, item)}
-    places = {name: item for name, item in items.items() if not isinstance(item, str) and name not in seconds}
+    places = {name: item for name, item in items.items() if not isinstance(item, str)}
     try:
         groups = {group.name: group for group in groups_of(a, places)} if places else {}
         check_coarser(a, [groups[name] for name in places])
     except InputError as error:
-        raise InputError(f"verify takes a count, words, spans and boxes to leave out: {error}") from None
+        raise InputError(f"verify takes a count, words, spans and regions to leave out: {error}") from None
     units = []
     for name, item in items.items():
         if isinstance(item, str):
             units.append(_unit(a, name, _tokens_of_words(a, parts, item)))
             continue
-        if name in seconds:
-            units.append(_moments(a, name, *item))
-            continue
         group = groups[name]
         words = "" if isinstance(named, Mapping) or group.kind == "region" else (a.text or "")[group.start : group.end]
         units.append(_unit(a, words.strip() or name, group.tokens))
     return units
-
-
-def _is_seconds(a: Attribution, item: Any) -> bool:
-    """Return whether what a caller names is a span of seconds: a pair with a fraction, or of a sound without a text."""
-    is_pair = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(i, int | float) for i in item)
-    return is_pair and bool(a.audio) and (any(isinstance(i, float) for i in item) or not a.text)
-
-
-def _moments(a: Attribution, name: str, start: float, end: float) -> UnitScore:
-    """Return the moments of the only sound that lie in a span of seconds, or reach into it."""
-    sound, *others = a.audio
-    if others:
-        raise InputError(f"{start:g} to {end:g} are seconds of one sound, and there are {len(a.audio)}")
-    times = sound.times  # (n, 2)
-    inside = ((times[:, 0] < end) & (times[:, 1] > start)).nonzero()[0]
-    if not len(inside):
-        raise InputError(f"{start:g} to {end:g} are not seconds of {sound.name}")
-    return _unit(a, name, [sound.first + int(moment) for moment in inside])
 
 
 def _tokens_of_words(a: Attribution, parts: Sequence[UnitScore], words: str) -> list[int]:

@@ -18,8 +18,8 @@ EXTENSION = Extension(
         "sound": "normxlogit.media.units:SoundScores",
     },
     row_kinds={
-        "image": "normxlogit.media.columns:IMAGE",
-        "audio": "normxlogit.media.columns:AUDIO",
+        "image": "normxlogit.media.units:IMAGE",
+        "audio": "normxlogit.media.units:AUDIO",
     },
     commands={
         "transcribe": "normxlogit.media.command:transcribe",

@@ -1,14 +1,15 @@
 """Pictures and sounds in results: the places of their patches and moments, and their scores."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 
+from ..errors import InputError
 from ..results.storage.schema import FloatArray, Index, Number
-from ..results.units.media import Medium
+from ..results.units.media import Medium, Place, RowKind
 from ..results.units.words import UnitScore
 
 if TYPE_CHECKING:
@@ -68,6 +69,33 @@ class PictureScores(_Drawn):
         """Return a picture of which the boxes of its patches are known."""
         height, width = (round(float(places[..., axis].max())) for axis in (3, 2))
         return cls(name="the picture", first=first, places=places, width=width, height=height)
+
+    @classmethod
+    def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
+        """Return whether a source is a box: four whole numbers, or five with the picture's number first."""
+        is_row = isinstance(item, Sequence) and len(item) in (4, 5)
+        return is_row and all(isinstance(i, int | np.integer) for i in item)
+
+    @classmethod
+    def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
+        """Return named boxes of pictures; see `Medium.regions`."""
+        regions: dict[str, tuple[int, Place]] = {}
+        for name, box in named.items():
+            number = int(box[0]) if len(box) == 5 else 0
+            if (len(box) == 4 and len(media) != 1) or number not in range(len(media)):
+                raise InputError(
+                    f"source {name!r}: the prompt holds {len(media)} pictures; a region is (left, top, right, bottom) "
+                    "of the only one, or (picture, left, top, right, bottom) with its number from 0"
+                )
+            left, top, right, bottom = map(int, box[-4:])
+            width, height = media[number].extent
+            if not (0 <= left < right <= width and 0 <= top < bottom <= height):
+                raise InputError(
+                    f"source {name!r}: {tuple(box[-4:])} is not a box (left, top, right, bottom) of a picture of "
+                    f"{width} x {height} pixels"
+                )
+            regions[name] = number, (left, top, right, bottom)
+        return regions
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -159,6 +187,22 @@ class SoundScores(_Drawn):
         """Return a sound of which the times of its moments are known."""
         return cls(name="the sound", first=first, places=places, seconds=float(places.max()))
 
+    @classmethod
+    def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
+        """Return whether a source is a span of seconds: a pair with a fraction, or of a sound without a text."""
+        is_pair = isinstance(item, tuple | list) and len(item) == 2 and all(isinstance(i, int | float) for i in item)
+        return is_pair and (not has_text or any(isinstance(i, float) for i in item))
+
+    @classmethod
+    def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
+        """Return named spans of seconds; see `Medium.regions`."""
+        for name, (start, end) in named.items():
+            if len(media) != 1:
+                raise InputError(f"source {name!r}: seconds are those of one sound, and there are {len(media)}")
+            if not (0 <= start < end and start < media[0].extent[0]):
+                raise InputError(f"source {name!r}: {start:g} to {end:g} are not seconds of {media[0].name}")
+        return {name: (0, (start, min(end, media[0].extent[0]))) for name, (start, end) in named.items()}
+
     @property
     def extent(self) -> tuple[float]:
         """Its length in seconds."""
@@ -230,3 +274,31 @@ def sound_of_times(times: Sequence[Sequence[float]]) -> SoundScores | None:
         return None
     moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
     return SoundScores.of_places(timed[0], moments)
+
+
+def _grid_cells(medium: Medium | None, units: int) -> dict[str, Any]:
+    """Return the size of a grid of patches and its first unit; zeros without one."""
+    rows, columns = (0, 0) if medium is None else medium.shape
+    return {"rows": rows, "columns": columns, "first": 0 if medium is None else medium.first}
+
+
+def _grid(row: Mapping[str, Any]) -> Medium | None:
+    """Return the picture of a row."""
+    return grid_medium(row["rows"], row["columns"], row["first"]) if row["rows"] else None
+
+
+def _times(medium: Medium | None, units: int) -> dict[str, Any]:
+    """Return beginning and end of every unit in seconds, (0, 0) of those before the first moment and after the last."""
+    if medium is None:
+        return {"times": []}
+    after = units - medium.units.stop
+    return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
+
+
+IMAGE = RowKind("patch", {"rows": Index, "columns": Index, "first": Index}, _grid_cells, _grid)
+"""The columns of corpora of pictures: the grid of patches."""
+
+AUDIO = RowKind(
+    "moment", {"times": tuple[tuple[Number, Number], ...]}, _times, lambda row: sound_of_times(row["times"])
+)
+"""The columns of corpora of sounds: the times of moments."""

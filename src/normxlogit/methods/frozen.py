@@ -9,8 +9,7 @@ from torch import Tensor
 
 from ..copies.run import without_autocast
 from ..errors import MethodError
-from ..frozen.backward import NotRecordedError
-from ..frozen.contributions import Contributions, FrozenPass, contributions, quantities
+from ..frozen.contributions import Contributions, FrozenPass, VocabularyHead, contributions
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
@@ -124,26 +123,21 @@ class FrozenGradient(Method):
         """
         forward, frozen = request.forward, FrozenModel.of(request.model)
         read = frozen.places.read(forward.batch, self.read_at, request.layers)
-        try:
-            found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
-        except NotRecordedError:  # this text takes another way through the model than the one that was proved
-            frozen.recorded.add("")
-            found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
+        found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
         answer = found[-1].answer
         if not self._at_text:
             with torch.no_grad(), without_autocast(forward.batch.inputs):
                 if places is None:
                     answer = request.target.quantity(forward.logits)
                 else:
-                    answer = quantities(frozen.head, forward.hidden, request.target, places, weights)
+                    answer = VocabularyHead(frozen.head).quantities(forward.hidden, request.target, places, weights)
         values = {place: torch.stack([each.values[place] for each in found]).mean(0) for place in read}
         return _scores_of(replace(found[0], answer=answer, values=values), forward.batch, bool(request.layers))
 
     def _passes(self, request: Request) -> Iterator[FrozenPass]:
         """Yield the passes to backpropagate through: that of `forward`, or one at each point."""
         model, run, baseline = request.model, request.forward, None
-        recorded = FrozenModel.of(model).recorded
-        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in recorded):
+        if self._at_text and isinstance(run, FrozenPass):
             yield run
             return
         if self.baseline != "zero":

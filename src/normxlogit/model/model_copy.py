@@ -112,7 +112,7 @@ class ModelCopy:
         inputs: Mapping[str, Any],
         *,
         record: Iterable[Site] = (),
-        replace: Mapping[str, Replace] | None = None,
+        replace: Mapping[Site, Replace] | None = None,
         stop: Site | None = None,
         states: bool = False,
     ) -> Pass:

@@ -14,7 +14,7 @@ from ..copies.answers import ForwardSettings
 from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
 from ..copies.non_finite import is_finite, non_finite_error
-from ..copies.run import Replace, embedded_of, states_of, without_autocast
+from ..copies.run import Pass, Replace, Site, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Batch, collate
@@ -30,8 +30,7 @@ from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
 from ..tasks.answers import logits_at
-from ..tasks.base import Generates, check_answer, embedding_task
-from ..tasks.interfaces import Pooling
+from ..tasks.base import Generates, Pooling, check_answer, embedding_task
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
@@ -294,31 +293,48 @@ class TaskModel:
         parts = self.parts
         layers = layers and parts.early_exit is None and parts.trunk is not None
         keep = layers or parts.embedding_site is None
-        trunk, embeddings = parts.trunk_site, parts.embedding_site
-        stop = trunk if self.task.outputs.vocabulary and (not keep or parts.trunk_gives_states) else None
-        sites = [site for site in (trunk, embeddings) if site is not None]
-        result = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
-        outputs: Mapping[str, Any] = result.output or {}
-        trunk_output, embedded = result.last(trunk), result.last(embeddings)
-        states = states_of(outputs or trunk_output) if keep else None
+        stop = parts.trunk_site if self.task.outputs.vocabulary and (not keep or parts.trunk_gives_states) else None
+        return self.read(batch, copy.run(batch.inputs, record=parts.sites, stop=stop, states=keep), layers, predict)
+
+    def read(
+        self,
+        batch: Batch,
+        done: Pass,
+        layers: bool = False,
+        predict: bool = True,
+        head: Callable[[Tensor], Tensor] | None = None,
+    ) -> ForwardPass:
+        """Return a `ForwardPass` made from a run of a copy that recorded the sites of its parts; see `finish`.
+
+        Args:
+            batch: The batch.
+            done: The run.
+            layers: Keep every layer's output.
+            predict: As for `run`.
+            head: As for `finish`.
+        """
+        parts, outputs, returned = self.parts, done.output or {}, done.last(self.parts.trunk_site)
+        states = states_of(outputs or returned)
         if layers and not states:
             raise no_states(self.module)
-        embedding_output: Tensor | NormXLogitError | None = parts.embedded(embedded, batch.mask.shape[1])
-        if embedding_output is None and states and parts.trunk is not None:
-            embedding_output = embedded_of(outputs or trunk_output)
-        if embedding_output is None:
-            embedding_output = no_states(self.module)
-        if states and parts.states_lack_embeddings and isinstance(embedding_output, Tensor):
-            states = (embedding_output, *states[:-1])
-        hidden = None if parts.trunk is None else parts.hidden(self.module, trunk_output)
-        return self.finish(batch, hidden, embedding_output, states if layers else None, answer_of(outputs), predict)
+        embedded: Tensor | NormXLogitError | None = parts.embedded(done.last(parts.embedding_site), batch.mask.shape[1])
+        if embedded is None and states and parts.trunk is not None:
+            embedded = embedded_of(outputs or returned)
+        if embedded is None:
+            embedded = no_states(self.module)
+        if states and parts.states_lack_embeddings and isinstance(embedded, Tensor):
+            states = (embedded, *states[:-1])
+        hidden = None if parts.trunk is None else parts.hidden(self.module, returned)
+        logits = answer_of(outputs)
+        logits = None if logits is None else logits.detach()
+        return self.finish(batch, hidden, embedded, states if layers else None, logits, predict, head)
 
     def answer(
         self,
         inputs: Mapping[str, Tensor],
         positions: Tensor | None = None,
         *,
-        replace: Mapping[str, Replace] | None = None,
+        replace: Mapping[Site, Replace] | None = None,
     ) -> Tensor:
         """Return the logits of the model alone, (B, C), differentiable if gradients are enabled.
 
@@ -339,7 +355,7 @@ class TaskModel:
         positions: Tensor | None,
         texts: Tensor,
         *,
-        replace: Mapping[str, Replace] | None = None,
+        replace: Mapping[Site, Replace] | None = None,
         log_probability: bool = False,
     ) -> Tensor:
         """Return the explained quantity of targets for inputs, differentiable if gradients are enabled.
@@ -375,7 +391,7 @@ class TaskModel:
         self.prepare(batch)
         return self.run_trunk(batch.inputs)[:, : batch.mask.shape[1]]
 
-    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
+    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[Site, Replace] | None = None) -> Tensor:
         """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
         _ = self.parts.head  # without one, its error says why there is no trunk
         trunk = self.parts.trunk_site

@@ -8,7 +8,7 @@ import typer
 from ..cli import options
 from ..cli.console import deliver_result, format_for, quiet, write
 from ..errors import InputError
-from ..inputs.table_files import SUFFIXES
+from ..long_runs.tables import SUFFIXES
 
 
 def compare_models(

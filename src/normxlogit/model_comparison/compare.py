@@ -13,8 +13,8 @@ from ..leave_out.search import run_searches
 from ..leave_out.units import Verify, picked, removable
 from ..methods import Method
 from ..pipeline.arguments import checked_arguments
-from ..pipeline.completions.ablations import log_probabilities
 from ..pipeline.completions.completed_prompts import read_completion
+from ..pipeline.completions.leave_out import log_probabilities
 from ..pipeline.options import checked_verify
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

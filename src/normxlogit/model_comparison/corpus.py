@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..inputs.table_files import SUFFIXES, check_columns, source_of_file
+from ..long_runs.tables import SUFFIXES, check_columns, source_of_file
 from ..pipeline.progress import progress_bar
 from ..results.collection import Attributions
 from ..results.storage.files import write_text

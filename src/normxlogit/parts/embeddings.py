@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.run import Replace, main_input, tensor_of, with_tensor
+from ..copies.run import Replace, Site, main_input, tensor_of, with_tensor
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 
@@ -53,7 +53,7 @@ class WordEmbeddings:
         return vectors
 
     @contextmanager
-    def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[str, Replace]]:
+    def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[Site, Replace]]:
         """Replace the embeddings of ids by other vectors in one pass.
 
         Args:
@@ -114,7 +114,7 @@ class Lookup:
 
 
 @contextmanager
-def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, Replace]]:
+def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[Site, Replace]]:
     """Change the rows of several lookups in one pass.
 
     Several lookups may be of the same ids in the same table: each time the ids are looked up there, it is the turn of
@@ -144,7 +144,7 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[str, 
                 return with_tensor(returned, replacement.clone())  # some models work on it in place
         return None
 
-    yield {lookup.path: partial(replace_rows, lookup.path) for lookup in lookups}
+    yield {Site(lookup.path, call=0): partial(replace_rows, lookup.path) for lookup in lookups}
     for lookup, count in zip(lookups, times_changed, strict=True):
         if lookup.once and count != 1:
             raise UnsupportedModelError(

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ..copies.run import several_states, tensor_of
@@ -58,23 +57,33 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
 
 def _outputs_of_family(family: list[Call], states: tuple[Tensor, ...]) -> list[LayerOutput] | None:
     """Return the calls of modules of one kind that return every layer's output in turn; None if they do not."""
-    inner, last = states[1:-1], states[-1]
-    outputs: list[LayerOutput] = []
-    last_shape: torch.Size | None = None
-    for call in family:
-        output = tensor_of(call.returned)
-        if output is None or several_states(call.returned) or len(outputs) > len(inner):
-            continue
-        if len(outputs) < len(inner):
-            axes = axes_of(output, inner[len(outputs)])
-        elif not outputs:
-            axes = axes_of(output, last)
-        else:  # the last layer's own output need not be among the states: a norm may follow, or a cut to the text
-            axes = outputs[-1].axes if output.shape == last_shape else None
-        if axes is not None:
-            outputs.append(LayerOutput(call.path, call.number, axes))
-            last_shape = output.shape
-    return outputs if len(outputs) == len(states) - 1 else None
+    single = [call for call in family if not several_states(call.returned)]
+    inner = calls_returning(single, states[1:-1] or states[-1:])
+    if inner is None:
+        return None
+    if len(inner) < len(states) - 1:
+        # The last layer's own output need not be among the states: a norm may follow, or a cut to the text.
+        before, axes = inner[-1]
+        later = ((call, tensor_of(call.returned)) for call in single if call.end > before.end)
+        shape = getattr(tensor_of(before.returned), "shape", None)
+        last = next((call for call, output in later if output is not None and output.shape == shape), None)
+        if last is None:
+            return None
+        inner.append((last, axes))
+    return [LayerOutput(call.path, call.number, axes) for call, axes in inner]
+
+
+def calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[tuple[Call, Axes]] | None:
+    """Return the calls that returned these states, in order, with their axes; None if no call returned one of them."""
+    found: list[tuple[Call, Axes]] = []
+    waiting = iter(calls)
+    for state in states:
+        returned = ((call, axes_of(tensor_of(call.returned), state)) for call in waiting)
+        match = next(((call, axes) for call, axes in returned if axes is not None), None)
+        if match is None:
+            return None
+        found.append(match)
+    return found
 
 
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:

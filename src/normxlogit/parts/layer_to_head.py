@@ -17,6 +17,7 @@ from ..copies.memory import reraise_out_of_memory
 from ..copies.pool import Pool
 from ..copies.run import Form, Instead, Site, hidden_of, run, tensor_of
 from ..copies.trace import Axes, Call, axes_of, families
+from .layer_outputs import calls_returning
 from .proofs import proof, tolerance_for
 
 
@@ -94,14 +95,14 @@ def find_tail(
         raise LookupError("the trunk returned no hidden states")
     inside = [call for call in calls if call.path.startswith(trunk.path + ".") or call.path == trunk.path]
     by_family = families(inside)
-    if axes_of(states[-1], hidden) and any(_calls_returning(family, states[1:]) for family in by_family.values()):
+    if axes_of(states[-1], hidden) and any(calls_returning(family, states[1:]) for family in by_family.values()):
         return None  # one kind of module gives every state, the last one too, which the head reads as it is
     for last in inside:
         family, last_output = by_family[last.family], tensor_of(last.returned)
         axes = axes_of(last.main_input, states[-2])
         if axes is None or last_output is None or last.main_input is None or last_output.shape != last.main_input.shape:
             continue
-        if last.path == trunk.path or (states[2:] and _calls_returning(family, states[1:-1]) is None):
+        if last.path == trunk.path or (states[2:] and calls_returning(family, states[1:-1]) is None):
             continue
         paths = dict.fromkeys(call.path for call in family if call.path.startswith(trunk.path + "."))
         tail = Tail(tuple(paths), Form.of(last.returned), axes)
@@ -124,21 +125,7 @@ def first_layer_input(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor |
             continue
         family = by_family[call.family]
         # The modules of this class are the layers if there is one for each state but the last, and it is their first.
-        are_layers = len(family) == len(states) - 1 > 1 and family[0] is call and _calls_returning(family, states[:-1])
+        are_layers = len(family) == len(states) - 1 > 1 and family[0] is call and calls_returning(family, states[:-1])
         if are_layers and call.main_input is not None and call.main_input.shape == states[0].shape:
             return call.main_input
     return None
-
-
-def _calls_returning(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
-    """Return the calls that returned these states, in order; None if no call returned one of them."""
-    chain, start = [], 0
-    for state in states:
-        for index in range(start, len(calls)):
-            if axes_of(tensor_of(calls[index].returned), state) is not None:
-                chain.append(calls[index])
-                start = index + 1
-                break
-        else:
-            return None
-    return chain

@@ -76,6 +76,11 @@ class Parts:
         """The site of the trunk for `run`: its output at every call."""
         return None if self.trunk is None else Site(self.trunk, call=0)
 
+    @property
+    def sites(self) -> list[Site]:
+        """The sites of the trunk and of the embedding layer's output, if they are known."""
+        return [site for site in (self.trunk_site, self.embedding_site) if site is not None]
+
     def hidden(self, model: nn.Module, returned: Any) -> Tensor:
         """Return the hidden states in the trunk's output, (B, T, H)."""
         if (hidden := hidden_of(returned)) is None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.run import Replace, run
+from ..copies.run import Replace, Site, run
 from ..errors import UnsupportedModelError
 from .headpiece import answer_of
 from .layer_outputs import LayerOutput
@@ -59,14 +59,14 @@ class SignalEntry:
         means: Tensor = pools[len(self.window[0]) - 1](values.mean(1, keepdim=True), *self.window)
         return means.flatten()
 
-    def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
+    def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[Site, Replace]:
         """Return the `replace=` of `run` that changes the patches, (1, N, H)."""
 
         def replace_output(output: Any, _: Any, __: Any) -> Tensor:
             with torch._C.DisableTorchFunction():
                 return self.unflatten(change(self.flatten(output)), output.shape)
 
-        return {self.path: replace_output}
+        return {Site(self.path, call=0): replace_output}
 
 
 def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
@@ -93,7 +93,9 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
         return record_entry
 
     candidates = {
-        path: recorder(path, module) for path, module in model.named_modules() if isinstance(module, ENTRY_CLASSES)
+        Site(path, call=0): recorder(path, module)
+        for path, module in model.named_modules()
+        if isinstance(module, ENTRY_CLASSES)
     }
     with torch.no_grad():
         run(model, inputs, replace=candidates)

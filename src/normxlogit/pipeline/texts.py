@@ -33,9 +33,8 @@ from ..tasks.base import message_spans
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, resolve
 from .choices import explain_choices
 from .completions.sequences import explain_next_words, names_sequences
-from .every_position import explain_every_position
 from .extra_inputs import with_extra_inputs
-from .long_texts import merge_windows, spread
+from .merging import explain_every_position, merge_windows, spread
 from .options import Options, provenance
 from .progress import progress_bar
 

@@ -8,15 +8,18 @@ import numpy as np
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..results.units.spans import earlier_parts
-from ..results.verification import likelihood_text
-from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
+from ..results.units.through import overlap
+from ..results.verification import LEAST_LOSS, likelihood_text
+from .blocks import Block, Box, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, Ways, cell
 from .charts import Grid, Legend
 from .describe import LARGER, method_of, model_text, removals_table, verdict
 from .layout import answer_pieces, cut
-from .ways import ways_of
 
 SHOWN = 8
 """Sources that are listed if there are no citations."""
+
+WAYS, LEAST = 3, 0.1
+"""Most ways back to the prompt that begin at a part of the answer, and the least share of one."""
 
 SHARE = "share of the sources' total support for {} part of the answer"
 """The meaning of the colours."""
@@ -97,6 +100,43 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
         for row, known_of_row in zip(rows, is_read, strict=True)
     ]
     return Links({"shares": shares} | ({"verdicts": list(verdicts)} if verdicts else {}), HINT)
+
+
+def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> list[Block]:
+    """Return the ways from an answer through its reasoning to the prompt, in three columns; none without reasoning.
+
+    Args:
+        s: The attribution of the answer's parts.
+        shares: The shares of sources and earlier parts in each part, (K, S + P); None for parts that it cannot read.
+    """
+    sources, parts, shift = s.units.sources, earlier_parts(s), len(s.prompt or "")
+    if not s.reasoning or not parts or not s.has_target_axis:
+        return []
+    spans = [target.span or (0, 0) for target in s.targets]
+    thoughts = [(shift + start, shift + end) for start, end in s.reasoning]
+    is_thought = [any(overlap(span, thought) for thought in thoughts) for span in spans]
+    labels = [f"S{i + 1}" for i in range(len(sources))]  # of sources, then of earlier parts
+    labels += [f"{'R' if is_thought[spans.index(span)] else 'A'}{i + 1}" for i, span in enumerate(parts)]
+    answer: list[Box] = []
+    reasoning: list[Box] = []
+    used: set[int] = set()
+    for k, span in enumerate(spans):
+        ranked = sorted(((share, j) for j, share in enumerate(shares[k]) if share and share >= LEAST), reverse=True)
+        ways = [(labels[j], share) for share, j in ranked[:WAYS]]
+        used |= {j for _, j in ranked[:WAYS] if j < len(sources)}
+        place = list(parts).index(span) if span in parts else None
+        loss = None if s.verified is None or place is None else s.verified.loss(parts[span])
+        changes_nothing = loss is not None and loss < LEAST_LOSS
+        note = "" if loss is None else f"the answer is {likelihood_text(-loss)} without it"
+        source = None if place is None else len(sources) + place
+        piece = Piece(s.targets[k].name, kind="grey" if changes_nothing else "strong", part=k, source=source)
+        box = Box(f"A{k + 1}" if place is None else labels[len(sources) + place], piece, note, ways)
+        (reasoning if is_thought[k] else answer).append(box)
+    given = [
+        Box(labels[j], Piece(s.units.text[sources[j]] or s.units.names[sources[j]], kind="strong", source=j))
+        for j in sorted(used)
+    ]
+    return [Ways({"Answer": answer, "Reasoning": reasoning, "What it rests on": given})]
 
 
 def prompt_fold(s: Attribution) -> Fold:

@@ -404,10 +404,11 @@ class Attribution(Record):
             by: "word", "sentence", "paragraph", "message" or named spans of characters of the text (of the prompt,
                 where there is a completion). Beside spans, regions of its picture: (left, top, right, bottom) in
                 pixels of the picture that was given; of several pictures with the picture's number, from 0, first.
+                Of its only sound seconds (start, end), of which one has a fraction if there is a text.
 
         What is in no group is the unit "rest", what the answer's own tokens contribute the unit "answer"; each picture
         and sound is a unit with the sum of its parts. A patch that lies partly in a region counts by the share of its
-        area; what no region holds is "the rest of" the picture.
+        area, a moment by that of its time; what no region holds is "the rest of" the picture or sound.
 
         Raises:
             DataError: If tokens could not be found in the text.

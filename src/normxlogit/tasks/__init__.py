@@ -156,11 +156,7 @@ def task_name(class_name: str, config: Any = None) -> TaskName | None:
 
 def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
-    return _tasks_of_class(class_name, None if config is None else bool(getattr(config, "is_encoder_decoder", True)))
-
-
-@cache
-def _tasks_of_class(class_name: str, has_encoder: bool | None) -> tuple[TaskName, ...]:
+    has_encoder = None if config is None else bool(getattr(config, "is_encoder_decoder", True))
     for by_ending in (False, True):
         if names := [
             t.name for t in all_tasks().values() if t.models.have(class_name, has_encoder, by_ending=by_ending)

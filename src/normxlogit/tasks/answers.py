@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,9 @@ from ..inputs.encoding import Batch, Encoding
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction
-from .interfaces import ForwardInterface
+
+if TYPE_CHECKING:
+    from ..model.forward_pass import ForwardPass
 
 MAX_LISTED_LABELS = 20
 """Most labels that an error lists."""
@@ -202,11 +204,11 @@ class AnswerPosition:
         """Return the index of the token whose prediction is explained, None if it depends on the model's answer."""
         return encoding.position
 
-    def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
+    def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
         """Return which of the windows of a long text holds the answer of a head that answers at a token."""
         return 0
 
-    def spans(self, run: ForwardInterface) -> list[Prediction] | None:
+    def spans(self, run: "ForwardPass") -> list[Prediction] | None:
         """Return the span of the text that the model predicts for each text of a batch; None if it predicts outputs."""
         return None
 

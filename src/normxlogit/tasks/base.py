@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +19,11 @@ from ..inputs.texts import read_texts
 from ..parts.parts import Parts
 from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
-from ..results.units.units import Units
+from ..results.units.units import UnitKind, Units
 from .answers import AnswerPosition, Outputs
-from .interfaces import ModelInterface
+
+if TYPE_CHECKING:
+    from ..model.task_model import TaskModel
 
 TaskName = str
 """The name of a task in transformers' terms; extensions add theirs."""
@@ -33,6 +35,9 @@ EXAMPLE_TEXT = "Is it so?"
 
 Region = tuple[float, ...]
 """A box in pixels, or a span in seconds."""
+
+Pooling = Literal["mean", "first", "last"]
+"""How the states of a text's tokens become one vector: their mean, or the first or last token's."""
 
 NO_ID = -1
 """A padding id that no token has, for heads that search for the first padding token."""
@@ -184,11 +189,11 @@ class Task:
         """Return the maximal number of tokens, None for any; `positions` is the size of the position embeddings."""
         return positions
 
-    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: ModelInterface) -> Parts:
+    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: "TaskModel") -> Parts:
         """Return the parts of a model, completed or changed as the task needs; `pool` lends copies of its module."""
         return parts
 
-    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+    def add_inputs(self, batch: Batch, model: "TaskModel", *, encode_sources: bool = True) -> Batch:
         """Return a batch with the inputs that are not tokens; see `TaskModel.batch`."""
         if not model.extra_inputs:
             return batch
@@ -202,7 +207,7 @@ class Task:
     # Inputs
 
     def encode(
-        self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
+        self, model: "TaskModel", inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
         """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
 
@@ -218,18 +223,18 @@ class Task:
         prompts = [read_prompt(self.processor, chat, answer_follows=continues) for chat in chats[0]]
         return [self._encode_chat(model, prompt, long_text) for prompt in prompts], chats[1]
 
-    def _encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
+    def _encode_chat(self, model: "TaskModel", prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
         """Encode chat messages that the template has written as one text, with its special tokens."""
         if prompt.media:
             raise InputError(texts_alone(model, prompt.media[0].kind))
         (encoding,) = model.encoder.encode_rendered([prompt.text], long_text=long_text)
         return of_prompt(self.tokenizer, encoding, prompt)
 
-    def example_input(self, model: ModelInterface) -> Any:
+    def example_input(self, model: "TaskModel") -> Any:
         """Return an input for checks of a model that are made before the caller gives one."""
         return EXAMPLE_TEXT
 
-    def check_explains_inputs(self, model: ModelInterface) -> None:
+    def check_explains_inputs(self, model: "TaskModel") -> None:
         """Refuse models whose answer to a single text cannot be explained.
 
         Raises:
@@ -292,17 +297,19 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
 
 def units_of_tokens(encoding: Encoding) -> Units:
     """Return the tokens of a text as units."""
-    return Units.of_tokens(
-        encoding.tokens,
+    kind: UnitKind = "token"
+    return Units(
+        kind=(kind,) * len(encoding),
+        text=encoding.tokens,
         special=encoding.special,
         sequence=encoding.sequence_ids,
         spans=encoding.offsets,
         words=encoding.words,
-        ids=encoding.ids,
+        ids=tuple(encoding.ids),
     )
 
 
-def texts_alone(model: ModelInterface, kind: str) -> str:
+def texts_alone(model: "TaskModel", kind: str) -> str:
     """Return the error for a medium in a message to a model that reads texts."""
     return f"{model.name} reads texts alone, and a message holds a {kind}"
 
@@ -313,14 +320,14 @@ def texts_alone(model: ModelInterface, kind: str) -> str:
 class Generates:
     """The ability of tasks whose models continue prompts, with a text."""
 
-    def check_generates(self, model: ModelInterface) -> None:
+    def check_generates(self, model: "TaskModel") -> None:
         """Refuse models whose completions cannot be explained.
 
         Raises:
             UnsupportedModelError: If this is one.
         """
 
-    def check_prompts(self, model: ModelInterface) -> None:
+    def check_prompts(self, model: "TaskModel") -> None:
         """Refuse models whose input is no prompt, which a completion could follow.
 
         Raises:
@@ -345,7 +352,7 @@ class Generates:
         """Return whether a message of a prompt can hold a "picture", or a "sound"."""
         return False
 
-    def check_reads(self, model: ModelInterface, kind: str) -> None:
+    def check_reads(self, model: "TaskModel", kind: str) -> None:
         """Refuse media in messages that the model does not read.
 
         Raises:
@@ -353,12 +360,12 @@ class Generates:
         """
         raise InputError(texts_alone(model, kind))
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
+    def read_prompt(self, model: "TaskModel", prompt: ReadPrompt) -> Encoding:
         """Encode a prompt for the part of the model that generates."""
         raise NotImplementedError
 
     def read_completion(
-        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
+        self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode a prompt with a completion; `before` is the prompt as `read_prompt` encoded it.
 
@@ -370,7 +377,7 @@ class Generates:
         """
         raise NotImplementedError
 
-    def appended(self, model: ModelInterface, before: Encoding, ids: list[int]) -> Encoding:
+    def appended(self, model: "TaskModel", before: Encoding, ids: list[int]) -> Encoding:
         """Return a prompt and the tokens that follow it."""
         return append_tokens(model.tokenizer, before, ids)
 
@@ -388,7 +395,7 @@ class Generates:
 class Embeds:
     """The ability of tasks whose models embed texts, or what else is compared, as vectors."""
 
-    def check_embeds(self, model: ModelInterface) -> None:
+    def check_embeds(self, model: "TaskModel") -> None:
         """Refuse models that give no vector of each input.
 
         Raises:
@@ -410,12 +417,12 @@ class Embeds:
         """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model."""
         return None
 
-    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
+    def encode_each(self, model: "TaskModel", items: Sequence[Any]) -> list[Encoding]:
         """Return the encodings of items whose vectors are compared."""
         return model.encoder(list(items))
 
 
-def generating_task(model: ModelInterface) -> Generates:
+def generating_task(model: "TaskModel") -> Generates:
     """Return the task of a model that generates text.
 
     Raises:
@@ -430,7 +437,7 @@ def generating_task(model: ModelInterface) -> Generates:
     return task
 
 
-def embedding_task(model: ModelInterface) -> Embeds:
+def embedding_task(model: "TaskModel") -> Embeds:
     """Return the task of a model that embeds.
 
     Raises:

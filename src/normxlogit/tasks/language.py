@@ -1,7 +1,7 @@
 """Language models: the outputs are the vocabulary, and the prediction at one token is explained."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
@@ -11,7 +11,9 @@ from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
 from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, last_tokens, locate, with_chosen_positions
 from .base import Generates, ModelClasses, Task, TaskName, of_prompt
-from .interfaces import ModelInterface
+
+if TYPE_CHECKING:
+    from ..model.task_model import TaskModel
 
 
 class Vocabulary(Outputs):
@@ -110,19 +112,19 @@ class CausalLM(Generates, Task):
         super().__init__(model, tokenizer, labels)
         self.outputs = Vocabulary(self.tokenizer)
 
-    def _encode_chat(self, model: ModelInterface, prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
+    def _encode_chat(self, model: "TaskModel", prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
         """Encode chat messages whose next token is explained."""
         for medium in prompt.media:
             self.check_reads(model, medium.kind)
             raise InputError(f"what rests on a {medium.kind} is explained by generate(messages) or explain_completion")
         return self.read_prompt(model, prompt)
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
+    def read_prompt(self, model: "TaskModel", prompt: ReadPrompt) -> Encoding:
         """Encode a prompt without the special tokens that would end it."""
         return self._encode_opening(model, prompt, prompt.text)
 
     def read_completion(
-        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
+        self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode prompt and completion as one text; a token with characters of both belongs to the completion."""
         encoding, count = self._encode_opening(model, prompt, prompt.text + completion), len(before)
@@ -133,7 +135,7 @@ class CausalLM(Generates, Task):
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
         return encoding, count
 
-    def _encode_opening(self, model: ModelInterface, prompt: ReadPrompt, text: str) -> Encoding:
+    def _encode_opening(self, model: "TaskModel", prompt: ReadPrompt, text: str) -> Encoding:
         """Encode a prompt, or more of a text; a chat template has written its special tokens already."""
         encoding = model.encoder.opening(text, special=prompt.contents is None)
         return of_prompt(self.tokenizer, encoding, prompt)
@@ -154,7 +156,7 @@ class MaskedLM(Task):
         super().__init__(model, tokenizer, labels)
         self.outputs, self.position = Vocabulary(self.tokenizer), AtMask(self.tokenizer)
 
-    def example_input(self, model: ModelInterface) -> Any:
+    def example_input(self, model: "TaskModel") -> Any:
         """Return a text with a mask."""
         return f"{super().example_input(model)} {self.tokenizer.mask_token}"
 

@@ -1,6 +1,7 @@
 """Extractive question answering: the span of a context that answers a question."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,7 +11,9 @@ from ..inputs.encoding import Batch
 from ..results.targets import Prediction
 from .answers import AnswerPosition, Outputs
 from .base import ModelClasses, Task
-from .interfaces import ForwardInterface
+
+if TYPE_CHECKING:
+    from ..model.forward_pass import ForwardPass
 
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
@@ -61,7 +64,7 @@ class Span(AnswerPosition):
             spans.append(tokens[list(best)])  # (2,)
         return torch.stack(spans)
 
-    def spans(self, run: ForwardInterface) -> list[Prediction]:
+    def spans(self, run: "ForwardPass") -> list[Prediction]:
         """Return the spans that the model extracts.
 
         The label is the answer as it stands in the text (its tokens where there is no text), empty for none; the id the
@@ -84,7 +87,7 @@ class Span(AnswerPosition):
             predictions.append(Prediction(label.strip(), start, float(run.logits[row].sum()), probability))
         return predictions
 
-    def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
+    def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
         """Return the window with the best answer; one without an answer only if no window has any."""
         answer_logits = [float(run.logits.sum()) for run in runs]
         windows_with_answer = [index for index, run in enumerate(runs) if self.spans(run)[0].label]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,8 +17,10 @@ from ..inputs.alignment import append_tokens
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Batch, Encoding, check_ids, readable_tokens
 from .base import Generates, ModelClasses, Task, TaskName, of_prompt
-from .interfaces import ModelInterface
 from .language import AtLastToken, Vocabulary
+
+if TYPE_CHECKING:
+    from ..model.task_model import TaskModel
 
 
 @dataclass
@@ -64,7 +66,7 @@ class Seq2Seq(Generates, Task):
         ids = torch.tensor([_source_ids(batch.encodings[0])], device=device)  # (1, S)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": inputs["input_ids"]}
 
-    def check_explains_inputs(self, model: ModelInterface) -> None:
+    def check_explains_inputs(self, model: "TaskModel") -> None:
         """Refuse to explain a source by itself."""
         raise UnsupportedModelError(
             f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
@@ -72,7 +74,7 @@ class Seq2Seq(Generates, Task):
             "source too"
         )
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
+    def read_prompt(self, model: "TaskModel", prompt: ReadPrompt) -> Encoding:
         """Return the decoder's first token as an encoding, with the source of the encoder."""
         self._cached_source = None  # the encoder's weights may have changed since
         source = model.encoder([prompt.text], long_text="window")[0]
@@ -88,7 +90,7 @@ class Seq2Seq(Generates, Task):
         )
         return with_first_token(self.tokenizer, empty, first_token)
 
-    def _decoder_start(self, model: ModelInterface) -> int | None:
+    def _decoder_start(self, model: "TaskModel") -> int | None:
         """Return the decoder's first token as `generate` chooses it."""
         for config in (getattr(model.module, "generation_config", None), model.config):
             first_token = getattr(config, "decoder_start_token_id", None)
@@ -97,7 +99,7 @@ class Seq2Seq(Generates, Task):
         return None
 
     def read_completion(
-        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
+        self, model: "TaskModel", prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode the completion as decoder tokens, with a single start token."""
         ids = self._target_ids(model, completion)
@@ -106,12 +108,12 @@ class Seq2Seq(Generates, Task):
         check_ids(ids, model.encoder.vocabulary, "the completion")
         return append_tokens(self.tokenizer, before, ids), len(before)
 
-    def _target_ids(self, model: ModelInterface, text: str) -> list[int]:
+    def _target_ids(self, model: "TaskModel", text: str) -> list[int]:
         """Return a text's token ids as the decoder generates them, without its first token."""
         ids = model.encoder.target_ids(text)
         return ids[1:] if ids and ids[0] == self._decoder_start(model) else ids
 
-    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+    def add_inputs(self, batch: Batch, model: "TaskModel", *, encode_sources: bool = True) -> Batch:
         """Return a batch with the encoder's states of the sources, or with the sources themselves."""
         sources = [_source_ids(encoding) for encoding in batch.encodings]
         longest = max(map(len, sources))
@@ -127,7 +129,7 @@ class Seq2Seq(Generates, Task):
         return replace(batch, inputs=batch.inputs | source_inputs)
 
     def _encoder_states(
-        self, model: ModelInterface, sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor
+        self, model: "TaskModel", sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor
     ) -> Tensor:
         """Return the encoder's states, (B, S, H); they are cached while consecutive calls have the same source."""
         cached = self._cached_source
@@ -144,7 +146,7 @@ def with_first_token(tokenizer: Any, encoding: Encoding, first: int) -> Encoding
     return replace(encoding, inputs={"input_ids": [first]}, tokens=readable_tokens(tokenizer, [first]))
 
 
-def encoder_output(model: ModelInterface, source: Tensor, **inputs: Tensor) -> Any:
+def encoder_output(model: "TaskModel", source: Tensor, **inputs: Tensor) -> Any:
     """Return what the encoder returns for sources; its hidden states, (B, S, H), come first."""
     encoder: Any = private_clone(model.unmodified).get_encoder()
     with torch.inference_mode(), without_autocast({"source": source}):

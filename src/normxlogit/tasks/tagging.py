@@ -1,7 +1,7 @@
 """Token classification: a label for each token."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -11,7 +11,9 @@ from ..results.units.words import word_groups
 from .answers import AnswerPosition, locate, with_chosen_positions
 from .base import ModelClasses, Task
 from .classification import Classification, Labels
-from .interfaces import ForwardInterface
+
+if TYPE_CHECKING:
+    from ..model.forward_pass import ForwardPass
 
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""
@@ -81,6 +83,6 @@ class AtTaggedToken(AnswerPosition):
         is_explained = torch.where(is_explained.any(-1, keepdim=True), is_explained, is_word)  # (B, T)
         return with_chosen_positions(batch, is_explained.int().argmax(-1))  # (B,)
 
-    def answering_window(self, runs: Sequence[ForwardInterface]) -> int:
+    def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
         """Return the first window with an entity."""
         return next((index for index, run in enumerate(runs) if int(run.logits.argmax()) != self._outside), 0)

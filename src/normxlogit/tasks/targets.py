@@ -5,7 +5,7 @@ import operator
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex, TypeGuard
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard
 
 import torch
 from torch import Tensor
@@ -16,7 +16,9 @@ from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray
 from ..results.targets import Target
 from .base import Task
-from .interfaces import ForwardInterface
+
+if TYPE_CHECKING:
+    from ..model.forward_pass import ForwardPass
 
 
 class All(enum.Enum):
@@ -160,7 +162,7 @@ def contrast_note(ids: Sequence[int], contrast: int | None, name: str | None) ->
 
 def resolve(
     task: Task,
-    run: ForwardInterface,
+    run: "ForwardPass",
     spec: TargetSpec = None,
     contrast: Choice | None = None,
     choice_by_text: Sequence[Choice] | None = None,

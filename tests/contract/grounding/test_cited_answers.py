@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+import transformers
 from markdown_it import MarkdownIt
 
-from normxlogit import InputError
+from normxlogit import Explainer, InputError
 from normxlogit.grounding import Citations
 from tests import tiny
 
@@ -30,6 +31,15 @@ def test_an_answer_is_a_completion_explained_by_sources():
     plain = explainer.explain_completion(prompt, answer.answer, sources=spans, parts="sentence")
     np.testing.assert_allclose(answer.attribution.scores, plain.scores, rtol=1e-4, atol=1e-5)
     assert Citations.from_dict(answer.to_dict()) == answer
+
+
+def test_the_prefix_of_a_pipeline_stands_before_the_sources():
+    model, tokenizer = tiny.model("llama", "CausalLM", max_position_embeddings=60), tiny.tokenizer_for("llama")
+    pipeline = transformers.pipeline("text-generation", model=model, tokenizer=tokenizer, prefix="Never bad. ")
+    cited = Explainer(pipeline).cite(QUESTION, DOCUMENTS, answer=ANSWER, verify=0)
+    assert cited.text.startswith("Never bad. a:")
+    sources = ["The movie is good.", "The plot is bad.", "The keys are here."]
+    assert [cited.text[start:end] for start, end in cited.spans] == sources
 
 
 def test_what_is_missing_is_named():

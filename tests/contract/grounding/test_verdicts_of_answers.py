@@ -215,8 +215,9 @@ def test_verdicts_and_figures_are_kept_in_files(explainer, tmp_path) -> None:
 
 def test_what_the_nearest_source_has_of_a_sentence_is_counted(explainer):
     (reading,) = explainer.cite("When?", DOCUMENTS, answer="The pool was sold by Anna Berg in 1974.").readings
-    assert reading.own_words == len(["The", "pool", "was", "sold"])
-    assert reading.values_elsewhere == 0
+    (clause,) = reading.clauses
+    assert clause.own_words == len(["The", "pool", "was", "sold"])
+    assert clause.values_elsewhere == ()
     counts = {
         "the": 2,
         "pool": 1,
@@ -229,7 +230,7 @@ def test_what_the_nearest_source_has_of_a_sentence_is_counted(explainer):
         "1974": 1,
     }  # of 4 sources
     weights = {word: np.log((4 + 1) / count) for word, count in counts.items()}
-    assert reading.coverage == pytest.approx(1 - weights["sold"] / sum(weights.values()))
+    assert clause.coverage == pytest.approx(1 - weights["sold"] / sum(weights.values()))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +244,7 @@ def test_what_the_nearest_source_has_of_a_sentence_is_counted(explainer):
 )
 def test_numbers_and_names_that_another_source_has_are_counted(explainer, answer, elsewhere):
     (reading,) = explainer.cite("When?", DOCUMENTS, answer=answer).readings
-    assert reading.values_elsewhere == elsewhere
+    assert sum(len(clause.values_elsewhere) for clause in reading.clauses) == elsewhere
     assert reading.features["values elsewhere"] == float(elsewhere > 0)
 
 
@@ -255,4 +256,4 @@ def test_the_fields_of_one_message_are_one_source_for_values(explainer):
         {"role": "assistant", "content": "Order 538 ships on 9 May."},
     ]
     (reading,) = explainer.cite(messages=messages).readings
-    assert reading.values_elsewhere == 0
+    assert all(clause.values_elsewhere == () for clause in reading.clauses)

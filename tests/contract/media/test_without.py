@@ -37,6 +37,26 @@ def test_seconds_of_a_sound_are_left_out() -> None:
         explainer.without(samples, (7.0, 8.0))
 
 
+def test_seconds_of_a_sound_are_a_source_with_the_moments_in_them() -> None:
+    torch.manual_seed(0)
+    convolutions = {"conv_dim": (16, 16), "conv_stride": (160, 2), "conv_kernel": (160, 2)}
+    model, extractor = wav2vec2(**convolutions, num_feat_extract_layers=2), transformers.Wav2Vec2FeatureExtractor()
+    a = Explainer(model, extractor)(np.random.default_rng(0).normal(size=16000).astype(np.float32))
+    (audio,), start, end = a.audio, 0.305, 0.5
+    inside = [max(0.0, min(e, end) - max(s, start)) / (e - s) for s, e in audio.times.tolist()]
+    grouped = a.group({"the middle": (start, end)})
+    assert grouped.units.kind[:2] == ("region", "medium")
+    assert grouped.scores[0] == pytest.approx(float((audio.scores * inside).sum()), abs=1e-5)
+    assert grouped.scores.sum() == pytest.approx(float(a.scores.sum()), abs=1e-5)
+    for seconds in ((1.5, 2.0), (0.5, 0.2)):
+        with pytest.raises(InputError, match="seconds"):
+            a.group({"after it": seconds})
+    with pytest.raises(InputError, match="overlap"):
+        a.group({"one": (0.1, 0.5), "other": (0.4, 0.6)})
+    with pytest.raises(InputError, match="one sound"):
+        Explainer.from_pretrained()("It is bad.").group({"x": (0.5, 1.0)})
+
+
 def test_a_long_sound_loses_moments_in_the_windows_that_it_was_transcribed_in() -> None:
     model, processor = whisper()  # which hears two seconds
     times = np.arange(5 * RATE) / RATE

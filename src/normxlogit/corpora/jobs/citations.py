@@ -83,13 +83,13 @@ class Answers(CitationJob):
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with its question and documents."""
-        from ...grounding.citations.cite import Answered, ask
+        from ...grounding.citations.answers import read_answered
 
         question, answer = (
             text_of(cells["question"], self.question_column),
             text_of(cells["answer"], self.answer_column),
         )
-        return Answered(ask(model, question, cells["documents"], answer=answer), question)
+        return read_answered(model, question, cells["documents"], answer=answer)
 
 
 @checked_methods
@@ -125,7 +125,7 @@ class Conversations(CitationJob):
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with the conversation before it."""
-        from ...grounding.citations.cite import ask_in
+        from ...grounding.citations.answers import read_answered
         from ...grounding.documents.conversations import read_conversation
 
         messages = _from_json(cells["messages"], self.messages_column)
@@ -135,7 +135,7 @@ class Conversations(CitationJob):
         conversation = read_conversation(messages if tools is None else {"messages": messages, "tools": tools})
         if conversation.until(self.turn)[1] is None:
             raise InputError("the assistant says nothing in this conversation")
-        return ask_in(model, conversation, self.turn)
+        return read_answered(model, None, messages=conversation, turn=self.turn)
 
 
 def _from_json(value: Any, column: str | None) -> Any:

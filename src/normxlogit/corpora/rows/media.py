@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
+from ...inputs.text_files import visible_files
 from ...media.inputs.items import SUFFIXES
 
 
@@ -28,8 +29,7 @@ def _files(name: str) -> list[str]:
     place = Path(name)
     try:
         if place.is_dir():
-            inside = (path for path in place.rglob("*") if not path.is_dir())
-            paths = [path for path in inside if not any(part[0] == "." for part in path.relative_to(place).parts)]
+            paths = visible_files(place, SUFFIXES)
         elif place.exists() or not has_magic(name):
             paths = [place]
         else:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from ...errors import DataError, reason_of
-from ...inputs.table_files import (
+from ...inputs.texts import collected
+from ...long_runs.tables import (
     BLOCK,
     SUFFIXES,
     Format,
@@ -24,7 +25,6 @@ from ...inputs.table_files import (
     source_of_rows,
     source_of_table,
 )
-from ...inputs.texts import collected
 
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 

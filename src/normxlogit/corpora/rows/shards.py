@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import DataError
-from ...inputs.table_files import RowBlock, RowSource, arrow_module, check_columns
+from ...long_runs.tables import RowBlock, RowSource, arrow_module, check_columns
 from ...results.storage.schema import Index
 
 

@@ -7,7 +7,7 @@ from ...explainer import Explainer
 from ...inputs.encoding import Encoding
 from ...inputs.texts import SplitText, Text
 from ...leave_out.outcomes import Outcomes, in_batches
-from ...model.identity import identity_of
+from ...long_runs.model_identity import identity_of
 from ...model.task_model import TaskModel
 from .phrases import Parts, parts_of
 from .run_tables import RunTables

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import DataError, InputError
-from ...inputs.table_files import arrow_module
+from ...long_runs.columns import CORPUS
+from ...long_runs.tables import arrow_module
 from ...render.layout import layout
 from ...results.attribution import Attribution
 from ...results.gold import read_gold
-from ...results.storage.columns import CORPUS, result_states
+from ...results.storage.columns import result_states
 from .run_tables import RunTables
 from .units import SIGNALS, WrongAnswer
 

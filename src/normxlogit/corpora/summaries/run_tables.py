@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, reason_of
-from ...inputs.table_files import arrow_module
-from ...results.storage.columns import CORPUS
+from ...long_runs.columns import CORPUS
+from ...long_runs.tables import arrow_module
 from ...results.storage.tables import optional_module
 from ..folder import MANIFEST, REPAIR, Folder
 from .units import SIGNALS

@@ -18,7 +18,7 @@ from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import in_batches
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
-from ...pipeline.completions.ablations import Array, log_probabilities
+from ...pipeline.completions.leave_out import Array
 
 TOLERANCE = 0.05
 """Most nats by which a log-probability computed with a cache may differ."""
@@ -158,14 +158,9 @@ class ContinuedText:
 
     def _uncached(self, continuations: Sequence[Continuation]) -> list[float]:
         """Return log-probabilities of continuations, each read with the whole text."""
-
-        def read(encodings: list[Encoding], keys: list[Continuation]) -> Iterable[float]:
-            counts = [len(continuation.ids) for continuation in keys]
-            return [float(values.sum()) for values in log_probabilities(self.model, encodings, counts)]
-
-        ask = in_batches(self.model, lambda continuation: self._continued(continuation.all_ids), read)
-        values = dict(ask(list(dict.fromkeys(continuations))))
-        return [values[continuation] for continuation in continuations]
+        predicted = self.predictions([tuple(continuation.all_ids) for continuation in continuations], likeliest=0)
+        pairs = zip(continuations, predicted, strict=True)
+        return [float(predictions.nats[len(continuation.prefix) :].sum()) for continuation, predictions in pairs]
 
     @torch.inference_mode()
     def _with_cache(self, continuations: Sequence[Continuation]) -> list[float] | None:

@@ -21,12 +21,12 @@ from ...errors import InputError
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...model.task_model import TaskModel
-from ...pipeline.completions.ablations import Ablations
 from ...pipeline.completions.completed_prompts import Completed
+from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import sources_and_parts
 from ...results.units.spans import NamedSpan
 from ...results.units.words import word_groups
-from ..verdicts import Reading, WordEdit, WordReading
+from ..verdicts import Clause, Reading, WordEdit, WordReading
 from .continuations import Continuation, ContinuedText, Ids, Predictions
 
 Array = npt.NDArray[np.float64]
@@ -54,6 +54,12 @@ KEPT_EDITS = 8
 
 EDITS_UNCACHED = 8
 """Most edits where each needs a pass over the whole prompt."""
+
+CLAUSE_ENDS = frozenset(",;:—–()，；：、（）")
+"""Punctuation that ends a clause."""
+
+CLAUSE_WORDS = 3
+"""Least words of a clause; a shorter one belongs to its neighbour."""
 
 STEM = 5
 """Words that begin with the same characters, so many, count as one word in several forms."""
@@ -174,52 +180,66 @@ def reading_of(
         edits: Its edits, in characters of its own text.
         source_words: The words of each source.
     """
-    words, all_words = [], [word for words in source_words for word in words]
+    words = []
     for start, end, tokens in word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)]):
         word = sentence.text[start:end]
         sums = float(nats[tokens].sum()), float(nats_without[tokens].sum())
         words.append(WordReading(sentence.start + start, sentence.start + end, word, *sums))
-    own = split_words(sentence.text)
-    run = SequenceMatcher(None, own, all_words, autojunk=False).find_longest_match().size
+    clauses = tuple(_clause(words, span, source_words) for span in _clause_spans(words))
     in_prompt = [edit._replace(start=edit.start + sentence.start, end=edit.end + sentence.start) for edit in edits]
-    return Reading(tuple(words), tuple(in_prompt), len(own) - run, *_nearest_source(words, source_words))
+    return Reading(tuple(words), tuple(in_prompt), clauses)
 
 
-def _nearest_source(words: Sequence[WordReading], source_words: Sequence[Sequence[str]]) -> tuple[float, int]:
-    """Return how much of a sentence the source has that has most of it, and how many of its values are not there.
+def _clause_spans(words: Sequence[WordReading]) -> list[tuple[int, int]]:
+    """Return which words each clause of a sentence has; punctuation ends one, of `CLAUSE_WORDS` words and more."""
+    spans: list[tuple[int, int]] = []
+    start, spoken, remaining = 0, 0, sum(_is_spoken(word.text) for word in words)
+    for place, word in enumerate(words):
+        spoken += _is_spoken(word.text)
+        if word.text in CLAUSE_ENDS and min(spoken, remaining - spoken) >= CLAUSE_WORDS:
+            spans.append((start, place + 1))
+            start, spoken, remaining = place + 1, 0, remaining - spoken
+    return [*spans, (start, len(words))]
 
-    Of sources that have as much, the one with more of the values counts.
 
-    A word counts by how few sources have it, log((1 + n) / how many), and is the same as another if both begin alike. A
-    value is a word with digits, or with a capital inside the sentence.
+def _is_spoken(word: str) -> bool:
+    return any(map(str.isalnum, word))
+
+
+def _clause(words: Sequence[WordReading], span: tuple[int, int], source_words: Sequence[Sequence[str]]) -> Clause:
+    """Compare a clause of a sentence with the sources.
+
+    Of sources that have as much of it, the one with more of its values counts. A word counts by how few sources have
+    it, log((1 + n) / how many), and is the same as another if both begin alike. A value is a word with digits, or with
+    a capital inside the sentence.
 
     Args:
         words: The words of the sentence.
+        span: The places of the clause's first word and of the word behind it.
         source_words: The words of each of n sources.
     """
-    stems = [{word[:STEM] for word in of_source} for of_source in source_words]
-    spoken = [word.text for word in words if any(map(str.isalnum, word.text))]
+    spoken = [place for place in range(*span) if _is_spoken(words[place].text)]
+    folded = [words[place].text.casefold() for place in spoken]
+    all_words = [word for of_source in source_words for word in of_source]
+    own = len(folded) - SequenceMatcher(None, folded, all_words, autojunk=False).find_longest_match().size
+    first = next((place for place, word in enumerate(words) if _is_spoken(word.text)), 0)  # of the sentence
     values = [
-        word for place, word in enumerate(spoken) if any(map(str.isdecimal, word)) or (place and word[:1].isupper())
+        place
+        for place in spoken
+        if any(map(str.isdecimal, words[place].text)) or (place > first and words[place].text[:1].isupper())
     ]
+    stems = [{word[:STEM] for word in of_source} for of_source in source_words]
     counts = Counter(stem for of_source in stems for stem in of_source)
-    weights = {stem: math.log((1 + len(stems)) / max(1, counts[stem])) for stem in map(_stem, spoken)}
+    weights = {word[:STEM]: math.log((1 + len(stems)) / max(1, counts[word[:STEM]])) for word in folded}
     total = sum(weights.values())
     if not total or not stems:
-        return 0.0, len(values)
-    found = [
-        (
-            round(sum(weights[stem] for stem in of_source & weights.keys()) / total, 6),
-            sum(_stem(value) in of_source for value in values),
-        )
-        for of_source in stems
+        return Clause(*span, own, 0.0, tuple(values))
+    shares = [round(sum(weights[stem] for stem in stems_there & weights.keys()) / total, 6) for stems_there in stems]
+    elsewhere = [
+        [place for place in values if words[place].text.casefold()[:STEM] not in stems_there] for stems_there in stems
     ]
-    coverage, values_there = max(found)
-    return coverage, len(values) - values_there
-
-
-def _stem(word: str) -> str:
-    return word.casefold()[:STEM]
+    coverage, _, nearest = max((share, -len(elsewhere[i]), -i) for i, share in enumerate(shares))
+    return Clause(*span, own, coverage, tuple(elsewhere[-nearest]))
 
 
 def split_words(text: str) -> list[str]:

@@ -11,25 +11,21 @@ from ...errors import InputError
 from ...pipeline.completions.completed_prompts import Completed
 
 
-def read_in_windows(
-    completed: Completed, limit: int | None, score: Callable[[Completed], Mapping[str, float]]
-) -> Completed:
-    """Return a prompt and its answer unchanged if they fit, otherwise with only the best sources that fit.
+def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed], Mapping[str, float]]) -> Completed:
+    """Return a prompt and its answer, which do not fit, with only the best sources that fit.
 
     Args:
         completed: The prompt with named sources, and its answer.
-        limit: Most tokens that the model reads; None for any number.
+        limit: Most tokens that the model reads.
         score: Returns the score of each named source of a prompt that fits.
 
     Returns:
-        The prompt without its other sources, if there are more than fit, and a note that says so.
+        The prompt without its other sources, and a note that says so.
 
     Raises:
         InputError: If the prompt does not fit without its sources, or no source fits beside the rest.
     """
     length = len(completed.encoding)
-    if limit is None or length <= limit:
-        return completed
     tokens = _source_tokens(completed)
     room = limit - (length - len(set().union(*tokens.values())))
     fitting = {name: places for name, places in tokens.items() if len(places) <= room}

@@ -5,7 +5,7 @@ What is read are messages as `normxlogit.inputs.message_parts` describes them; `
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -149,7 +149,8 @@ def read_conversation(value: Any) -> Conversation:
     if not isinstance(messages, list) or not messages:
         raise InputError(f"expected {EXPECTED}; got {_described(value)}")
     beside = value if isinstance(value, Mapping) and "messages" in value else {}
-    reader, tools = _Reader(), beside.get("tools")
+    tools, tool_names = beside.get("tools"), dict[str, str]()
+    steps, notes = list[Message](), list[str]()
     for number, message in enumerate(messages):
         if not is_message(message):
             raise InputError(f"expected {EXPECTED}; message {number} is {_described(message)}")
@@ -157,96 +158,69 @@ def read_conversation(value: Any) -> Conversation:
             raise InputError(f"expected {EXPECTED}; message {number} has the role {message['role']!r}")
         if message.get("images") or beside.get("images"):
             raise InputError("pictures stand in the contents of messages, as {'type': 'image', 'image': ...}")
-        reader.read(message, number)
-    if not reader.messages:
+        steps += _joined(_steps(message, number, tool_names, notes))
+    if not steps:
         raise InputError(f"the conversation of {len(messages)} messages has no text")
-    for step in reader.messages:
+    for step in steps:
         if LONE_SURROGATE.search(step.text + step.name):
             raise InputError(f"message {step.number} holds half a character (a lone surrogate)")
-    notes = tuple(dict.fromkeys(reader.notes))
-    return Conversation(tuple(reader.messages), list(tools) if isinstance(tools, Sequence) else None, notes)
+    return Conversation(tuple(steps), list(tools) if isinstance(tools, Sequence) else None, tuple(dict.fromkeys(notes)))
 
 
-class _Reader:
-    """Collects the steps of a conversation.
+def _steps(message: Mapping[str, Any], number: int, tool_names: dict[str, str], notes: list[str]) -> Iterator[Message]:
+    """Yield the steps of a message: its reasoning, its content, and its calls of tools.
 
-    Attributes:
-        messages: The steps that were read so far.
-        notes: What was not read.
+    What a tool shows is shown by the user, behind what it returned, as few templates have it in results.
+
+    Args:
+        message: The message.
+        number: Which one it is.
+        tool_names: The names of tools by the ids of their calls, to which those of the message are added.
+        notes: What is not read is added to these.
     """
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.notes: list[str] = []
-        self._number = 0
-        self._tools: dict[str, str] = {}  # names by the ids of calls
-
-    def read(self, message: Mapping[str, Any], number: int) -> None:
-        """Read a message: its reasoning, its content, and its calls of tools."""
-        self._number = number
-        kind, content = KINDS[message["role"]], message.get("content")
-        if reasoning := next((text for key in NAMES if (text := _text_under(message, key))), ""):
-            self._add("reasoning", reasoning)
-        if kind == "tool result":
-            self._read_result(content, _text_under(message, "name"), _text_under(message, "tool_call_id"))
-        else:
-            for part in _parts(content):
-                self._read_part(part, kind)
-        calls = message.get("tool_calls")
-        for call in calls if isinstance(calls, list | tuple) else ():
-            self._read_call(call)
-
-    def _read_part(self, part: Any, kind: MessageKind) -> None:
-        """Read a part of a content."""
+    kind, content, name, call_id = KINDS[message["role"]], message.get("content"), "", ""
+    yield Message("reasoning", next(filter(None, (_text_under(message, key) for key in NAMES)), ""), number=number)
+    parts = _parts(content)
+    if kind == "tool result":
+        call_id = _text_under(message, "tool_call_id")
+        name = tool_names.get(call_id) or _text_under(message, "name")
+        parts = sorted(_parts_of_result(content), key=lambda part: text_of_part(part) is None)
+    for part in parts:
         if (text := text_of_part(part)) is not None:
-            if kind == "assistant" and (match := THINKING.fullmatch(text)):
-                self._add("reasoning", match[1])
-                text = match[2]
-            self._add(kind, text)
-        elif part_type(part):
-            self._read_medium(part, kind)
-        elif isinstance(part, Mapping) and (reasoning := _text_under(part, "thinking")):
-            self._add("reasoning", reasoning)
+            match = THINKING.fullmatch(text) if kind == "assistant" else None
+            yield Message("reasoning", match[1] if match else "", number=number)
+            yield Message(kind, match[2] if match else text, name, number, call_id)
+        elif (type_ := part_type(part)) is not None:
+            part = {**(part if isinstance(part, Mapping) else {type_: part}), "type": type_}
+            author = "user" if kind == "tool result" else kind
+            yield Message(KINDS_OF_PARTS.get(type_, type_), "", number=number, part=part, author=author)
+        elif thought := _text_under(part, "thinking"):
+            yield Message("reasoning", thought, number=number)
         else:
-            self.notes.append(UNREAD.format(self._number, part.get("type") if isinstance(part, Mapping) else part))
-
-    def _read_call(self, call: Any) -> None:
-        """Read a call of a tool."""
+            notes.append(UNREAD.format(number, part.get("type") if isinstance(part, Mapping) else part))
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list | tuple) else ():
         function = call.get("function", call) if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
-            raise InputError(f"message {self._number} holds a call of a tool that is {_described(call)}")
+            raise InputError(f"message {number} holds a call of a tool that is {_described(call)}")
         name, call_id = _text_under(function, "name") or "tool", _text_under(call, "id")
-        self._tools |= {call_id: name} if call_id else {}
+        tool_names |= {call_id: name} if call_id else {}
         arguments = _as_text(parsed_arguments(function.get("arguments") or {}))
-        self.messages.append(Message("tool call", arguments, name, self._number, call_id))
+        yield Message("tool call", arguments, name, number, call_id)
 
-    def _read_result(self, content: Any, name: str, call_id: str) -> None:
-        """Read what a tool returned: a text, parts, or data."""
-        content = _parts(content) if isinstance(content, str) or _is_part_of_result(content) else content
-        parts = content if isinstance(content, list | tuple) and all(map(_is_part_of_result, content)) else ()
-        texts = [text for part in parts if (text := text_of_part(part)) is not None]
-        text = "\n".join(texts) if parts else _as_text(content)
-        self._add("tool result", text, self._tools.get(call_id, "") or name, call_id)
-        for part in parts:
-            if part_type(part):
-                self._read_medium(part, "user")
-            elif text_of_part(part) is None:
-                self.notes.append(UNREAD.format(self._number, part["type"]))
 
-    def _read_medium(self, part: Any, author: str) -> None:
-        """Read a picture or a sound; what a tool returned is shown by the user, as few templates have it in results."""
-        type_ = str(part_type(part))
-        part = part if isinstance(part, Mapping) else {type_: part}
-        kind = KINDS_OF_PARTS.get(type_, type_)
-        self.messages.append(Message(kind, "", number=self._number, part={**part, "type": type_}, author=author))
-
-    def _add(self, kind: MessageKind, text: str, name: str = "", call: str = "") -> None:
-        """Append a text unless it is empty; texts of one kind in a row in one message are joined."""
-        text, last = text.strip(), self.messages[-1] if self.messages else None
-        if text and last is not None and (last.number, last.kind, last.call) == (self._number, kind, call):
-            self.messages[-1] = replace(last, text=f"{last.text}\n{text}")
+def _joined(steps: Iterable[Message]) -> list[Message]:
+    """Join the texts of one kind in a row, and leave out empty ones."""
+    joined: list[Message] = []
+    for step in steps:
+        text, last = step.text.strip(), joined[-1] if joined else None
+        if step.kind == "tool call" or step.part is not None:
+            joined.append(step)
+        elif text and last is not None and (last.kind, last.call) == (step.kind, step.call):
+            joined[-1] = replace(last, text=f"{last.text}\n{text}")
         elif text:
-            self.messages.append(Message(kind, text, name, self._number, call))
+            joined.append(replace(step, text=text))
+    return joined
 
 
 def _parts(content: Any) -> Sequence[Any]:
@@ -254,6 +228,13 @@ def _parts(content: Any) -> Sequence[Any]:
     if content is None or isinstance(content, list | tuple):
         return content or ()
     return [content if isinstance(content, str) or part_type(content) else _as_text(content)]
+
+
+def _parts_of_result(content: Any) -> Sequence[Any]:
+    """Return the parts of what a tool returned: a text, typed parts, or data as JSON."""
+    parts = _parts(content) if isinstance(content, str) or _is_part_of_result(content) else content
+    are_parts = isinstance(parts, list | tuple) and parts and all(map(_is_part_of_result, parts))
+    return parts if are_parts else [_as_text(content)]
 
 
 def _is_part_of_result(part: Any) -> bool:

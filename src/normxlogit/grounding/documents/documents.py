@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
-from itertools import chain, count
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
 from ...errors import DataError, InputError
 from ...inputs.message_parts import part_readers, part_type
-from ...inputs.text_files import decoded, encoding_of, is_file_name
-from ...inputs.texts import collected, is_missing, named_columns, plain_cell
+from ...inputs.text_files import decoded, encoding_of, is_file_name, visible_files
+from ...inputs.texts import collected, is_missing, named_columns, numbered, plain_cell
 
 TEXT_KEYS = ("page_content", "text", "content")
 """Names of a document's text, as a key of a mapping or an attribute of an object."""
@@ -48,17 +47,21 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
         DataError: If a file cannot be read.
     """
     named = _named(documents)
+    shown = [(name, document) for name, document in named if _is_picture(document)]
+    written = [(name, document) for name, document in named if not _is_picture(document)]
     pictures: dict[str, Any] = {}
-    for name, document in ((name, document) for name, document in named if _is_picture(document)):
+    for name, (_, picture) in zip(
+        numbered(n or f"picture {i}" for i, (n, _) in enumerate(shown, 1)), shown, strict=True
+    ):
         from ...media.inputs.pictures import read_picture
 
-        name = _unique_name(name or f"picture {len(pictures) + 1}", pictures)
-        pictures[name] = replace(read_picture(document), name=name)
-    texts: dict[str, str] = {}
-    others = ((name, document) for name, document in named if not _is_picture(document))
-    for number, (name, document) in enumerate(others, start=1):
-        for part, text in _texts_of(document, repr(name) if name else f"{number}").items():
-            texts[_unique_name((name or _name_of(document) or f"document {number}") + part, texts)] = text
+        pictures[name] = replace(read_picture(picture), name=name)
+    parts = [
+        ((name or _name_of(document) or f"document {number}") + part, text)
+        for number, (name, document) in enumerate(written, start=1)
+        for part, text in _texts_of(document, repr(name) if name else f"{number}").items()
+    ]
+    texts = dict(zip(numbered(name for name, _ in parts), (text for _, text in parts), strict=True))
     texts = {name: text.lstrip() for name, text in texts.items() if text.strip()}
     if not texts and not pictures:
         raise InputError("there is no document with a text")
@@ -103,6 +106,8 @@ def _rows(documents: Any) -> Iterable[Any]:
 
 def _is_picture(document: Any) -> bool:
     """Return whether a value is a picture, or the path of one, which the wing of pictures reads, if it is there."""
+    if isinstance(document, str):
+        return False
     has_text = isinstance(document, Mapping) and any(isinstance(document.get(key), str) for key in TEXT_KEYS)
     is_read = getattr(document, "kind", "") == "picture"  # a `ReadPart`
     return is_read or _is_picture_file(document) or (part_type(document) == "image" and not has_text)
@@ -171,12 +176,6 @@ def _name_of(document: Any) -> str:
     return f"{name}, page {page}" if name and page is not None else name
 
 
-def _unique_name(name: str, names: Mapping[str, Any]) -> str:
-    """Return a name that is not among `names`: the name, or the name with a number."""
-    numbered = (f"{name} ({number})" for number in count(2))
-    return next(each for each in chain([name], numbered) if each not in names)
-
-
 def read_file(path: str | PathLike[str]) -> dict[str, str]:
     """Return the text of a file as {"": text}, or those of its parts, such as the pages of a PDF: {", page 3": text}.
 
@@ -196,14 +195,7 @@ def read_file(path: str | PathLike[str]) -> dict[str, str]:
 
 def files_in(folder: Path) -> list[Path]:
     """Return the documents in a folder and its subfolders, without hidden files and folders."""
-    files = sorted(
-        file
-        for file in folder.rglob("*")
-        if file.suffix.lower() in READERS
-        and file.is_file()
-        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    )
-    if not files:
+    if not (files := visible_files(folder, READERS)):
         raise DataError(f"{folder}: no {', '.join(READERS)} file in this folder")
     return files
 

@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 
 from ...cli import options
-from ...cli.console import check_folder, progress, quiet, write_report
+from ...cli.console import quiet
 from ...evaluation import options as measures
+from ...long_runs.console import ReportFolder, check_folder, progress, write_report
 
 
 def grounding(
@@ -24,7 +25,7 @@ def grounding(
     trust_remote_code: options.TrustRemoteCode = False,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    output: options.ReportFolder = None,
+    output: ReportFolder = None,
 ) -> None:
     """Measure how well verdicts tell sentences that rest on documents from false ones, by kind of falsehood.
 
@@ -67,7 +68,7 @@ def generation(
     seed: measures.Seed = 0,
     device: options.Device = options.AUTO,
     dtype: options.DType = None,
-    output: options.ReportFolder = None,
+    output: ReportFolder = None,
 ) -> None:
     """Measure how much an answer rests on the sources that each method ranks highest.
 
@@ -79,19 +80,19 @@ def generation(
     with quiet():
         from ...evaluation.report import report
         from .questions import load_questions
-        from .sources import AnswerProtocol, evaluate_sources, source_methods, sources_table
+        from .sources import evaluate_sources, source_methods, sources_table
 
         questions = load_questions(data, limit)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         chosen_methods = source_methods(explainer) if methods is None else measures.method_names(methods)
-        protocol = AnswerProtocol(max_new_tokens, ablations)
         folder = None if output is None else output / "prompts"
         with progress(1) as on_progress:
             results, prompts_that_matter = evaluate_sources(
                 explainer,
                 questions,
                 chosen_methods,
-                protocol=protocol,
+                max_new_tokens=max_new_tokens,
+                ablations=ablations,
                 seed=seed,
                 folder=folder,
                 on_progress=on_progress,

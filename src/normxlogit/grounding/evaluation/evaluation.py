@@ -16,7 +16,7 @@ from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...explainer import Explainer
 from ...results.storage.schema import Number
 from ...results.units.spans import answer_parts
-from ..citations.cite import ask
+from ..citations.answers import read_answered
 from ..citations.reading import SentencesAfterPrompt, sentences_in
 from ..verdicts import Judgement, Reading, Verdict
 from .questions import read_lines
@@ -93,15 +93,16 @@ def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
 def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
     split, domain = str(row.get("split", "test")), str(row.get("domain", name))
     origin = str(row.get("origin", "written"))
+    labelled = [
+        (kind, sentence, sentence is true, question)
+        for kind, true, false, *question in row.get("pairs", ())
+        for sentence in (true, false)
+    ]
+    labelled += [(kind, sentence, kind == "true", []) for kind, sentence in row.get("sentences", ())]
     by_question: dict[str, list[Statement]] = {}
-    for kind, true, false, *question in row.get("pairs", ()):
+    for kind, sentence, is_true, question in labelled:
         asked = str(question[0] if question else row["question"])
-        for sentence in (true, false):
-            statement = Statement(split, domain, origin, asked, str(kind), str(sentence), sentence is true)
-            by_question.setdefault(asked, []).append(statement)
-    for kind, sentence in row.get("sentences", ()):
-        asked = str(row["question"])
-        statement = Statement(split, domain, origin, asked, str(kind), str(sentence), kind == "true")
+        statement = Statement(split, domain, origin, asked, str(kind), str(sentence), is_true)
         by_question.setdefault(asked, []).append(statement)
     documents = {str(key): str(text) for key, text in row["documents"].items()}
     return [
@@ -138,7 +139,9 @@ def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
     """Read the sentences, each as an answer of its own; those after one prompt share its passes."""
     model = explainer.language_model
     answers = [
-        ask(model, prompt.question, prompt.documents, system=prompt.system, answer=statement.sentence)
+        read_answered(
+            model, prompt.question, prompt.documents, system=prompt.system, answer=statement.sentence
+        ).completed
         for statement in prompt.statements
     ]
     sentences = [sentences_in(answer, answer_parts(answer.sequenced(), None))[0] for answer in answers]

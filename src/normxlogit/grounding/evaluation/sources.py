@@ -4,7 +4,6 @@ The protocol is ContextCite's (Cohen-Wang et al., 2024).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +20,11 @@ from ...methods import Method, list_methods, method_named
 from ...methods.defaults import default_methods
 from ...methods.perturbation import Perturbation, random_subsets
 from ...model.task_model import TaskModel
-from ...pipeline.completions.ablations import Ablations, leave_one_out, verified
+from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
-from ..citations.cite import ask
+from ..citations.answers import read_answered
+from ..citations.losses import leave_one_out, verified
 from .questions import Asked
 
 TOP = (1, 3, 5)
@@ -48,19 +48,6 @@ class Scored(NamedTuple):
     passes: float
 
 
-@dataclass(frozen=True)
-class AnswerProtocol:
-    """How answers are generated and measured.
-
-    Attributes:
-        max_new_tokens: Most tokens of an answer.
-        ablations: Random ablations of the linear datamodelling score.
-    """
-
-    max_new_tokens: int = 40
-    ablations: int = 32
-
-
 def source_methods(explainer: Explainer) -> list[Method]:
     """Return the default methods: those that can score the sources of a model's answers."""
     task = explainer.language_model.task
@@ -75,7 +62,8 @@ def evaluate_sources(
     questions: Sequence[Asked],
     methods: Sequence[str | Method],
     *,
-    protocol: AnswerProtocol | None = None,
+    max_new_tokens: int = 40,
+    ablations: int = 32,
     rankings: Mapping[str, Callable[["AnsweredPrompt"], Scored]] | None = None,
     seed: int = 0,
     folder: Path | None = None,
@@ -87,7 +75,8 @@ def evaluate_sources(
         explainer: A language model.
         questions: Questions with documents, whose sentences are the sources.
         methods: The methods; a random order and the sources' lengths are added.
-        protocol: How answers are generated and measured.
+        max_new_tokens: Most tokens of an answer.
+        ablations: Random ablations of the linear datamodelling score.
         rankings: Further rankings by name: functions that score the sources of a prompt.
         seed: Seed of the ablations, the random order and the bootstrap.
         folder: Where finished prompts are kept, so that a stopped run can be resumed; None keeps nothing.
@@ -99,19 +88,20 @@ def evaluate_sources(
     Raises:
         DataError: If no source matters on any prompt, or a kept file is broken.
     """
-    protocol, rankings = protocol or AnswerProtocol(), rankings or {}
-    method_list = [method_named(method) for method in methods]
-    model = explainer.language_model
-    stored = ResultCache[Mapping[str, Any]](folder, model, [asdict(protocol), seed], Mapping[str, Any])
-    specs = [method.spec for method in method_list]
+    rankings, method_list = rankings or {}, [method_named(method) for method in methods]
+    model, specs = explainer.language_model, [method.spec for method in method_list]
+    stored = ResultCache[Mapping[str, Any]](folder, model, [max_new_tokens, ablations, seed], Mapping[str, Any])
 
     def measure(question: Asked, prompt_seed: int) -> dict[str, Any]:
         """Return the figures of all rankings on a prompt, by name; empty if no source matters."""
-        prompt = AnsweredPrompt(model, question, protocol, prompt_seed)
-        figures: dict[str, Any] = prompt.baselines()["methods"]
-        for method in method_list if figures else ():
-            figures |= prompt.figures_of_method(method)
-        return figures | {name: prompt.figures(*rank(prompt)) for name, rank in rankings.items() if figures}
+        prompt = AnsweredPrompt(model, question, max_new_tokens, ablations, prompt_seed)
+        if not prompt.matters:
+            return {}
+        scored = dict(prompt.reference_scores)
+        for method in method_list:
+            scored |= prompt.scored(method)
+        scored |= {name: rank(prompt) for name, rank in rankings.items()}
+        return {name: prompt.figures(*ranking) for name, ranking in scored.items()}
 
     prompts = []
     for number, question in with_progress("prompts", questions, on_progress):
@@ -135,15 +125,15 @@ class AnsweredPrompt:
     Args:
         model: A language model.
         question: The question with its documents.
-        protocol: How the answer is generated and measured.
+        max_new_tokens: Most tokens of the answer.
+        ablations: Random ablations of the linear datamodelling score.
         seed: Seed of the ablations and the random order.
     """
 
-    def __init__(self, model: TaskModel, question: Asked, protocol: AnswerProtocol, seed: int) -> None:
-        self.model, self.question, self.protocol, self.seed = model, question, protocol, seed
-        self.completed = ask(model, question.question, question.documents, max_new_tokens=protocol.max_new_tokens)
-        sequence = self.sequence = self.completed.sequenced()
-        self.answer = sequence.text[sequence.prompt_characters :]
+    def __init__(self, model: TaskModel, question: Asked, max_new_tokens: int, ablations: int, seed: int) -> None:
+        self.model, self.question, self.ablations, self.seed = model, question, ablations, seed
+        asked = question.question, question.documents
+        self.completed = read_answered(model, *asked, max_new_tokens=max_new_tokens).completed
         self.sources, parts = sources_and_parts(self.completed, self.completed.named_sources, None)
         self.weights = part_weights(self.completed, parts)  # (1, G)
         self.measure = Ablations(model, self.completed, self.sources)
@@ -155,32 +145,23 @@ class AnsweredPrompt:
             "length": Scored(lengths, 0.0),
         }
 
+    @property
+    def matters(self) -> bool:
+        """Whether any source matters to the answer."""
+        return bool(self.drops.max() >= MATTERS)
+
     @cached_property
     def datamodel(self) -> tuple[npt.NDArray[np.bool_], Array]:
         """Random ablations, (N, S), and the log-probability of the answer with them, (N,)."""
-        subsets = random_subsets(len(self.sources), self.protocol.ablations, self.seed + 1_000_003)
+        subsets = random_subsets(len(self.sources), self.ablations, self.seed + 1_000_003)
         return subsets, self.measure(subsets) @ self.weights[0]  # ranked as the logit of the probability is
 
-    def baselines(self) -> dict[str, Any]:
-        """Return the answer, whether any source matters to it, and the figures of leave-one-out and the baselines."""
-        matters = bool(self.drops.max() >= MATTERS)
-        rows = {name: self.figures(*scored) for name, scored in self.reference_scores.items()} if matters else {}
-        return {
-            "question": self.question.question,
-            "answer": self.answer,
-            "tokens": len(self.sequence.offsets),
-            "matters": matters,
-            "leave_one_out": self.drops.tolist(),
-            "methods": rows,
-        }
-
-    def figures_of_method(self, method: Method) -> dict[str, Any]:
-        """Return the figures of a method by its name, and of its ranking after its first sources were measured."""
+    def scored(self, method: Method) -> dict[str, Scored]:
+        """Return the scores of a method by its name, and its ranking after its first sources were measured."""
         scored = self.reference_scores.get(method.spec) or self._score(method)
-        rankings = {method.spec: scored}
-        if not isinstance(method, Perturbation):
-            rankings[method.spec + VERIFIED] = self._verified(scored)
-        return {name: self.figures(*scored) for name, scored in rankings.items()}
+        if isinstance(method, Perturbation):
+            return {method.spec: scored}
+        return {method.spec: scored, method.spec + VERIFIED: self._verified(scored)}
 
     def _verified(self, scored: Scored) -> Scored:
         """Rank the sources of the highest scores by the nats lost without each, and the others after them by score."""

@@ -5,13 +5,15 @@ same size that are black, white, and grey by the column or the row, tell from wh
 comes that the processor returns.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ...inputs.encoding import ScoreSpread
+from ...parts.signal_entry import SignalEntry
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,6 +26,9 @@ SIZE_TOLERANCE = 0.25
 
 CELL_QUANTILE = 0.4
 """Quantile of the sides of parts that a cell has: above the few that are partly padding, below those of the whole."""
+
+PIXELS = "pixel_values"
+"""The key of the pixel values in the output of image processors."""
 
 MIN_CONTRAST = 1e-3
 """A value that differs less between black and white pictures comes from no pixel."""
@@ -64,6 +69,50 @@ def sources_of(process: Callable[["Image"], Floats], size: tuple[int, int]) -> S
     rows = 255 * (np.arange(height)[:, None] + 0.5) / height
     x, y = ((process_grey(levels) - black) / scale for levels in (columns, rows))
     return Sources(x * width, y * height, inside.astype(np.float64))
+
+
+class PictureBoxes:
+    """Measures the boxes of parts, once for pictures of each size.
+
+    Args:
+        process: Returns what the model reads of one picture, by name.
+    """
+
+    def __init__(self, process: Callable[[Any], Any]) -> None:
+        self._process = process
+        self._sources: dict[tuple[int, int], Sources] = {}
+
+    def pixels(self, image: Any) -> Floats:
+        """Return the pixel values of one picture from the processor; empty if it returns them in another form."""
+        processed = self._process(image)
+        return np.asarray(processed.get(PIXELS, []) if isinstance(processed, Mapping) else [], np.float64)
+
+    def __call__(
+        self, entry: SignalEntry, image: Any, pixel_share: float = 1.0
+    ) -> tuple[Floats, tuple[int, int] | None]:
+        """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
+
+        Args:
+            entry: Where the pictures enter.
+            image: The picture.
+            pixel_share: Of the numbers of all pictures, which this one has.
+        """
+        if image.size not in self._sources:
+            self._sources[image.size] = sources_of(self.pixels, image.size)
+        shape = (round(entry.input_shape[0] * pixel_share), *entry.input_shape[1:])
+        x, y, inside = self._sources[image.size]
+        moments = [inside, inside * x, inside * y, inside * x**2, inside * y**2]
+        means = [entry.patch_means(torch.from_numpy(values.reshape(shape))).numpy() for values in moments]
+        coverage, x, y, xx, yy = means
+        with np.errstate(invalid="ignore", divide="ignore"):
+            x, y = x / coverage, y / coverage
+            widths, heights = (
+                np.sqrt(12 * np.clip(mean_of_squares / coverage - mean**2, 0, None))
+                for mean_of_squares, mean in ((xx, x), (yy, y))
+            )
+        boxes = np.stack([x - widths / 2, y - heights / 2, x + widths / 2, y + heights / 2], -1)
+        grid = entry.output_shape[2:] if len(entry.output_shape) == 4 else None
+        return boxes, None if grid is None else (grid[0], grid[1])
 
 
 def merged_boxes(boxes: Floats, grid: tuple[int, int], side: int) -> Floats:

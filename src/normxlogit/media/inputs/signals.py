@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
-from ..leave_out import filled_by_surroundings
+from .pictures import filled_by_surroundings
 from .sounds import Sound, moments_of
 
 SPECTRUM_STEP = 0.01

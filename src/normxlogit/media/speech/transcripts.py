@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from ...copies.memory import enough_memory
 from ...copies.pool import private_clone
@@ -20,13 +22,11 @@ from ...model.model_copy import input_errors
 from ...model.task_model import TaskModel
 from ...parts.embeddings import table_of
 from ...pipeline.completions.completed_prompts import Completed, generation_config, most_new_tokens
-from ...pipeline.completions.completion import explain_completion
-from ...pipeline.media_scores import appended, split_media_scores
-from ...pipeline.options import Options, provenance
+from ...pipeline.completions.completion import explain_completion, scored_tokens
+from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.targets import Prediction, Target
-from ...results.units.units import Units
 from ..inputs.items import media_items
 from ..inputs.signals import Signal
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
@@ -167,46 +167,41 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     ids = torch.tensor([[token.index for token in emitted]], device=forward.logits.device)  # (1, G)
     frames = torch.tensor([[token.frame for token in emitted]], device=forward.logits.device)  # (1, G)
     request = Request(model, forward, Emitted(ids, None, None, True, task, frames))
-    scores = run_method(method, request).map(lambda values: values[0].detach().float().cpu())  # (G, 1, T)
-    check_finite(method, request, scores.values.numpy())
-    signal = replace(encoding.signal, sound=sound)
-    # Without tokens the encoding has the frames of the sound alone: all scores are theirs.
-    scores, placed = split_media_scores(replace(encoding.take(()), signal=signal), scores)
+    found = run_method(method, request).on_host()
+    sinks = None if found.sinks is None else functional.pad(found.sinks[0], (0, len(emitted)))
+    # The frames stand before the tokens, as those of an encoder do; no token is read, so none has a score.
+    values = functional.pad(found.values[0], (0, len(emitted)))  # (G, 1, S + G)
+    scores = replace(found.map(lambda of_batch: of_batch[0]), values=values, sinks=sinks)
+    check_finite(method, request, values.numpy())
     blank = task.blank_id(model)  # stands before the first token, as the prompt of a completion does
-    first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
-    pieces = [_spelled(model.tokenizer, name) for name in names]
-    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    token_ids = [blank, *ids[0].tolist()]
+    tokens = readable_tokens(model.tokenizer, token_ids)
+    pieces = [_spelled(model.tokenizer, name) for name in tokens[1:]]
+    ends = [0, *np.cumsum([len(piece) for piece in pieces]).tolist()]
+    spans = ((0, 0), *pairwise(ends))
+    special = (True, *(index in model.tokenizer.all_special_ids for index in token_ids[1:]))
     predictions = tuple(
         Prediction(name, token.index, token.logit, token.probability)
-        for name, token in zip(names, emitted, strict=True)
+        for name, token in zip(tokens[1:], emitted, strict=True)
     )
-    special = set(model.tokenizer.all_special_ids)
-    spans = [(0, 0), *((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True))]
-    units = Units.of_tokens(
-        (first, *names),
-        special=(True, *(token.index in special for token in emitted)),
-        spans=spans,
-        ids=(blank, *ids[0].tolist()),
-    )
-    units, values, media = appended(units, np.zeros((len(emitted), len(emitted) + 1), np.float32), placed, layers=False)
-    return Attribution(
-        scores=values,
-        units=units,
-        media=media,
-        text="".join(pieces),
-        completion="".join(pieces),
-        prompt_tokens=1,
-        predictions=predictions,
-        generated=predictions,
-        targets=tuple(
-            Target("token", name, token.index, span=None if token.index in special else span)
-            for name, token, span in zip(names, emitted, spans[1:], strict=True)
-        ),
-        **provenance(model, method),
+    sequence = Encoding(
+        {"input_ids": token_ids},
+        tuple(tokens),
+        spans,
+        None,
+        (None,) * len(tokens),
+        special,
+        "".join(pieces),
         notes=(*sound.notes, *encoding.notes),
-        bias=np.asarray(scores.bias)[:, 0].copy(),
-        merge=method.word_merge,
+        signal=replace(encoding.signal, sound=sound),
     )
+    targets = tuple(
+        Target("token", name, index, span=None if is_special else span)
+        for name, index, span, is_special in zip(tokens, token_ids, spans, special, strict=True)
+    )[1:]
+    completed = Completed(sequence, 1, 0)
+    fields: dict[str, Any] = {"predictions": predictions, "generated": predictions, "targets": targets}
+    return scored_tokens(model, completed, options, scores, **fields)
 
 
 def _spelled(tokenizer: Any, name: str) -> str:

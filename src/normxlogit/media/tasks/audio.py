@@ -8,10 +8,10 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor
 
 from ...inputs.encoding import Encoding
+from ...model.task_model import TaskModel
 from ...results.units.media import Medium
 from ...results.units.units import Units
 from ...tasks.base import ModelClasses, TaskName
-from ...tasks.interfaces import ModelInterface
 from ..inputs.signals import signal_of
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
 from ..units import sound_of_times
@@ -55,14 +55,12 @@ class AudioClassification(SignalTask):
         """Samples a second that the model reads."""
         return sampling_rate_of(self.processor)
 
-    def example_input(self, model: ModelInterface) -> Any:
+    def example_input(self, model: TaskModel) -> Any:
         """Return a tone that lasts one second."""
         rate = self.rate or EXAMPLE_RATE
         return np.sin(2 * np.pi * EXAMPLE_HERTZ * np.arange(rate) / rate).astype(np.float32)  # (rate,)
 
-    def _prepare_item(
-        self, model: ModelInterface, item: Any
-    ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+    def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
         """Return samples at the model's rate, the extractor's options, the seconds that are read, and notes."""
         sound = read_sound(item, self.rate)
         chunk = getattr(self._extractor, "chunk_length", None)
@@ -75,7 +73,7 @@ class AudioClassification(SignalTask):
         return sound.samples, {"sampling_rate": self.rate}, seconds, notes
 
     def _times(
-        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
+        self, model: TaskModel, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
         """Return the seconds of each frame or patch, start and end; () if they are not known."""
         config: Any = model.config

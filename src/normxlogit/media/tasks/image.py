@@ -7,10 +7,10 @@ from transformers import AutoImageProcessor
 
 from ...errors import InputError
 from ...inputs.encoding import Encoding
+from ...model.task_model import TaskModel
 from ...results.units.media import Medium
 from ...results.units.units import Units
 from ...tasks.base import ModelClasses
-from ...tasks.interfaces import ModelInterface
 from ..inputs.items import as_array, number_axes
 from ..inputs.pictures import converted, is_picture, opened_picture
 from ..inputs.signals import signal_of
@@ -46,11 +46,11 @@ class ImageClassification(SignalTask):
         media = (grid_medium(rows, columns, first_patch),) if rows else ()
         return units_of_parts(encoding, "patch"), media
 
-    def example_input(self, model: ModelInterface) -> Any:
+    def example_input(self, model: TaskModel) -> Any:
         """Return a picture with a gradient from dark to light."""
         return np.linspace(0, 255, EXAMPLE_SIDE**2 * 3, dtype=np.uint8).reshape(EXAMPLE_SIDE, EXAMPLE_SIDE, 3)
 
-    def _prepare_item(self, model: ModelInterface, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
+    def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], None, tuple[str, ...]]:
         """Return a picture with as many channels as the model reads; it needs no options and has no duration."""
         config = getattr(model.config, "vision_config", model.config)
         picture, _ = opened_picture(as_array(item))

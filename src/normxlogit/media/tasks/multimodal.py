@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import chain, count
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -17,16 +16,16 @@ from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Batch, EncodedMedium, Encoding, collate, readable_tokens
+from ...inputs.texts import numbered
+from ...model.task_model import TaskModel
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.base import ModelClasses, Region, TaskName, of_prompt
-from ...tasks.interfaces import ModelInterface
 from ...tasks.language import CausalLM
 from ...tasks.seq2seq import Seq2Seq
 from ..inputs.parts import with_other_media
-from ..inputs.picture_places import Floats, grid_layout, merged_boxes
+from ..inputs.picture_places import PIXELS, Floats, PictureBoxes, grid_layout, merged_boxes
 from ..inputs.pictures import Picture
 from ..inputs.sounds import Sound, feature_extractor_of, moments, sampling_rate_of
-from .picture_boxes import PIXELS, PictureBoxes
 from .spectra import Spectrum, spectrum_of
 from .speech import SpeechSeq2Seq
 
@@ -49,7 +48,7 @@ class MultimodalLM(CausalLM):
         self._boxes = PictureBoxes(self._picture_alone)
         self._spectra: dict[int, Spectrum] = {}
 
-    def check_generates(self, model: ModelInterface) -> None:
+    def check_generates(self, model: TaskModel) -> None:
         """Refuse encoder-decoder models: only their encoder reads the picture.
 
         Raises:
@@ -67,7 +66,7 @@ class MultimodalLM(CausalLM):
             return hasattr(self.processor, "image_processor")
         return sampling_rate_of(self.processor) is not None
 
-    def check_reads(self, model: ModelInterface, kind: str) -> None:
+    def check_reads(self, model: TaskModel, kind: str) -> None:
         """Refuse pictures or sounds that the processor does not read."""
         if not self.reads_medium(kind):
             raise InputError(
@@ -75,7 +74,7 @@ class MultimodalLM(CausalLM):
                 "Explainer(model, AutoProcessor.from_pretrained(...))"
             )
 
-    def read_prompt(self, model: ModelInterface, prompt: ReadPrompt) -> Encoding:
+    def read_prompt(self, model: TaskModel, prompt: ReadPrompt) -> Encoding:
         """Encode a prompt with its pictures and sounds by the processor.
 
         Raises:
@@ -111,7 +110,8 @@ class MultimodalLM(CausalLM):
             encoding = replace(encoding, notes=(*prompt.notes, *notes))
         if pictures and sounds:  # which enter at two places, and a pass reads at one
             media = [replace(medium, by_part=None) for medium in media]
-        media = [replace(medium, name=name) for medium, name in zip(media, _unique_names(media), strict=True)]
+        names = numbered(medium.name for medium in media)
+        media = [replace(medium, name=name) for medium, name in zip(media, names, strict=True)]
         for modality, shown in (("image", media[: len(pictures)]), ("audio", media[len(pictures) :])):
             if shown and encoding.offsets is not None:
                 encoding = _with_placeholders(encoding, self._placeholder(model, modality), shown)
@@ -136,7 +136,7 @@ class MultimodalLM(CausalLM):
         return replace(encoding, extra_inputs=inputs)
 
     def read_completion(
-        self, model: ModelInterface, prompt: ReadPrompt, before: Encoding, completion: str
+        self, model: TaskModel, prompt: ReadPrompt, before: Encoding, completion: str
     ) -> tuple[Encoding, int]:
         """Encode a completion and append it to the encoded prompt with pictures or sounds."""
         if not before.media:
@@ -151,7 +151,7 @@ class MultimodalLM(CausalLM):
             ids = self.tokenizer(completion, add_special_tokens=False)["input_ids"]
         return self.appended(model, before, ids), len(before)
 
-    def appended(self, model: ModelInterface, before: Encoding, ids: list[int]) -> Encoding:
+    def appended(self, model: TaskModel, before: Encoding, ids: list[int]) -> Encoding:
         """Return a prompt with tokens appended, and the inputs that the model's `generate` adds for each.
 
         PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
@@ -170,7 +170,7 @@ class MultimodalLM(CausalLM):
         }
         return replace(appended, inputs={**appended.inputs, **of_tokens})
 
-    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+    def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
         """Return a batch of one text with its pictures and sounds.
 
         Raises:
@@ -201,7 +201,7 @@ class MultimodalLM(CausalLM):
             messages, tokenize=True, return_dict=True, return_tensors="pt", **options
         )
 
-    def _placeholder(self, model: ModelInterface, modality: str) -> str:
+    def _placeholder(self, model: TaskModel, modality: str) -> str:
         """Return what the chat template writes for a picture ("image") or a sound ("audio"), its own token if it can.
 
         Templates may write a token that the processor replaces.
@@ -228,7 +228,7 @@ class MultimodalLM(CausalLM):
         content = [{"type": "audio", "audio": samples}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
 
-    def _spectrum(self, model: ModelInterface, sound: Sound) -> Spectrum:
+    def _spectrum(self, model: TaskModel, sound: Sound) -> Spectrum:
         """Return the layout of a sound's spectrum, found once for each length of sounds."""
         length, reader = len(sound.samples), feature_extractor_of(self.processor)
         if length not in self._spectra:
@@ -237,7 +237,7 @@ class MultimodalLM(CausalLM):
         return self._spectra[length]
 
     def _encoded_sounds(
-        self, model: ModelInterface, sounds: Sequence[Sound], spectra: Sequence[Spectrum], encoding: Encoding
+        self, model: TaskModel, sounds: Sequence[Sound], spectra: Sequence[Spectrum], encoding: Encoding
     ) -> list[EncodedMedium]:
         """Return the sounds of a prompt, with the times of their tokens and of the parts that reach the model."""
         sound_token = placeholder_token(self.processor, model.config, "audio")
@@ -262,9 +262,7 @@ class MultimodalLM(CausalLM):
             first_token += spectrum.tokens
         return media
 
-    def _sound_entry(
-        self, model: ModelInterface, encoding: Encoding, spectra: Sequence[Spectrum]
-    ) -> SignalEntry | None:
+    def _sound_entry(self, model: TaskModel, encoding: Encoding, spectra: Sequence[Spectrum]) -> SignalEntry | None:
         """Return where sounds enter the model; None unless all of them do, in the order of the prompt."""
         name = spectra[0].name
         values = encoding.extra_inputs.get(name)
@@ -274,7 +272,7 @@ class MultimodalLM(CausalLM):
         return entry if entry is not None and entry.output_shape[0] == len(values) else None
 
     def _encoded_pictures(
-        self, model: ModelInterface, pictures: Sequence[Picture], encoding: Encoding
+        self, model: TaskModel, pictures: Sequence[Picture], encoding: Encoding
     ) -> list[EncodedMedium]:
         """Return the pictures of a prompt, with the places of their tokens and patches."""
         picture_token = placeholder_token(self.processor, model.config, "image")
@@ -310,7 +308,7 @@ class MultimodalLM(CausalLM):
             first_token += count
         return media
 
-    def _entry(self, model: ModelInterface, encoding: Encoding, name: str) -> SignalEntry | None:
+    def _entry(self, model: TaskModel, encoding: Encoding, name: str) -> SignalEntry | None:
         """Return where an input of a processor enters the model, found once for each shape."""
         shape = tuple(encoding.extra_inputs[name].shape)
         if shape not in self._entries:
@@ -347,7 +345,7 @@ class AudioText(MultimodalLM):
     )
 
 
-def _as_floats(value: Tensor, model: ModelInterface) -> Tensor:
+def _as_floats(value: Tensor, model: TaskModel) -> Tensor:
     """Return a processor's output in the precision of the model."""
     return value.to(model.module.dtype) if value.is_floating_point() else value
 
@@ -409,15 +407,6 @@ def _with_placeholders(encoding: Encoding, placeholder: str, media: Sequence[Enc
         for index_in_medium, token in enumerate(medium.tokens):
             offsets[token] = (end if index_in_medium else start, end)
     return replace(encoding, offsets=tuple(offsets))
-
-
-def _unique_names(media: Sequence[EncodedMedium]) -> list[str]:
-    """Return the names of pictures and sounds, with a number if the name stood before: "page.png (2)"."""
-    names: list[str] = []
-    for medium in media:
-        numbered = (f"{medium.name} ({number})" for number in count(2))
-        names.append(next(name for name in chain([medium.name], numbered) if name not in names))
-    return names
 
 
 def _layout_of_tokens(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:

@@ -20,6 +20,7 @@ from ...errors import HeadMismatchError, InputError, NormXLogitError, Unsupporte
 from ...inputs.encoder import LongText
 from ...inputs.encoding import Batch, Encoding
 from ...inputs.texts import collected, is_table, named_columns
+from ...model.task_model import TaskModel
 from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
 from ...parts.parts import Parts
@@ -27,7 +28,6 @@ from ...parts.signal_entry import patch_embedding
 from ...results.units.characters import safe
 from ...results.units.units import UnitKind, Units
 from ...tasks.classification import Classification
-from ...tasks.interfaces import ModelInterface
 from ..inputs.items import media_items
 from ..inputs.signals import Signal, signal_of
 
@@ -99,7 +99,7 @@ class SignalTask(Classification):
         """Return None: a processor already crops or resizes its inputs."""
         return None
 
-    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: ModelInterface) -> Parts:
+    def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: TaskModel) -> Parts:
         """Return the parts with a headpiece that accepts single tokens.
 
         The headpiece is called on one token as a sequence of length one. A head that pools the patches without the
@@ -125,7 +125,7 @@ class SignalTask(Classification):
                     )
         return replace(parts, headpiece=head.piece)
 
-    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+    def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
         """Return a batch with the signals, which have one shape, and token ids of zero."""
         signals = [encoding.signal.inputs for encoding in batch.encodings if encoding.signal is not None]
         inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
@@ -133,7 +133,7 @@ class SignalTask(Classification):
         return replace(batch, inputs=batch.inputs | {"input_ids": no_tokens} | inputs)
 
     def encode(
-        self, model: ModelInterface, inputs: Any, *, long_text: LongText | None = None
+        self, model: TaskModel, inputs: Any, *, long_text: LongText | None = None
     ) -> tuple[list[Encoding], bool]:
         """Return the encodings of pictures or sounds, and whether there was a single one.
 
@@ -163,9 +163,7 @@ class SignalTask(Classification):
         """Return whether something is one picture or sound."""
         raise NotImplementedError
 
-    def _prepare_item(
-        self, model: ModelInterface, item: Any
-    ) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
+    def _prepare_item(self, model: TaskModel, item: Any) -> tuple[Any, dict[str, Any], float | None, tuple[str, ...]]:
         """Return an input for the processor, the processor's options, the duration in seconds, and notes.
 
         The duration is that of the part that the model reads; None for pictures.
@@ -175,7 +173,7 @@ class SignalTask(Classification):
         """
         raise NotImplementedError
 
-    def _encode_item(self, model: ModelInterface, item: Any) -> Encoding:
+    def _encode_item(self, model: TaskModel, item: Any) -> Encoding:
         """Return the encoding of a picture or a sound."""
         item, options, seconds, notes = self._prepare_item(model, item)
         with _naming_reader("the model's processor"):
@@ -198,12 +196,12 @@ class SignalTask(Classification):
         return replace(self._encoding_of(model, inputs, seconds), notes=notes)
 
     def _times(
-        self, model: ModelInterface, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
+        self, model: TaskModel, inputs: Mapping[str, Tensor], grid: PatchGrid, count: int, seconds: float | None
     ) -> tuple[tuple[float, float], ...]:
         """Return the seconds of each token, () if it has none."""
         return ()
 
-    def _encoding_of(self, model: ModelInterface, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
+    def _encoding_of(self, model: TaskModel, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
         """Return the encoding of one signal, with names for its patches or frames.
 
         Names and special tokens depend on the shapes of the inputs alone, and are kept for the next signals.
@@ -225,7 +223,7 @@ class SignalTask(Classification):
         times = self._times(model, inputs, grid, len(template), seconds)
         return replace(template, signal=Signal(shapes, inputs, grid, times))
 
-    def _count_and_grid(self, model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
+    def _count_and_grid(self, model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[int, PatchGrid]:
         """Return T, the number of tokens of a signal in the model, and their grid.
 
         Models with convolutions over a waveform have a method for T; any other is run once for each shape. The tokens
@@ -270,7 +268,7 @@ def _naming_reader(reader: str) -> Iterator[None]:
         raise InputError(f"{reader} cannot read it: {reason}") from error
 
 
-def _no_states(model: ModelInterface) -> str:
+def _no_states(model: TaskModel) -> str:
     """Return the error for the head of a model without a hidden state for each patch."""
     return (
         f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its last, which "
@@ -278,7 +276,7 @@ def _no_states(model: ModelInterface) -> str:
     )
 
 
-def _processed(inputs: Any, model: ModelInterface) -> tuple[list[dict[str, Tensor]], bool] | None:
+def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], bool] | None:
     """Return the signals in a processor's output, and whether it is the output for a single input.
 
     Frames that its attention mask hides, such as padding, are cut off.
@@ -316,7 +314,7 @@ def _as_tensor(values: Any) -> Tensor:
     return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
 
 
-def _patch_grid(model: ModelInterface, inputs: Mapping[str, Tensor], count: int) -> PatchGrid:
+def _patch_grid(model: TaskModel, inputs: Mapping[str, Tensor], count: int) -> PatchGrid:
     """Return the grid of the patches of a signal of `count` tokens."""
     config: Any = getattr(model.config, "vision_config", model.config)
     patch: Any = getattr(config, "patch_size", None)

@@ -12,9 +12,9 @@ from transformers import AutoProcessor
 from ...copies.non_finite import mean_logit
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Batch, Encoding
+from ...model.task_model import TaskModel
 from ...tasks.answers import AnswerPosition, Outputs
 from ...tasks.base import Generates, ModelClasses, Task, TaskName
-from ...tasks.interfaces import ModelInterface
 from ...tasks.seq2seq import Seq2Seq, encoder_output
 from ...tasks.targets import BatchTargets
 from ..inputs.signals import Signal, signal_of
@@ -57,11 +57,11 @@ class SpeechTask(Generates, Task):
             raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, inputs, options, settings)
 
-    def check_prompts(self, model: ModelInterface) -> None:
+    def check_prompts(self, model: TaskModel) -> None:
         """Refuse prompts."""
         raise InputError(f"{model.name} transcribes sounds: generate(sound) explains what it writes itself")
 
-    def check_explains_inputs(self, model: ModelInterface) -> None:
+    def check_explains_inputs(self, model: TaskModel) -> None:
         """Refuse to explain a sound by itself."""
         raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
 
@@ -78,7 +78,7 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         needs_encoder=True,
     )
 
-    def read_signal(self, model: ModelInterface, sound: Sound) -> Signal:
+    def read_signal(self, model: TaskModel, sound: Sound) -> Signal:
         """Return the features of a sound, with the seconds of each frame of the encoder."""
         inputs = _extract_features(self.processor, model, sound)
         source, masks = _encoder_inputs(model, inputs)
@@ -100,7 +100,7 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
             "decoder_input_ids": inputs["input_ids"]
         }
 
-    def add_inputs(self, batch: Batch, model: ModelInterface, *, encode_sources: bool = True) -> Batch:
+    def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
         """Return a batch with the encoder's states of the sound, or with the sound itself."""
         signal = _signal_of(batch.encodings[0])
         source, masks = _encoder_inputs(model, signal.inputs)
@@ -144,11 +144,11 @@ class CTC(SpeechTask, AudioClassification):
         """Return the whole processor, as its tokenizer is needed too."""
         return reader
 
-    def blank_id(self, model: ModelInterface) -> int:
+    def blank_id(self, model: TaskModel) -> int:
         """Return the vocabulary index of the blank."""
         return int(model.config.pad_token_id or 0)
 
-    def emitted(self, logits: Tensor, model: ModelInterface) -> list["EmittedToken"]:
+    def emitted(self, logits: Tensor, model: TaskModel) -> list["EmittedToken"]:
         """Return the emitted tokens: one for each run of frames with the same most likely token, without blanks.
 
         Args:
@@ -213,13 +213,13 @@ def _signal_of(encoding: Encoding) -> Signal:
     return signal
 
 
-def _encoder_inputs(model: ModelInterface, inputs: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+def _encoder_inputs(model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the features of a sound, (1, ...), and by its name the mask of its frames, (1, F), if some are padding."""
     batched = {name: value[None].to(model.device) for name, value in inputs.items()}
     return next(iter(batched.values())), {name: value for name, value in batched.items() if name == MASK}
 
 
-def _extract_features(processor: Any, model: ModelInterface, sound: Sound) -> dict[str, Tensor]:
+def _extract_features(processor: Any, model: TaskModel, sound: Sound) -> dict[str, Tensor]:
     """Return the features of a sound, without the batch axis, and behind them their mask where some are padding.
 
     Raises:

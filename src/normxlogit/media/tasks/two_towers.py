@@ -13,16 +13,15 @@ from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, Encoding
 from ...inputs.texts import collected, named_columns, text_column
+from ...model.task_model import TaskModel
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.answers import Outputs
 from ...tasks.base import Embeds, ModelClasses, Task
-from ...tasks.interfaces import ModelInterface
 from ..inputs.items import columns_of_media
-from ..inputs.picture_places import grid_layout
+from ..inputs.picture_places import PictureBoxes, grid_layout
 from ..inputs.pictures import is_picture, names_picture, read_picture
 from ..inputs.signals import signal_of
 from .image import ImageClassification
-from .picture_boxes import PictureBoxes
 
 
 class Tower(PreTrainedModel):
@@ -75,7 +74,7 @@ class TextTower(Embeds, Task):
 
     name = "embedding"
 
-    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
+    def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts; those of SigLIP are padded to a fixed length, as the model attends to its padding."""
         encodings = model.encoder(list(items))
         if "siglip" not in str(model.config.model_type):
@@ -95,13 +94,13 @@ class PictureTower(Embeds, ImageClassification):
         self._boxes = PictureBoxes(lambda image: tokenizer(images=[image], return_tensors="np"))
         self._entries: dict[tuple[tuple[int, ...], ...], SignalEntry | None] = {}
 
-    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
+    def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode pictures, with the places of their patches."""
         items = list(items)
         encodings = self.encode(model, items)[0]
         return [self._with_places(model, *pair) for pair in zip(encodings, items, strict=True)]
 
-    def _with_places(self, model: ModelInterface, encoding: Encoding, item: Any) -> Encoding:
+    def _with_places(self, model: TaskModel, encoding: Encoding, item: Any) -> Encoding:
         """Return a picture's encoding with the layout of its patches; unchanged if they form no grid.
 
         Args:
@@ -144,14 +143,14 @@ class TwoTowers(Embeds, Task):
     media = ("picture",)
     sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
 
-    def check_explains_inputs(self, model: ModelInterface) -> None:
+    def check_explains_inputs(self, model: TaskModel) -> None:
         """Refuse to explain a vector by itself."""
         raise UnsupportedModelError(
             f"{model.name} answers a text or a picture with a vector, of which nothing is to be explained by itself; "
             "similarity(picture, ['a photo of a cat', 'a photo of a dog']) explains how it is compared with texts"
         )
 
-    def check_embeds(self, model: ModelInterface) -> None:
+    def check_embeds(self, model: TaskModel) -> None:
         """Refuse models without a method for the vector of each side."""
         for side in ("text", "image"):
             if not hasattr(model.module, f"get_{side}_features"):

@@ -17,7 +17,8 @@ from ...inputs.encoding import Encoding, check_ids
 from ...inputs.texts import positive_integer
 from ...model.batched_generation import batched_generation
 from ...model.task_model import TaskModel
-from ...results.units.spans import MessageSpan, Sequenced, SourceSpec, is_box
+from ...results.units.media import is_region
+from ...results.units.spans import MessageSpan, Sequenced, SourceSpec
 from ...tasks.base import generating_task, message_spans
 from ...tasks.seq2seq import with_first_token
 from .reasoning import ReasoningSpec, Spans, reasoning_spans
@@ -128,28 +129,17 @@ class Completed:
             self, encoding=self.without({i for span in spans for i in sequence.tokens_in(*span, of_answer=True)})
         )
 
-    def with_sources(self, sources: Mapping[str, Sequence[int]]) -> "Completed":
-        """Return a copy with the named sources that have an ordinary token; a source of unknown words may have none.
-
-        Args:
-            sources: Character spans (start, end) of the prompt; of a prompt of messages (message, start, end), counted
-                in the message's content.
-        """
-        sequence = self.sequenced()
-        spans = {name: self.span_of(name, tuple(span)) for name, span in sources.items()}
-        named = {name: span for name, span in spans.items() if sequence.tokens_in(*span, of_answer=False)}
-        return replace(self, named_sources=named)
-
     def division(self, sources: SourceSpec | Mapping[str, Sequence[int]]) -> SourceSpec:
         """Return the division of the prompt into sources, with spans in its whole text.
 
         Args:
-            sources: A kind of source, or spans as in `with_sources` and boxes of pictures by name.
+            sources: A kind of source; or by name regions of media, and spans (start, end) of characters, of a prompt of
+                messages (message, start, end), counted in the message's content.
         """
         if not isinstance(sources, Mapping):
             return sources
         return {
-            str(name): tuple(span) if is_box(span) else self.span_of(str(name), tuple(span))
+            str(name): tuple(span) if is_region(span) else self.span_of(str(name), tuple(span))
             for name, span in sources.items()
         }
 

@@ -23,9 +23,10 @@ from ...results.attribution import Attribution
 from ...results.targets import Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...results.units.media import Medium
-from ...results.units.units import Units
+from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, check_target, contrast_note, index_of, is_choice
 from ..media_scores import Placed, appended, check_reads_media, split_media_scores
+from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed_prompts import Completed
@@ -182,26 +183,17 @@ def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionReque
     """Explain each half of the generated tokens by itself: the first half on a shorter text, without the second."""
     middle = len(completion.ids) // 2
     first, second = explain(completion.part(0, middle)), explain(completion.part(middle, len(completion.ids)))
-    count = first.text_units
-    padding = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - count)]
-    padded = np.pad(first.scores[..., :count], padding)  # the tokens of the second half have no scores
-    bias = None if first.bias is None or second.bias is None else np.concatenate([first.bias, second.bias])
-    sink = None
-    if first.sink is not None or second.sink is not None:  # a text may have none while it is short
-        halves = (first, second)
-        sink = np.concatenate([np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in halves])
+    later = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - first.text_units)]
+    text, media = np.split(first.scores, [first.text_units], -1)
+    # The tokens of the second half have no scores for the first.
+    first = replace(first, scores=np.concatenate([np.pad(text, later), media], -1), units=second.units)
     return replace(
-        second,
-        scores=np.concatenate([np.concatenate([padded, first.scores[..., count:]], -1), second.scores]),
+        in_rows([first, second]),
+        media=second.media,
+        text=second.text,
         completion=second.completion if second.text is not None else f"{first.completion}{second.completion}",
-        prompt_tokens=first.prompt_tokens,
         predictions=first.predictions + second.predictions,
         generated=first.generated + second.generated,
-        targets=first.targets + second.targets,
-        diagnostics={name: (*values, *second.diagnostics[name]) for name, values in first.diagnostics.items()},
-        bias=bias,
-        sink=sink,
-        sinks=tuple(sorted({*first.sinks, *second.sinks})),
         notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
     )
 
@@ -324,7 +316,8 @@ def scored_tokens(
     values = torch.nn.functional.pad(scores.values, (0, 1))[axes].contiguous().numpy()  # (K, L, T) or (K, T)
     bias, sink = (None if v is None else v[axes].contiguous().numpy() for v in (scores.bias, scores.sink))
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
-    units = Units.of_tokens(sequence.tokens, special=sequence.special, spans=sequence.offsets, ids=sequence.ids)
+    of_text = tuple(None if special else 0 for special in sequence.special)
+    units = replace(units_of_tokens(sequence), sequence=of_text, words=None)
     media: tuple[Medium, ...] = ()
     if placed:
         units, values, media = appended(units, values, placed, layers=layers)

@@ -18,10 +18,10 @@ from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed, generate_each, read_completion
 from .completion import explain_completions
+from .leave_out import with_completion_verification
 from .reasoning import ReasoningSpec, are_marks
 from .sequences import explain_answer
 from .sources import explain_sources
-from .verification import with_completion_verification
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
 """Settings of sampling, with the values that have no effect."""

@@ -24,12 +24,12 @@ from ...results.units.spans import SourceSpec, grouped
 from ...tasks.base import generating_task, message_spans
 from ...tasks.language import Vocabulary
 from ...tasks.targets import All, Choice, index_of, is_choice
-from ..every_position import in_rows
+from ..merging import in_rows
 from ..options import Options
 from ..progress import progress_bar
 from .completed_prompts import Completed
+from .leave_out import with_completion_verification
 from .sources import explain_sources
-from .verification import with_completion_verification
 
 OWN_TOKENS = "what an answer's own tokens contribute to its later ones is in the bias"
 """A note for answers of several tokens, whose tokens have no scores."""

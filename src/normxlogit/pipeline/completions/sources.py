@@ -1,6 +1,6 @@
 """Explain the parts of an answer by sources, with as few passes as the method allows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +22,6 @@ from ...results.units.spans import (
     SourceSpec,
     answer_parts,
     grouped,
-    is_box,
-    media_places,
     part_targets,
     prompt_sources,
     units_of,
@@ -31,9 +29,9 @@ from ...results.units.spans import (
 from ...tasks.targets import BatchTargets
 from ..media_scores import check_reads_media
 from ..options import Options, provenance
-from .ablations import Ablations, Array
 from .completed_prompts import Completed
 from .completion import explain_completion, scored_tokens
+from .leave_out import Ablations, Array, media_sources
 
 
 @enough_memory("find the sources of this answer")
@@ -154,30 +152,10 @@ def sources_and_parts(
         return [], part_pieces
     only_media = not sources and completed.encoding.media
     source_pieces = [] if only_media else prompt_sources(sequence, sources)
-    boxes = isinstance(sources, Mapping) and any(map(is_box, sources.values()))
-    if boxes and not completed.encoding.media:
-        raise InputError("a source of four numbers is a region of a picture, and the prompt holds no picture")
     source_pieces += media_sources(completed, sources)
     if not source_pieces:
         raise InputError("the prompt holds no source")
     return source_pieces, part_pieces
-
-
-def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
-    """Return each medium of a prompt as a source, or its regions and the rest of it.
-
-    Args:
-        completed: The prompt.
-        sources: How it is divided, with boxes of pictures among named sources.
-    """
-    pieces: list[NamedSpan] = []
-    for index, name, kind, boxes in media_places(completed.encoding.media, sources):
-        medium = completed.encoding.media[index]
-        start, end = completed.encoding.characters_of(medium)
-        whole = (*(0.0 for _ in medium.extent), *medium.extent)
-        places = tuple((index, tuple(place)) for place in boxes or [whole])
-        pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
-    return pieces
 
 
 def part_weights(completed: Completed, parts: Sequence[NamedSpan]) -> Array:

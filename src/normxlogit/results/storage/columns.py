@@ -7,7 +7,7 @@ that `save` adds are free: its user may keep input columns of these names.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from operator import attrgetter
@@ -17,12 +17,11 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ...errors import DataError, reason_of
-from ...extending import registered
+from ...extending import named, registered
 from ..attribution import Attribution
 from ..base import Record, record_type
 from ..targets import prediction_of
-from ..units.media import RowKind
-from ..units.units import APART, Units
+from ..units.units import Units
 from .files import json_text, replacing
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 from .tables import optional_module
@@ -81,22 +80,16 @@ ANSWER: Mapping[str, Any] = {
     "target_spans": Spans,
     "settings": str,
 }
-ROW_KINDS: Mapping[str, RowKind] = registered("row_kinds")
-
-CORPUS: Mapping[str, Mapping[str, Any]] = {
+RESULTS: Mapping[str, Mapping[str, Any]] = {
     "text": {**COMMON, **TOKENS},
-    **{name: {**COMMON, **TOKENS, **kind.columns} for name, kind in ROW_KINDS.items()},
     "sources": {**COMMON, **ANSWER},
     **{kind: {**COMMON, **ANSWER, **result.stored, **result.derived} for kind, result in registered("results").items()},
 }
-"""The columns of a corpus by the kind of its results."""
+"""The columns of results by their kind."""
 
 SAVED: Mapping[str, Any] = {
     name: type_
-    for columns in (
-        *(CORPUS[kind] for kind in CORPUS if kind not in ROW_KINDS),
-        {"kind": str, "rest": str},
-    )
+    for columns in (*RESULTS.values(), {"kind": str, "rest": str})
     for name, type_ in columns.items()
     if name not in ("words", "word_scores")
 }
@@ -201,9 +194,6 @@ def result_row(result: Record) -> dict[str, Any]:
         row |= {column: getattr(prediction, name) for column, name in PREDICTION.items()}
     if a.targets[0].kind == "part":
         row["shares"] = a.whole().shares
-    for kind in ROW_KINDS.values():
-        if kind.unit_kind in a.units.kind:
-            row |= kind.cells(next(iter(a.media), None), len(a.units))
     return row | result._row()
 
 
@@ -223,17 +213,34 @@ def metadata_of(schema: Any) -> Mapping[str, Any]:
 
 def result_states(table: Any) -> list[dict[str, Any]]:
     """Return the states of the results in a table, as `from_dict` reads them."""
-    common = metadata_of(table.schema)
-    names = CORPUS[common["kind"]] if "shard" in common else SAVED
-    derived = {*DERIVED, *record_type(common["kind"]).derived} if "shard" in common else DERIVED
-    table = table.select([name for name in table.column_names if name in names and name not in derived])
+    if "shard" in metadata_of(table.schema):
+        states: list[dict[str, Any]] = named("normxlogit.long_runs.columns:states_of_shard")(table)
+        return states
+    return states_of_rows(table, SAVED, DERIVED, lambda row: (row["kind"], json.loads(row["rest"])))
+
+
+def states_of_rows(
+    table: Any, types: Mapping[str, Any], derived: Container[str], rest_of: Callable[[dict[str, Any]], tuple[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the states of the results in the rows of a table.
+
+    Args:
+        table: The table.
+        types: The types of its columns.
+        derived: Columns that are computed from the others.
+        rest_of: Returns the kind of the result of a row, and the fields of its attribution that have no columns.
+
+    Raises:
+        DataError: If a row holds no result, or its text was not kept.
+    """
+    table = table.select([name for name in table.column_names if name in types and name not in derived])
     if "target_spans" in table.column_names and "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
-    table = _as_written(table, arrow_types({name: names[name] for name in table.column_names}))
+    table = _as_written(table, arrow_types({name: types[name] for name in table.column_names}))
     states = []
     for index, row in enumerate(table.to_pylist()):
         try:
-            states.append(_state(row, common))
+            states.append(_state(row, *rest_of(row)))
         except UNREADABLE as error:  # noqa: PERF203  # names the row
             raise DataError(f"result {index}: not an attribution: {error!r}") from None
     return states
@@ -252,47 +259,21 @@ def _as_written(table: Any, types: Mapping[str, Any]) -> Any:
     return pyarrow.table(columns).replace_schema_metadata(table.schema.metadata)
 
 
-def _state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of a result from its row and the values that all rows share."""
-    kind = common["kind"] if "shard" in common else row["kind"]
-    if kind not in (*CORPUS, Attribution.kind):
+def _state(row: dict[str, Any], kind: str, rest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state of a result from its row, its kind and the fields of its attribution that have no columns."""
+    if kind not in (*RESULTS, Attribution.kind):
         raise ValueError(f"kind: {kind!r}")
-    rest = _derived_fields(row, common) if "shard" in common else json.loads(row["rest"])
     units = {**DEFAULTS[Units], **rest["units"]}
     a = {**DEFAULTS[Attribution], **rest, "kind": Attribution.kind, "units": units}
     for column, path in FIELDS.items():
         if (value := row.get(column)) is not None:
             (units if path.startswith("units.") else a)[path.removeprefix("units.")] = value
-    a |= {name: json.loads(row[name]) if row.get(name) else common.get(name, {}) for name in JSON_FIELDS}
+    a |= {name: json.loads(row[name]) if row.get(name) else rest.get(name, {}) for name in JSON_FIELDS}
     for name in ("scores", "bias", "sink"):
         if a[name] is not None:
             axes, values = row["shape"] if name == "scores" else row["shape"][:-1], np.asarray(a[name], np.float32)
             a[name] = values.reshape(axes) if values.size == math.prod(axes) else values
     return record_type(kind)._state_of_row(row, a)
-
-
-def _derived_fields(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an attribution that are derived from columns and from the values all rows share."""
-    kinds, sequences, spans = row.get("unit_kinds"), row["sequence_ids"], row.get("target_spans")
-    special = [of is None for of in sequences] if kinds is None else [kind in APART for kind in kinds]
-    of_rows = ROW_KINDS.get(common["kind"])
-    if kinds is None:
-        kinds = ["token" if of is None or of_rows is None else of_rows.unit_kind for of in sequences]
-    state = {name: common[name] for name in ("version", "signed", "layers", "merge", "quantity") if name in common}
-    shared = common.get("target") or {"kind": "part", "contrast": None, "contrast_id": None}
-    nothing = [None] * len(row["target"])
-    state |= {
-        "units": {"kind": kinds, "special": special},
-        "targets": [
-            {**shared, "name": name, "id": id_, "position": row.get("position"), "span": span}
-            for name, id_, span in zip(row["target"], row.get("target_ids") or nothing, spans or nothing, strict=True)
-        ],
-    }
-    if "target_spans" not in row and row["prediction"] is not None:
-        state["predictions"] = [{name: row[column] for column, name in PREDICTION.items()}]
-    if of_rows is not None and (medium := of_rows.medium(row)) is not None:
-        state["media"] = [plain(medium)]
-    return state
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """What an input holds beside a text, such as a picture: its parts are units, each with a place in it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...errors import InputError
 from ...extending import registered
 from ..storage.schema import FloatArray, Index, freeze, record_check
 from ..verification import RemovedBy, RemovedUnit
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
     from ...render.blocks import Block, MediumBlock
     from ...render.figure import PlotFigure
     from ..attribution import Attribution
+
+
+Place = tuple[float, ...]
+"""A part of a medium, such as a box of pixels or a span of seconds: the beginnings along its axes, then the ends."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -68,8 +75,21 @@ class Medium:
         return medium
 
     @classmethod
-    def of_places(cls, first: int, places: FloatArray) -> "Medium":
-        """Return a medium of which only the places of its parts are known, as corpora store them."""
+    def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
+        """Return whether a caller's source is written as a region of such a medium, and not as a span of a text."""
+        return False
+
+    @classmethod
+    def regions(cls, media: Sequence[Any], named: Mapping[str, Any]) -> dict[str, tuple[int, Place]]:
+        """Return named regions: for each name, the index of the medium and the place in it.
+
+        Args:
+            media: All media of the kind that the input holds, maybe none, each with a `name` and an `extent`.
+            named: What a caller wrote, of which `is_region` is true.
+
+        Raises:
+            InputError: If there is no such medium, or a region is not inside it.
+        """
         raise NotImplementedError
 
     @property
@@ -104,12 +124,20 @@ class Medium:
         Args:
             sequence: Which of two inputs it is.
         """
-        names = self.part_names
-        return Units.of_tokens(
-            names, special=[False] * len(names), sequence=[sequence] * len(names), kind=self.unit_kind
-        )
+        names = tuple(self.part_names)
+        kinds, count = (self.unit_kind,) * len(names), len(names)
+        return Units(kind=kinds, text=names, special=(False,) * count, sequence=(sequence,) * count)
 
-    def place_of(self, units: Sequence[int]) -> tuple[float, ...]:
+    def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
+        """Return the share of each of its parts that lies in a place, of the shape of its parts."""
+        axes = len(self.extent)
+        sides = np.array(place, np.float32).astype(np.float64)  # as its own places are rounded
+        low, high = np.split(self.places.astype(np.float64), 2, -1)  # (..., A) each
+        inside = np.clip(np.minimum(high, sides[axes:]) - np.maximum(low, sides[:axes]), 0, None)  # (..., A)
+        shares: NDArray[np.float64] = inside.prod(-1) / np.maximum((high - low).prod(-1), 1e-12)
+        return shares
+
+    def place_of(self, units: Sequence[int]) -> Place:
         """Return the place around some of its units, such as a box."""
         axes = self.places.shape[-1] // 2
         places = self.places.reshape(-1, 2 * axes)[[unit - self.first for unit in units]]  # (n, 2 A)
@@ -168,6 +196,67 @@ class RowKind:
     columns: Mapping[str, Any]
     cells: Callable[[Medium | None, int], dict[str, Any]]
     medium: Callable[[Mapping[str, Any]], Medium | None]
+
+
+def is_region(item: Any, *, has_text: bool = True) -> bool:
+    """Return whether a caller's source is a region of a medium, as an extension reads it."""
+    if has_text and isinstance(item, tuple) and len(item) == 2 and all(type(number) is int for number in item):
+        return False  # characters of the text
+    return any(kind.is_region(item, has_text=has_text) for kind in registered("media").values())
+
+
+def media_places(
+    media: Sequence[Any], sources: Any, *, has_text: bool = True
+) -> Iterator[tuple[int, str, UnitKind, list[Place]]]:
+    """Yield what of media is a source: each medium, or its regions and the rest of it.
+
+    Args:
+        media: What a prompt or a result holds beside its text, each with a `kind`, a `name` and an `extent`.
+        sources: How it is divided, with regions of media among named sources.
+        has_text: Whether it holds a text, of whose characters a pair of whole numbers is a span.
+
+    Yields:
+        The index of the medium, the name and the kind of the source, and its places; none for a whole medium.
+
+    Raises:
+        InputError: If there is no such medium, a region is not inside it, or two overlap.
+    """
+    items = sources.items() if isinstance(sources, Mapping) else ()
+    named = {str(name): item for name, item in items if is_region(item, has_text=has_text)}
+    regions: dict[str, tuple[int, Place]] = {}
+    for kind, class_of_kind in registered("media").items() if named else ():
+        indices = [index for index, medium in enumerate(media) if medium.kind == kind]
+        of_kind = {name: item for name, item in named.items() if class_of_kind.is_region(item, has_text=has_text)}
+        found = class_of_kind.regions([media[index] for index in indices], of_kind)
+        regions |= {name: (indices[number], place) for name, (number, place) in found.items()}
+    for (first, (index, place)), (second, (other_index, other)) in combinations(regions.items(), 2):
+        if index == other_index and _overlap(place, other):
+            raise InputError(f"the sources {first!r} and {second!r} overlap")
+    for index, medium in enumerate(media):
+        places = {name: place for name, (of_medium, place) in regions.items() if of_medium == index}
+        for name, place in places.items():
+            yield index, name, "region", [place]
+        if not places:
+            yield index, medium.name, "medium", []
+        elif rest := _outside(list(places.values()), medium.extent):
+            yield index, f"the rest of {medium.name}", "medium", rest
+
+
+def _overlap(one: Place, other: Place) -> bool:
+    """Return whether two places have something in common."""
+    axes = len(one) // 2
+    return all(max(one[i], other[i]) < min(one[axes + i], other[axes + i]) for i in range(axes))
+
+
+def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
+    """Return places that together are what is in none of some places of a medium."""
+    axes = len(extent)
+    edges = [
+        sorted({0, size, *(edge for place in places for edge in (place[i], place[axes + i]))})
+        for i, size in enumerate(extent)
+    ]
+    cells = [tuple(zip(*sides, strict=True)) for sides in product(*map(pairwise, edges))]  # beginnings, ends
+    return [(*low, *high) for low, high in cells if not any(_overlap((*low, *high), place) for place in places)]
 
 
 def medium_class(kind: str) -> type[Medium]:

@@ -1,9 +1,9 @@
 """Coarser units and targets: spans of texts and regions of pictures, and the sums of the scores in them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ from ...errors import DataError, InputError
 from ..storage.schema import FloatArray, Index
 from ..targets import Target
 from .kinds import Merge, PartKind, SourceKind
-from .media import Medium
+from .media import is_region, media_places
 from .sentences import paragraph_spans, sentence_spans
 from .units import APART, UnitKind, Units
 from .words import merge_scores, word_groups
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 SourceSpec = SourceKind | Mapping[str, tuple[int, ...]]
-"""How a prompt is divided into sources: by a kind of span, or named spans of characters and boxes of pictures."""
+"""How a prompt is divided into sources: by a kind of span, or named spans of characters and regions of media."""
 
 PartSpec = int | list[int] | tuple[int, int] | PartKind | None
 """Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
@@ -121,7 +121,7 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
     Args:
         sequence: The prompt with its completion.
         sources: "word", "sentence", "paragraph" or "message", without the chat template's text around the messages; or
-            named spans of characters of the prompt. Boxes of pictures among them are left out.
+            named spans of characters of the prompt. Regions of pictures and sounds among them are left out.
     """
     if isinstance(sources, str):
         if sources not in get_args(SourceKind):
@@ -138,7 +138,7 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[NamedSpan]:
         ]
     if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
-    named_spans = [_named(sequence, str(name), span) for name, span in sources.items() if not is_box(span)]
+    named_spans = [_named(sequence, str(name), span) for name, span in sources.items() if not is_region(span)]
     order = sorted(named_spans, key=lambda group: group.start)
     for source, following in pairwise(order):
         if following.start < source.end:
@@ -221,93 +221,6 @@ def _named(sequence: Sequenced, name: str, span: tuple[int, ...]) -> NamedSpan:
     if not tokens:
         raise InputError(f"source {name!r}: no token begins between the characters {start} and {end}")
     return NamedSpan(name, start, end, tokens)
-
-
-Box = tuple[int, int, int, int]
-"""Left, top, right and bottom in pixels of the picture that was given."""
-
-
-def share_inside(medium: Medium, box: Sequence[float]) -> Floats:
-    """Return the share of each part's area that lies in a box, (h, w), of a medium with two axes."""
-    left, top, right, bottom = box
-    x0, y0, x1, y1 = np.moveaxis(medium.places.astype(np.float64), -1, 0)  # (h, w) each
-    wide = np.clip(np.minimum(x1, right) - np.maximum(x0, left), 0, None)
-    high = np.clip(np.minimum(y1, bottom) - np.maximum(y0, top), 0, None)
-    shares: Floats = wide * high / np.maximum((x1 - x0) * (y1 - y0), 1e-12)
-    return shares
-
-
-def is_box(value: Any) -> bool:
-    """Return whether a source is written as a box: four whole numbers, or five with the picture's number first."""
-    return isinstance(value, Sequence) and len(value) in (4, 5) and all(isinstance(i, int | np.integer) for i in value)
-
-
-def boxes_outside(boxes: Iterable[Box], size: Sequence[float]) -> list[tuple[float, float, float, float]]:
-    """Return boxes of what of a picture is in none of some boxes."""
-    box_list, (width, height) = list(boxes), size
-    columns = sorted({0, width, *(edge for left, _, right, _ in box_list for edge in (left, right))})
-    rows = sorted({0, height, *(edge for _, top, _, bottom in box_list for edge in (top, bottom))})
-    return [
-        (left, top, right, bottom)
-        for top, bottom in pairwise(rows)
-        for left, right in pairwise(columns)
-        if not any(a <= left and right <= c and b <= top and bottom <= d for a, b, c, d in box_list)
-    ]
-
-
-def media_places(media: Sequence[Any], sources: Any) -> Iterator[tuple[int, str, UnitKind, list[tuple[float, ...]]]]:
-    """Yield what of media is a source: each medium, or its regions and the rest of it.
-
-    Args:
-        media: What a prompt or a result holds beside its text, each with a `name` and an `extent`.
-        sources: How it is divided, with boxes of pictures among named sources.
-
-    Yields:
-        The index of the medium, the name and the kind of the source, and its boxes; none for a whole medium.
-    """
-    pictures = [index for index, medium in enumerate(media) if len(medium.extent) == 2]
-    regions = regions_of(sources, [media[index].extent for index in pictures])
-    for index, medium in enumerate(media):
-        boxes = {name: box for name, (picture, box) in regions.items() if pictures[picture] == index}
-        for name, box in boxes.items():
-            yield index, name, "region", [box]
-        if not boxes:
-            yield index, medium.name, "medium", []
-        elif rest := boxes_outside(boxes.values(), medium.extent):
-            yield index, f"the rest of {medium.name}", "medium", [*rest]
-
-
-def regions_of(sources: Any, sizes: Sequence[Sequence[float]]) -> dict[str, tuple[int, Box]]:
-    """Return the regions among named sources: for each name, the index of the picture and the box in it.
-
-    Args:
-        sources: The named sources; no regions are among others.
-        sizes: Width and height of each picture.
-
-    Raises:
-        InputError: If there is no such picture, a box is not inside it, or two overlap.
-    """
-    boxes = {str(n): v for n, v in sources.items() if is_box(v)} if isinstance(sources, Mapping) else {}
-    regions: dict[str, tuple[int, Box]] = {}
-    for name, value in boxes.items():
-        number = value[0] if len(value) == 5 else 0
-        if (len(value) == 4 and len(sizes) != 1) or number not in range(len(sizes)):
-            raise InputError(
-                f"source {name!r}: the prompt holds {len(sizes)} pictures; a region is (left, top, right, bottom) of "
-                "the only one, or (picture, left, top, right, bottom) with its number from 0"
-            )
-        left, top, right, bottom = map(int, value[-4:])
-        width, height = sizes[number]
-        if not (0 <= left < right <= width and 0 <= top < bottom <= height):
-            raise InputError(
-                f"source {name!r}: {tuple(value[-4:])} is not a box (left, top, right, bottom) of a picture of "
-                f"{width} x {height} pixels"
-            )
-        regions[name] = number, (left, top, right, bottom)
-    for (first, (picture, (a, b, c, d))), (second, (other_picture, (e, f, g, h))) in combinations(regions.items(), 2):
-        if picture == other_picture and max(a, e) < min(c, g) and max(b, f) < min(d, h):
-            raise InputError(f"the sources {first!r} and {second!r} overlap")
-    return regions
 
 
 def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribution":
@@ -446,11 +359,11 @@ def _groups_of_media(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
     """Return the groups of media units: each medium, or its regions and the rest of it."""
     groups = []
     left = [np.ones(medium.shape) for medium in a.media]  # the share of each part that is in no region yet
-    for index, name, kind, boxes in media_places(a.media, by):
+    for index, name, kind, boxes in media_places(a.media, by, has_text=bool(a.text)):
         medium = a.media[index]
         spans = [a.units.spans[token] for token in medium.tokens] if a.units.spans else []
         span = min((s for s, _ in spans), default=0), max((e for _, e in spans), default=0)
-        shares = share_inside(medium, boxes[0]) if kind == "region" else left[index]
+        shares = medium.share_inside(boxes[0]) if kind == "region" else left[index]
         left[index] = left[index] - shares
         parts = np.flatnonzero(shares)
         tokens, weights = tuple((medium.first + parts).tolist()), tuple(shares.ravel()[parts].tolist())

@@ -48,31 +48,6 @@ class Units:
     ids: tuple[Index | None, ...] = ()
     name: tuple[str, ...] = ()
 
-    @classmethod
-    def of_tokens(
-        cls,
-        tokens: Sequence[str],
-        *,
-        special: Sequence[bool],
-        sequence: Sequence[int | None] | None = None,
-        spans: Sequence[tuple[int, int]] | None = None,
-        words: Sequence[tuple[int, int]] | None = None,
-        ids: Sequence[int] = (),
-        kind: UnitKind = "token",
-    ) -> "Units":
-        """Return the tokens of a text as units; all of the first text unless their sequences are given."""
-        if sequence is None:
-            sequence = [None if is_special else 0 for is_special in special]
-        return cls(
-            kind=(kind,) * len(tokens),
-            text=tuple(tokens),
-            special=tuple(special),
-            sequence=tuple(sequence),
-            spans=None if spans is None else tuple(spans),
-            words=None if words is None else tuple(words),
-            ids=tuple(ids),
-        )
-
     def __len__(self) -> int:
         return len(self.text)
 

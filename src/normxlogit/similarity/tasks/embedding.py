@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from ...errors import UnsupportedModelError
 from ...inputs.encoding import Encoding
+from ...model.task_model import TaskModel
 from ...tasks.answers import Outputs
 from ...tasks.base import Embeds, ModelClasses, Task, Wrapper
-from ...tasks.interfaces import ModelInterface
 from ...tasks.targets import BatchTargets
 from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
 
@@ -49,14 +49,14 @@ class Embedding(Embeds, Task):
         """Return the smaller of the limits of the trunk and of the model's files."""
         return min((limit for limit in (positions, self.steps.max_length) if limit is not None), default=None)
 
-    def check_explains_inputs(self, model: ModelInterface) -> None:
+    def check_explains_inputs(self, model: TaskModel) -> None:
         """Raise: a vector alone cannot be explained."""
         raise UnsupportedModelError(
             f"{model.name} answers a text with a vector, of which nothing is to be explained by itself; "
             "similarity(a, b) explains the cosine of two texts"
         )
 
-    def encode_each(self, model: ModelInterface, items: Sequence[Any]) -> list[Encoding]:
+    def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts with the prompt and the lower-casing of the model's files."""
         prompted = [self.steps.prompt + text for text in items]
         return model.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)

@@ -15,7 +15,7 @@ from ...copies.clone import clone, unwrapped
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...loading.model_files import find_file, read_model_json
 from ...parts.proofs import beyond_rounding, proof
-from ...tasks.interfaces import Pooling
+from ...tasks.base import Pooling
 
 MODES = {
     "pooling_mode_cls_token": "cls",

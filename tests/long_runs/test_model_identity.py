@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normxlogit import Explainer
-from normxlogit.model.identity import identity_of
+from normxlogit.long_runs.model_identity import identity_of
 from tests import tiny
 
 

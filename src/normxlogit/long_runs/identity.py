@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple
 
-from .schema import Number
+from ..results.storage.schema import Number
 
 PROBED = 64
 """How many logits are kept at most."""

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
 from ..errors import NormXLogitError
+from ..model.task_model import TaskModel
 from ..parts.proofs import rounding_of
-from ..results.storage.identity import PROBED, Identity
-from .task_model import TaskModel
+from .identity import PROBED, Identity
 
 DEVICE_TOLERANCE = 1e-3
 """Largest difference between one model's float32 logits on two devices, relative to the largest logit."""

@@ -1,4 +1,4 @@
-"""Verify completions: the loss without the words, sources or parts of media of the highest scores."""
+"""Completions without words, sources or parts of media of their prompts: the log-probability of what is left."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -6,22 +6,128 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from ...errors import InputError
+from ...inputs.encoding import Encoding
 from ...leave_out.answers import Answer
+from ...leave_out.outcomes import Outcomes, Progress, in_batches, no_progress
 from ...leave_out.removal import TextRemoval, Tokens
 from ...leave_out.search import run_searches
 from ...leave_out.units import Removable, Verify, picked, removable
 from ...model.task_model import TaskModel
+from ...parts.headpiece import TOKENS_AT_ONCE
 from ...results.attribution import Attribution
+from ...results.units.media import media_places
 from ...results.units.spans import NamedSpan, SourceSpec, answer_parts
 from ...results.units.words import UnitScore
+from ...tasks.base import generating_task
 from ..progress import progress_bar
-from .ablations import Ablations, Array
 from .completed_prompts import Completed
-from .sources import media_sources
+
+Array = npt.NDArray[np.float64]
 
 Answers = Callable[[list[TextRemoval]], list[Answer]]
+
+
+class Ablations:
+    """Measures the log-probability of an answer with some of its sources removed, each ablation once.
+
+    The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands. Regions
+    of pictures get the mean colour of what surrounds them, moments of sounds are silenced: before the processor, so
+    that the model reads what it would read of such a picture or sound.
+
+    Args:
+        model: A language model.
+        completed: The prompt with its answer.
+        sources: The sources that can be removed, S of them.
+        progress: Shows how many ablations were measured.
+        known: What is known already: the log-probability of each token of the answer, (G,), by which sources are there.
+    """
+
+    def __init__(
+        self,
+        model: TaskModel,
+        completed: Completed,
+        sources: Sequence[NamedSpan],
+        progress: Progress = no_progress,
+        *,
+        known: Mapping[tuple[bool, ...], Array] | None = None,
+    ) -> None:
+        self.model, self.completed, self.sources = model, completed, sources
+        self._generated = len(completed.encoding) - completed.prompt_tokens
+        self._other = None if completed.other is None else Ablations(model, completed.other, sources, progress)
+        ask = in_batches(model, self.without, self._read)
+        self._answers: Outcomes[tuple[bool, ...], Array] = Outcomes(ask, progress, known)
+
+    def __call__(self, present: npt.NDArray[np.bool_]) -> Array:
+        """Return the log-probability of each token of the answer.
+
+        Args:
+            present: Which sources are there, (N, S).
+
+        Returns:
+            (N, G).
+        """
+        return np.stack(self._answers(map(tuple, present.tolist())))
+
+    def nats(self, present: npt.NDArray[np.bool_]) -> Array:
+        """Return the log-probability of the whole answer, less that of the other one if there is one, (N,)."""
+        nats: Array = self(present).sum(1)
+        return nats if self._other is None else nats - self._other.nats(present)
+
+    def without(self, present: tuple[bool, ...]) -> Encoding:
+        """Return prompt and answer without the sources that are not present, one flag for each source."""
+        removed = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
+        remaining = self.completed.without({token for source in removed for token in source.tokens})
+        encoder_input = remaining.source
+        prompt_left = len(remaining) - self._generated if encoder_input is None else len(encoder_input)
+        if prompt_left == 0:
+            raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
+        if not any(source.places for source in removed):
+            return remaining
+        places: list[list[tuple[float, ...]]] = [[] for _ in remaining.media]  # those removed of each medium
+        for source in removed:
+            for medium, place in source.places:
+                places[medium].append(place)
+        return generating_task(self.model).without_places(remaining, self.completed.prompt, places)
+
+    def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
+        """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
+        return log_probabilities(self.model, encodings, [self._generated] * len(encodings))
+
+
+def log_probabilities(model: TaskModel, encodings: list[Encoding], counts: Sequence[int]) -> list[Array]:
+    """Return the log-probabilities of the last tokens of each text, from one batch.
+
+    Args:
+        model: A language model.
+        encodings: The texts.
+        counts: How many tokens of each.
+    """
+    batch = model.batch(encodings, list(range(len(encodings))))
+    hidden = model.states(batch)  # (B, T, H)
+    values = []
+    for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
+        states = hidden[row][mask][-count - 1 : -1]  # (G, H)
+        ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
+        values.append(_log_probabilities_of(model, states, ids).double().cpu().numpy())
+    return values
+
+
+def _log_probabilities_of(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
+    """Return the log-probabilities of tokens, (G,), from the hidden states that predict them."""
+    parts = []
+    for states, tokens in zip(hidden.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
+        logits = model.head.tokens(states).float()  # (G', V)
+        token_logits = logits.gather(1, tokens[:, None].to(logits.device))[:, 0]  # (G',)
+        parts.append(token_logits - logits.logsumexp(-1))  # (G',)
+    return torch.cat(parts)
+
+
+# --- verification -----------------------------------------------------------------------------------------------------
 
 
 def with_completion_verification(
@@ -167,3 +273,20 @@ def thoughts(whole: Attribution, completed: Completed) -> tuple[Removable, dict[
     start = completed.prompt_tokens + answer[0] - prompt.prompt_tokens
     characters = sequence.offsets[answer[0]][0] - shift + completed.prompt_characters
     return found, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
+
+
+def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
+    """Return each medium of a prompt as a source, or its regions and the rest of it.
+
+    Args:
+        completed: The prompt.
+        sources: How it is divided, with regions among named sources.
+    """
+    pieces: list[NamedSpan] = []
+    for index, name, kind, boxes in media_places(completed.encoding.media, sources):
+        medium = completed.encoding.media[index]
+        start, end = completed.encoding.characters_of(medium)
+        whole = (*(0.0 for _ in medium.extent), *medium.extent)
+        places = tuple((index, tuple(place)) for place in boxes or [whole])
+        pieces.append(NamedSpan(name, start, end, (), kind, None, places=places))
+    return pieces

@@ -18,8 +18,8 @@ from itertools import chain, islice
 from typing import Any, Literal
 
 from ..errors import DataError, reason_of
-from .text_files import UTF16, encoding_of
-from .texts import collected, is_column
+from ..inputs.text_files import UTF16, encoding_of
+from ..inputs.texts import collected, is_column
 
 BLOCK = 4096
 """Rows read at a time."""

@@ -1,0 +1,155 @@
+"""An answer with its sources, read or generated, before anything is scored."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...errors import InputError
+from ...inputs.chat import ReadPrompt, has_chat_template
+from ...inputs.encoder import private_tokenizer
+from ...model.task_model import TaskModel
+from ...pipeline.completions.completed_prompts import Completed, generate_each, read_completion
+from ...pipeline.completions.reasoning import ReasoningSpec, opens_reasoning, reasoning_marks, shifted
+from ...results.attribution import Attribution
+from ...results.storage.schema import FloatArray
+from ...results.units.spans import MessageSpan
+from ..documents.conversations import Conversation, read_conversation
+from ..result import Citations
+from .prompts import SourcedPrompt, conversation_prompt, question_prompt
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question with its sources and an answer.
+
+    Attributes:
+        completed: The prompt and the answer, both of which may be longer than the model reads; its named sources are
+            the sources.
+        question: The question.
+        messages: The messages that the sources are of, in the order of the prompt; empty if they are of documents.
+    """
+
+    completed: Completed
+    question: str
+    messages: tuple[MessageSpan, ...] = ()
+
+    def cited(self, sources: Attribution, weighted_scores: FloatArray | None) -> Citations:
+        """Return the answer with the scores of its sources."""
+        return Citations(
+            question=self.question, attribution=sources, weighted_scores=weighted_scores, messages=self.messages
+        )
+
+
+def read_answered(
+    model: TaskModel,
+    question: str | None,
+    documents: Any = None,
+    *,
+    messages: Any = None,
+    turn: int | None = None,
+    system: str | None = None,
+    answer: str | None = None,
+    max_new_tokens: int = 200,
+    reasoning: ReasoningSpec | None = None,
+) -> Answered:
+    """Read a question with its documents, or a conversation, up to an answer.
+
+    Args:
+        model: A language model.
+        question: The question.
+        documents: What `read_documents` takes, whose sentences are the named sources.
+        messages: A conversation, or what `read_conversation` takes, instead of these; the sources are what was said
+            before the answer.
+        turn: Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.
+        system: The system message of a question; none by default.
+        answer: An answer that was written elsewhere; None lets the model answer, where the conversation has no answer.
+        max_new_tokens: Most tokens to generate.
+        reasoning: Where the answer reasons: spans of its characters, or what stands around; None for that of the
+            conversation, or to look for it.
+
+    Raises:
+        InputError: If one of them cannot be read, or nothing is left to cite.
+    """
+    if messages is None and turn is not None:
+        raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
+    if messages is None:
+        return _answered(model, question_prompt(model, question, documents, system), answer, max_new_tokens, reasoning)
+    if any(given is not None for given in (question, documents, system)):
+        raise InputError("messages hold the question, the documents and the system message; pass one or the other")
+    conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
+    asked = conversation_prompt(model, conversation, turn, answer)
+    return _answered(model, asked, asked.answer, max_new_tokens, asked.reasoning or reasoning)
+
+
+def _answered(
+    model: TaskModel,
+    asked: SourcedPrompt,
+    answer: str | None,
+    max_new_tokens: int,
+    reasoning: ReasoningSpec | None,
+) -> Answered:
+    """Complete a prompt by an answer, or by the model's own."""
+    if answer is None:
+        (completed,) = generate_each(model, [asked.prompt], {"max_new_tokens": max_new_tokens}, reasoning)
+    elif not isinstance(answer, str) or not answer.strip():
+        raise InputError(
+            "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
+        )
+    else:
+        completed = _read_answer(model, asked.prompt, answer, reasoning)
+    completed = _without_ending(completed)
+    if len(completed.encoding) == completed.prompt_tokens:
+        nothing = "the model answers with nothing; ask in other words, or with other documents"
+        raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
+    sequence, encoding = completed.sequenced(), completed.encoding
+    sources = {name: span for name, span in asked.spans.items() if sequence.tokens_in(*span, of_answer=False)}
+    if not sources and not encoding.media:
+        raise InputError("the model's tokenizer knows no word of the documents")
+    concluded = (encoding.text or "")[completed.prompt_characters :]
+    for start, end in reversed(completed.marked_reasoning):
+        concluded = concluded[:start] + concluded[end:]
+    if not concluded.strip():
+        raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
+    messages = asked.messages
+    if messages:
+        media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]
+        messages = tuple(sorted([*media, *messages], key=lambda message: message.start))
+    return Answered(replace(completed, named_sources=sources), asked.question, messages)
+
+
+def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: ReasoningSpec | None) -> Completed:
+    """Encode a prompt and an answer that was written elsewhere.
+
+    Special tokens at the end of the answer are dropped, with white space around them; inside it they are read as plain
+    text. Where the prompt opens a reasoning, the answer may have none.
+
+    Raises:
+        InputError: If the tokenizer cannot read a special token inside the answer as text.
+    """
+    opening, marks = "" if has_chat_template(model.reader) else " ", reasoning_marks(model.reader)
+    if not prompt.media and marks[1] not in answer and opens_reasoning(prompt.text, marks[0]):
+        prompt = replace(prompt, text=f"{prompt.text}\n{marks[1]}\n\n")
+    of_marks = " ".join(marks)
+    reasoning = shifted(reasoning, len(opening) - (len(answer) - len(answer.lstrip())))
+    answer, tokenizer = answer.strip(), private_tokenizer(model.tokenizer)
+    added_special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    special_tokens = {token for token in added_special | set(tokenizer.all_special_tokens) if token}
+    while endings := [token for token in special_tokens if answer.endswith(token)]:
+        answer = answer.removesuffix(endings[0]).rstrip()
+    special_tokens_inside = sorted(token for token in special_tokens if token in answer and token not in of_marks)
+    if not special_tokens_inside:
+        return read_completion(model, prompt, opening + answer, longer=True, reasoning=reasoning)
+    ids = tokenizer(opening + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in special_tokens_inside}:
+        raise InputError(f"the answer holds {special_tokens_inside[0]!r}, a special token of the model; take it out")
+    return read_completion(model, prompt, ids, longer=True, reasoning=reasoning)
+
+
+def _without_ending(completed: Completed) -> Completed:
+    """Remove the special tokens at the end of an answer."""
+    encoding, count = completed.encoding, len(completed.encoding)
+    while count > completed.prompt_tokens and encoding.special[count - 1]:
+        count -= 1
+    shortened = encoding.take(range(count))
+    if shortened.offsets is not None and shortened.text is not None:
+        shortened = replace(shortened, text=shortened.text[: shortened.offsets[-1][1]])
+    return replace(completed, encoding=shortened)

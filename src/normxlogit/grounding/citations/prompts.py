@@ -1,0 +1,241 @@
+"""Prompts whose sources are known: a question with documents, and a conversation up to an answer.
+
+The question is no source: sources are what an answer could be taken from.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...errors import InputError
+from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
+from ...inputs.texts import numbered
+from ...model.task_model import TaskModel
+from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
+from ...results.units.sentences import sentence_spans
+from ...results.units.spans import MessageSpan
+from ...tasks.base import generating_task
+from ..documents.conversations import Conversation, Message
+from ..documents.documents import read_documents
+from .rendering import render
+
+Spans = dict[str, tuple[int, int]]
+"""Spans of sources by name, in characters of the prompt."""
+
+QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
+"""Characters at the end of a question."""
+
+CLOSING = "\"'”’»)]"
+"""Characters that may follow the punctuation at the end of a sentence."""
+
+JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(:?)')
+"""A text or another scalar in JSON, and whether it is a key."""
+
+
+@dataclass(frozen=True)
+class SourcedPrompt:
+    """A prompt whose sources are known.
+
+    Attributes:
+        prompt: All before the answer, as one text.
+        spans: Spans of the sources; those of the question of a conversation only where nothing else was said.
+        question: What is asked: of a conversation the last message of the user.
+        messages: The messages of a conversation that the prompt holds, in its order.
+        answer: The answer in a conversation, with its reasoning; None if the model has to write it.
+        reasoning: Spans of the reasoning in the answer.
+    """
+
+    prompt: ReadPrompt
+    spans: Spans
+    question: str
+    messages: tuple[MessageSpan, ...] = ()
+    answer: str | None = None
+    reasoning: tuple[tuple[int, int], ...] = ()
+
+
+def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None = None) -> SourcedPrompt:
+    """Write a question with its documents as a prompt, whose sources are the documents' sentences: "notes.txt:3".
+
+    Args:
+        model: A language model, which reads the prompt.
+        question: The question.
+        documents: What `read_documents` takes; pictures among them stand before the text.
+        system: The system message; None for none.
+    """
+    if not isinstance(question, str | None):
+        raise InputError(f"a question is a text, not {type(question).__name__}: call cite for each of several")
+    if question is None or not question.strip():
+        raise InputError("the question is empty")
+    if system is not None and not isinstance(system, str):
+        raise InputError(f"a system message is a text, not {type(system).__name__}")
+    named, pictures = read_documents(documents)
+    chat = has_chat_template(model.reader)
+    if pictures and not chat:
+        raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
+    text = "" if chat else model.pipeline.prefix + (f"{system.strip()}\n\n" if system else "")
+    spans: Spans = {}
+    for name, document in named.items():
+        text += f"{name}:\n" if len(named) > 1 else ""
+        for number, (start, end) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = len(text) + start, len(text) + end
+        text += document.rstrip() + "\n\n"
+    if not spans and not pictures:
+        raise InputError("the documents hold no sentence")
+    text += f"Question: {question.strip()}"
+    if not chat:
+        return SourcedPrompt(ReadPrompt(f"{text}\nAnswer:", None), spans, question)
+    parts = [*({"type": "image", "image": picture} for picture in pictures.values()), {"type": "text", "text": text}]
+    asked: dict[str, Any] = {"role": "user", "content": parts if pictures else text}
+    messages = [{"role": "system", "content": system}, asked] if system else [asked]
+    prompt = read_prompt(model.reader, messages, model.pipeline.chat)
+    for medium in prompt.media:
+        generating_task(model).check_reads(model, medium.kind)
+    content = next((c for c in prompt.contents or () if c.message == len(messages) - 1), None)
+    if content is None:
+        raise InputError("the chat template does not write the message with the documents once and as it is")
+    spans = {name: (content.place_of(start), content.place_of(end)) for name, (start, end) in spans.items()}
+    return SourcedPrompt(prompt, spans, question)
+
+
+def conversation_prompt(
+    model: TaskModel, conversation: Conversation, turn: int | None = None, answer: str | None = None
+) -> SourcedPrompt:
+    """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
+
+    What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
+
+    Args:
+        model: A language model, which reads the prompt.
+        conversation: The conversation.
+        turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
+        answer: The answer to all of the conversation, instead of one in it.
+
+    Raises:
+        InputError: If there is no such turn, both are given, or the chat template refuses the messages.
+    """
+    thoughts: list[str] = []
+    if answer is None:
+        conversation, message = conversation.until(turn)
+        answer = None if message is None else message.text
+        while message is not None and conversation.messages and conversation.messages[-1].kind == "reasoning":
+            thoughts.insert(0, conversation.messages[-1].text)
+            conversation = replace(conversation, messages=conversation.messages[:-1])
+    elif turn is not None:
+        raise InputError("turn= picks an answer of the conversation; pass it or answer=")
+    has_template = has_chat_template(model.reader)
+    conversation = conversation.with_readable_media(
+        generating_task(model).reads_medium if has_template else lambda _: False
+    )
+    messages = conversation.messages
+    if not messages:
+        raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
+    rendering = render(model, conversation)
+    notes = [*conversation.notes, *rendering.prompt.notes]
+    question, question_spans = _question_of(messages)
+    contents, message_spans = [], []
+    pieces: list[tuple[str, tuple[int, int], bool]] = []  # name, span, whether it is of the question
+    for index, (message, name) in enumerate(zip(messages, message_names(messages), strict=True)):
+        if message.part is not None:
+            continue
+        if (start := rendering.starts.get(index)) is None:
+            notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
+            continue
+        end = start + len(message.text)
+        contents.append(Content(message.role, start, end, index))
+        message_spans.append(MessageSpan(message.kind, start, end, name, message.name))
+        pieces += [
+            (f"{name}:{source}", (start + first, start + last), (index, first, last) in question_spans)
+            for source, first, last in pieces_of(message)
+        ]
+    names = numbered(name for name, *_ in pieces)
+    spans: Spans = {name: span for name, (_, span, asked) in zip(names, pieces, strict=True) if not asked}
+    prompt = replace(
+        rendering.prompt, contents=tuple(contents) if has_template else None, notes=tuple(dict.fromkeys(notes))
+    )
+    if not spans and not prompt.media:  # which are sources themselves
+        spans = {name: span for name, (_, span, _) in zip(names, pieces, strict=True)}
+    answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
+    by_start = tuple(sorted(message_spans, key=lambda span: span.start))
+    return SourcedPrompt(prompt, spans, question, by_start, answer, reasoning)
+
+
+def _with_reasoning(
+    model: TaskModel, prompt: str, answer: str | None, thoughts: Sequence[str]
+) -> tuple[str | None, tuple[tuple[int, int], ...]]:
+    """Return an answer with its reasoning before it, in the marks of the chat template, and the reasoning's spans."""
+    if answer is None or not thoughts:
+        return answer, ()
+    opening, ending = reasoning_marks(model.reader)
+    before, reasoning = "" if opens_reasoning(prompt, opening) else f"{opening}\n", "\n".join(thoughts)
+    return f"{before}{reasoning}\n{ending}\n\n{answer}", ((len(before), len(before) + len(reasoning)),)
+
+
+def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
+    """Return what the user's last message says, and its sentences that are questions: (message, start, end)."""
+    number = max((message.number for message in messages if message.kind == "user"), default=None)
+    places = [place for place, message in enumerate(messages) if (message.kind, message.number) == ("user", number)]
+    question = "\n\n".join(messages[place].text for place in places)
+    spans, first = set(), 0
+    for place in places:  # several texts stand between pictures
+        last = first + len(messages[place].text)
+        spans |= {(place, a - first, b - first) for a, b in question_spans(question) if first <= a < last}
+        first = last + 2
+    return question, spans
+
+
+def question_spans(text: str) -> list[tuple[int, int]]:
+    """Return the sentences of a user's message that are questions, and so are not sources of the answer.
+
+    These are the sentences that end with a question mark, or the only sentence of a message. Punctuation cannot tell
+    an instruction from a fact that the answer rests on, so every other sentence stays a source.
+
+    Args:
+        text: The last message of the user before the answer.
+    """
+    sentences = sentence_spans(text)
+    marked = [
+        (start, end) for start, end in sentences if text[start:end].rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))
+    ]
+    return marked or (sentences if len(sentences) == 1 else [])
+
+
+def message_names(messages: Sequence[Message]) -> list[str]:
+    """Return the name of each message: its kind and tool, with a number if the name stood before."""
+    tools = (" ".join(message.name.replace(":", " ").split()) for message in messages)
+    return numbered(f"{message.kind} {tool}".strip() for message, tool in zip(messages, tools, strict=True))
+
+
+def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
+    """Yield name, start and end of the sources in a message: its sentences, or the fields of JSON of a tool.
+
+    A field with several sentences is several sources.
+    """
+    fields = json_fields(message.text) if message.kind in ("tool call", "tool result") else []
+    for key, start, end in fields or [("", 0, len(message.text))]:
+        sentences = sentence_spans(message.text[start:end])
+        for number, (first, last) in enumerate(sentences, start=1):
+            name = key if key and len(sentences) == 1 else f"{key} {number}".strip()
+            yield name, start + first, start + last
+
+
+def json_fields(text: str) -> list[tuple[str, int, int]]:
+    """Return key, start and end of each text, number and boolean in JSON; none if it is not an object or an array.
+
+    A field begins with its key: of '{"a": {"b": 1}, "c": ["x"]}' they are "b" with '"b": 1', and "c" with '"x"'.
+    """
+    try:
+        if not isinstance(json.loads(text), dict | list):
+            return []
+    except (ValueError, RecursionError):
+        return []
+    fields, key, key_span = [], "", (0, 0)
+    for token in JSON_TOKEN.finditer(text):
+        value = json.loads(token[1])
+        if token[2]:
+            key, key_span = str(value), token.span()
+        elif value is not None and str(value).strip():
+            follows_key = not text[key_span[1] : token.start()].strip()
+            fields.append((key, key_span[0] if follows_key else token.start(), token.end(1)))
+    return fields

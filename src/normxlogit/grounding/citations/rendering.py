@@ -1,0 +1,234 @@
+"""Conversations as a model's chat template writes them, or as one text, and where each message stands in that."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from ...errors import InputError
+from ...inputs.chat import ReadPrompt, has_chat_template, read_prompt
+from ...model.task_model import TaskModel
+from ..documents.conversations import Conversation, Message, parsed_arguments
+
+AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
+"""Kinds of messages that chat templates may not render, and that are written as text then."""
+
+TITLES: dict[str, str] = {
+    "system": "System",
+    "user": "User",
+    "assistant": "Assistant",
+    "reasoning": "Reasoning",
+    "tool call": "Assistant",
+}
+"""The headings of messages in a plain text; others are the results of tools."""
+
+
+class Rendering(NamedTuple):
+    """A conversation as a prompt.
+
+    Attributes:
+        prompt: The prompt.
+        starts: Where the text of each message begins in it, by the message's place; messages not rendered are left out.
+    """
+
+    prompt: ReadPrompt
+    starts: Mapping[int, int]
+
+
+class Form(NamedTuple):
+    """How messages are written where a chat template does not know all kinds of them.
+
+    Attributes:
+        tools_as_text: Whether calls and results of tools are texts of the assistant and the user.
+        two_roles: Whether system messages are the user's, and messages of one role in a row are one.
+        in_parts: Whether contents are lists of parts.
+    """
+
+    tools_as_text: bool
+    two_roles: bool
+    in_parts: bool
+
+
+class Row(NamedTuple):
+    """A message of a chat template, made of one or several messages of the conversation.
+
+    Attributes:
+        message: The message as chat templates expect it.
+        indices: The messages that it is made of, in the order of their texts; calls of tools come last.
+    """
+
+    message: dict[str, Any]
+    indices: tuple[int, ...]
+
+
+def render(model: TaskModel, conversation: Conversation) -> Rendering:
+    """Render a conversation by the model's chat template, if it has one; what that leaves out is written as text.
+
+    Reasoning that it leaves out stays out: the model does not read it either.
+
+    Returns:
+        The first rendering that holds every message; if there is none, the one that lacks the fewest.
+
+    Raises:
+        InputError: If the template refuses the messages however they are written.
+    """
+    if not has_chat_template(model.reader):
+        return _as_one_text(conversation)
+    roles = [(True, False), (True, True)]
+    roles = [(False, False), *roles] if "tool" in str(model.reader.chat_template) else roles
+    renderings: list[tuple[int, Rendering]] = []
+    refusals: list[InputError] = []
+    for form in (Form(*of_roles, in_parts) for in_parts in (False, True) for of_roles in roles):
+        try:
+            rendering = _render_as(model, conversation, form)
+        except InputError as error:
+            refusals.append(error)
+            continue
+        lost = sum(
+            message.part is None and message.kind != "reasoning" and place not in rendering.starts
+            for place, message in enumerate(conversation.messages)
+        )
+        if not lost:
+            return rendering
+        renderings.append((lost, rendering))
+    if not renderings:
+        raise refusals[0]
+    return min(renderings, key=lambda each: each[0])[1]
+
+
+def _render_as(model: TaskModel, conversation: Conversation, form: Form) -> Rendering:
+    """Render a conversation by the chat template, and find where each message begins in the result."""
+    messages = conversation.messages
+    rows = _rows(messages, form)
+    options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
+    prompt: dict[str, Any] = {"messages": [row.message for row in rows]}
+    if conversation.tools and not form.tools_as_text:
+        prompt["tools"] = conversation.tools
+    rendered = read_prompt(model.reader, prompt, options)
+    kinds = {message.kind for message in messages}
+    as_text = [
+        name
+        for kind, name in AS_TEXT.items()
+        if kind in kinds and (form.two_roles if kind == "system" else form.tools_as_text)
+    ]
+    notes = []
+    if as_text:
+        notes.append(f"the reader's chat template does not render {', '.join(as_text)}: rendered as plain text")
+    if conversation.tools and form.tools_as_text:
+        notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
+    rendered = replace(rendered, notes=tuple(notes))
+    return Rendering(rendered, _message_starts(rendered, rows, messages, form))
+
+
+def _message_starts(
+    rendered: ReadPrompt, rows: Sequence[Row], messages: Sequence[Message], form: Form
+) -> dict[int, int]:
+    """Return the character at which each message begins in a rendered prompt, by the message's index.
+
+    A message is found in the content that it is written into, behind the ones before it. A tool call, and a text whose
+    content the template changes, is looked for between the contents before and after it, where it must stand once.
+    Messages that are not found are left out.
+    """
+    contents, starts, position = rendered.contents or (), dict[int, int](), 0
+    for row_index, (_, indices) in enumerate(rows):
+        own = [content for content in contents if content.message == row_index]
+        following = (content.start for content in contents if content.message > row_index)
+        next_content = min(following, default=len(rendered.text))
+        for index in indices:
+            message = messages[index]
+            is_call = message.kind == "tool call" and not form.tools_as_text
+            in_content = bool(own) and not is_call
+            before = _wrapping(message, form)[0] if in_content else ""
+            first = own[-1 if is_call else 0] if own else None
+            begin = position if first is None else max(position, first.end if is_call else first.start)
+            area = begin, own[-1].end if in_content else next_content
+            start = rendered.text.find(before + message.text, *area)
+            if start >= 0 and message.text and (in_content or rendered.text.count(message.text, *area) == 1):
+                starts[index] = start + len(before)
+                position = starts[index] + len(message.text)
+    return starts
+
+
+def _as_one_text(conversation: Conversation) -> Rendering:
+    """Write a conversation as one text, for models without a chat template."""
+    text, starts, form = "", {}, Form(tools_as_text=True, two_roles=False, in_parts=False)
+    for place, message in enumerate(conversation.messages):
+        title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
+        before, after = _wrapping(message, form) if message.kind == "tool call" else ("", "")
+        text += f"{title}: {before}"
+        starts[place] = len(text)
+        text += f"{message.text}{after}\n\n"
+    return Rendering(ReadPrompt(text + "Assistant:", None), starts)
+
+
+def _wrapping(message: Message, form: Form) -> tuple[str, str]:
+    """Return the text before and after a message in a content."""
+    if message.kind == "tool call" and form.tools_as_text:
+        return f"{message.name}(", ")"
+    if message.kind == "tool result" and form.tools_as_text:
+        return f"Result of {message.name or 'the tool'}:\n", ""
+    return ("<think>\n", "\n</think>\n\n") if message.kind == "reasoning" else ("", "")
+
+
+def _rows(messages: Sequence[Message], form: Form) -> list[Row]:
+    """Return a conversation as messages of a chat template."""
+    rows: list[Row] = []
+    call_ids = list(dict.fromkeys(message.call for message in messages if message.call))
+    for (_, role), group in groupby(enumerate(messages), key=lambda step: (step[1].number, step[1].role)):
+        steps = dict(group)
+        calls = [m for m in steps.values() if m.kind == "tool call" and not form.tools_as_text]
+        texts = [message for message in steps.values() if message not in calls]
+        row: dict[str, Any] = {"role": role, "content": _content(texts, form)}
+        if calls:
+            row["tool_calls"] = [_call(message, call_ids) for message in calls]
+        if role == "tool" and not form.tools_as_text:
+            (result,) = texts
+            row |= {"name": result.name, "tool_call_id": _call_id(result, call_ids)}
+        if (role == "tool" and form.tools_as_text) or (role == "system" and form.two_roles):
+            row["role"] = "user"
+        rows.append(Row(row, tuple(steps)))
+    rows = _joined(rows) if form.two_roles else rows
+    for row, _ in rows if form.in_parts else ():
+        row["content"] = _parts(row["content"])
+    return rows
+
+
+def _content(messages: Iterable[Message], form: Form) -> Any:
+    """Return texts as one, each on a line of its own; with pictures and sounds among them parts."""
+    parts: list[Any] = []
+    for message in messages:
+        before, after = _wrapping(message, form)
+        parts.append(message.part or {"type": "text", "text": f"{before}{message.text}{after}"})
+    if any(part["type"] != "text" for part in parts):
+        return parts
+    texts = [part["text"] for part in parts]
+    return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts[:-1]) + "".join(texts[-1:])
+
+
+def _parts(content: Any) -> list[Any]:
+    """Return a content as a list of parts."""
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+def _joined(rows: Sequence[Row]) -> list[Row]:
+    """Join consecutive messages of one role."""
+    joined: list[Row] = []
+    for role, group in groupby(rows, key=lambda row: row.message["role"]):
+        contents, indices = zip(*((row.message["content"], row.indices) for row in group), strict=True)
+        if all(isinstance(content, str) for content in contents):
+            content: Any = "\n\n".join(contents)
+        else:
+            content = [part for each in contents for part in _parts(each)]
+        joined.append(Row({"role": role, "content": content}, sum(indices, ())))
+    return joined
+
+
+def _call(message: Message, call_ids: Sequence[str]) -> dict[str, Any]:
+    """Return a call of a tool."""
+    function = {"name": message.name, "arguments": parsed_arguments(message.text)}
+    return {"type": "function", "id": _call_id(message, call_ids), "function": function}
+
+
+def _call_id(message: Message, call_ids: Sequence[str]) -> str:
+    """Return an id for a tool call, of nine letters and digits, which the strictest templates demand."""
+    return f"call{call_ids.index(message.call) if message.call else len(call_ids):05d}"

@@ -1,0 +1,62 @@
+"""What the commands of long runs share: reports, a folder for results, and the progress of several pieces of work."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..cli.console import write
+from ..errors import InputError
+
+ReportFolder = Annotated[
+    Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
+]
+
+
+def write_report(markdown: str) -> None:
+    """Write Markdown to standard output, drawn as headings and tables if that is a terminal."""
+    if not sys.stdout.isatty():
+        write(markdown)
+        return
+    from ..render.terminal import text_of_markdown
+
+    write(text_of_markdown(markdown) + "\n")
+
+
+def check_folder(output: Path | None) -> None:
+    """Refuse a folder that results cannot be written to, before any work, without creating it."""
+    if output is None:
+        return
+    existing = next((path for path in (output, *output.parents) if path.exists()), Path("."))
+    if not existing.is_dir():
+        raise InputError(f"cannot write to {output}: {existing} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write to {output}: no permission for {existing}")
+
+
+@contextmanager
+def progress(count: int) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a progress bar for several pieces of work on a terminal.
+
+    Args:
+        count: The number of pieces of work.
+
+    Yields:
+        A function to call with the name of the current piece, its finished items, and all its items.
+    """
+    from ..pipeline.progress import progress_bar
+
+    with progress_bar(count, sys.stderr.isatty(), "starting") as update:
+        finished = 0
+
+        def on_progress(name: str, finished_items: int, items: int) -> None:
+            nonlocal finished
+            update(completed=finished + finished_items / items, description=name)
+            if finished_items >= items:
+                finished += 1
+
+        yield on_progress
