@@ -150,7 +150,7 @@ def compounds(count: int, seed: int = 0) -> list[Asked]:
     documents: list[Asked] = []
     for asked in written():
         text = " ".join(asked.documents.values())
-        pairs = []
+        pairs: list[Pair] = []
         for place in random.permutation(len(asked.pairs)).tolist():
             pair = asked.pairs[place]
             if len(pairs) >= count and pair.kind != "invented":
@@ -160,7 +160,9 @@ def compounds(count: int, seed: int = 0) -> list[Asked]:
                 continue
             beside, is_first = others[int(random.integers(len(others)))], bool(random.integers(2))
             true, false = (
-                _joined(*((sentence, beside) if is_first else (beside, sentence)), asked.language, text)
+                _joined(sentence, beside, asked.language, text)
+                if is_first
+                else _joined(beside, sentence, asked.language, text)
                 for sentence in (pair.true, pair.false)
             )
             pairs.append(Pair(pair.kind, true, false, pair.question))

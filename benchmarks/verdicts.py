@@ -52,10 +52,11 @@ TRUE = 0.8
 TRAINED = {
     "command": "python -m benchmarks verdicts",
     "data": "benchmarks/grounding_measured.jsonl: the training pairs of benchmarks/grounding_pairs.jsonl, and pairs of "
-    "`python -m benchmarks pairs PAIRS --training QNLI/train.jsonl --corpus CORPUS`",
+    "`python -m benchmarks pairs PAIRS --training QNLI/train.jsonl --corpus CORPUS --compound 4`",
     "features": "of log-probabilities and edits measured by `python -m benchmarks.grounding_features --dtype float32` "
     "of commit eb5edd83 on a GPU: up to 96 edits of a sentence, where `cite` measures fewer; the 8 with the largest "
-    "gain are taken, none that leaves out two words; what a source has of a sentence comes from their words",
+    "gain are taken, none that leaves out two words; what a source has of a clause comes from their words. Compound "
+    "sentences are measured by `normxlogit evaluate grounding`",
     "reader": "SmolLM2-135M-Instruct, SmolLM2-135M-Instruct.Q4_1.gguf",
 }
 """How the coefficients of the package are trained."""
@@ -73,7 +74,7 @@ def pack(report: Mapping[str, Any]) -> str:
         sentences = [
             [
                 m.statement.kind,
-                m.statement.sentence if origin in ("written", "fixed") else "",
+                m.statement.sentence if origin in ("written", "fixed", "compound") else "",
                 m.statement.true,
                 *(round(float(m.features[name]), 4) for name in NAMES),
             ]
@@ -109,13 +110,15 @@ def measured_sentences(path: Path, fitted: Mapping[str, Any] | None = None) -> l
 
 
 def tables(measured: Sequence[MeasuredSentence]) -> dict[str, str]:
-    """Return tables under their headings: test sentences told apart, those written by hand alone, the fixed set."""
-    pairs = [m for m in measured if m.statement.split != "fixed"]
-    by_hand = [m for m in pairs if m.statement.split == "train" or m.statement.origin == "written"]
+    """Return tables under their headings: test sentences, those written by hand, compound ones, and the fixed set."""
     fixed = [m for m in measured if m.statement.split == "fixed"]
+    training = [m for m in measured if m.statement.split == "train"]
+    tested = [m for m in measured if m.statement.split not in ("fixed", "train")]
+    compound = [m for m in tested if m.statement.origin == "compound"]
     return {
-        "Test sentences": verdict_table(pairs),
-        "Written by hand": verdict_table(by_hand),
+        "Test sentences": verdict_table([*training, *(m for m in tested if m not in compound)]),
+        "Written by hand": verdict_table([*training, *(m for m in tested if m.statement.origin == "written")]),
+        "Two things said": verdict_table([*training, *compound]),
         "Fixed set": listed(fixed),
     }
 

@@ -24,7 +24,7 @@ def test_the_command_fits_what_is_in_the_package_and_prints_the_tables_of_the_pa
         assert fitted.pop(question) == pytest.approx(packaged.pop(question), abs=1e-3)
     assert fitted == packaged
     tables = verdicts.tables(verdicts.measured_sentences(verdicts.MEASURED))
-    assert len(tables) == 3
+    assert len(tables) == 4
     for table in tables.values():
         assert table.strip() in result.output
         assert table.strip() in PAGE.read_text("utf-8")

@@ -8,7 +8,7 @@ import pytest
 import normxlogit
 from normxlogit import DataError, InputError
 from normxlogit.grounding.result import Citations
-from normxlogit.grounding.verdicts import Reading, WordEdit, WordReading
+from normxlogit.grounding.verdicts import Clause, Reading, WordEdit, WordReading
 from normxlogit.results.storage.schema import plain
 from normxlogit.results.units.spans import MessageSpan
 from normxlogit.results.verification import Removal, Verification
@@ -195,4 +195,17 @@ def test_a_sentence_of_which_the_reader_would_rather_read_another_word_contradic
     assert [(word.text, word.rather) for word in c.words if word.unsaid] == [("sat", '"ran" than "sat"')]
     assert "contradicts [1][2]" in str(c)
     assert "rather say &#34;ran&#34;" in c.to_html()
+    assert Citations.from_dict(c.to_dict()) == c
+
+
+def test_a_value_that_the_sources_lack_is_named_where_no_edit_gains():
+    c = citations()
+    first, second = (target.span for target in c.attribution.targets)
+    said = Reading((WordReading(*first, "The cat.", -1.0, -20.0),), ())
+    words = (WordReading(second[0], second[0] + 2, "It", -1, -2), WordReading(second[0] + 3, second[1], "sat", -9, -9))
+    worse = WordEdit("replaced", second[0], second[0] + 2, "He", -3.0, -3.0)
+    reading = Reading(words, (worse,), (Clause(0, 2, 2, 0.5, (1,)),))
+    c = replace(c, readings=(said, reading))
+    assert c.support[1].rather == 'nothing of "sat."'
+    assert [word.text for word in c.words if word.unsaid] == ["sat."]
     assert Citations.from_dict(c.to_dict()) == c

@@ -116,7 +116,7 @@ def _contradiction(result: "Citations", sentence: int) -> dict[str, Any] | None:
     rather = result.readings[sentence].rather
     return ContradictionCell(
         support.rather,
-        0.0 if rather is None else rather.gain,
+        0.0 if rather is None else max(rather.gain, 0.0),
         "" if source is None else result.names[source],
         "" if source is None else result.documents[source],
         result.concluding[sentence],

@@ -221,6 +221,14 @@ class Citations(Record):
                 )
         return words
 
+    def _rather(self, reading: Reading) -> str:
+        """Return what the sources rather say than a sentence: what an edit says, or nothing of the values they lack."""
+        if reading.rather is not None and reading.rather.due_to_sources > 0:
+            return self._after(reading.rather)
+        values = [reading.words[place] for clause in reading.clauses for place in clause.values_elsewhere]
+        quoted = ", ".join(f'"{self.text[word.start : word.end]}"' for word in values)
+        return f"nothing of {quoted}" if values else ""
+
     def _after(self, edit: WordEdit) -> str:
         """Return what the sources rather say, as a text."""
         before, after = self.text[edit.start : edit.end].strip(), edit.text.strip()
@@ -334,7 +342,6 @@ class Citations(Record):
             )
             if k in quotations:
                 cited = (quotations[k],)
-            rather = None if reading is None else reading.rather
             support.append(
                 Support(
                     text=a.targets[k].name,
@@ -344,7 +351,7 @@ class Citations(Record):
                     loss=loss,
                     covered=None if reading is None else reading.verdict.covered,
                     agreed=None if reading is None else reading.verdict.agreed,
-                    rather="" if rather is None or rather.due_to_sources <= 0 else self._after(rather),
+                    rather="" if reading is None else self._rather(reading),
                     quoted=k in quotations,
                     messages=tuple(documents_of[i] for i in cited) if self.messages else (),
                     origin=self.origin,

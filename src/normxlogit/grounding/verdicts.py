@@ -78,6 +78,10 @@ class WordEdit(NamedTuple):
         """The gain, or what of it is not gained without the sources, whichever is less."""
         return self.gain if math.isnan(self.gain_without) else min(self.gain, self.gain - self.gain_without)
 
+    def edits(self, word: WordReading) -> bool:
+        """Return whether a word is edited, or text inserted before it."""
+        return self.start < word.end and word.start < max(self.end, self.start + 1)
+
 
 class Verdict(NamedTuple):
     """The verdict on a sentence.
@@ -222,8 +226,8 @@ class Reading(NamedTuple):
         return max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
 
     def edited(self, edit: WordEdit) -> list[WordReading]:
-        """Return the words that an edit replaces or leaves out."""
-        return [word for word in self.words if word.start < edit.end and edit.start < word.end]
+        """Return the words that an edit replaces or leaves out, or before which it inserts text."""
+        return [word for word in self.words if edit.edits(word)]
 
     def edit_of(self, word: WordReading) -> WordEdit | None:
         """Return the best edit of one word alone; None if none is clearly gained from the sources."""
@@ -231,8 +235,6 @@ class Reading(NamedTuple):
         return max(edits, key=lambda edit: edit.due_to_sources, default=None)
 
     def _edits_only(self, edit: WordEdit, word: WordReading) -> bool:
-        if edit.kind == "inserted":
-            return word.start <= edit.start < word.end
         edited = self.edited(edit)
         return word in edited and (len(edited) == 1 or edit.kind == "exchanged")
 
@@ -248,8 +250,7 @@ class Reading(NamedTuple):
         place, rather = self.words.index(word), self.rather
         if any(place in clause.values_elsewhere for clause in self.clauses):
             return True
-        says = judgement == "contradicts" and rather is not None and rather.due_to_sources > 0
-        if says and rather.start < word.end and word.start < max(rather.end, rather.start + 1):  # it may only insert
+        if judgement == "contradicts" and rather is not None and rather.due_to_sources > 0 and rather.edits(word):
             return True
         least = min(self.clauses, key=lambda clause: clause.coverage) if len(self.clauses) > 1 else None
         in_doubt = judgement == "not in the sources" or (least is not None and least.start <= place < least.end)

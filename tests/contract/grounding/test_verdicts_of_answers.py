@@ -257,3 +257,26 @@ def test_the_fields_of_one_message_are_one_source_for_values(explainer):
     ]
     (reading,) = explainer.cite(messages=messages).readings
     assert all(clause.values_elsewhere == () for clause in reading.clauses)
+
+
+def test_a_sentence_is_compared_with_the_sources_clause_by_clause(explainer):
+    answer = "The pool was built by Anna Berg in 1974, and refunds are possible within 31 days."
+    (reading,) = explainer.cite("When?", DOCUMENTS, answer=answer).readings
+    first, second = reading.clauses
+    assert first_words(reading) == ["The", "and"]
+    assert (first.own_words, first.coverage, first.values_elsewhere) == (0, 1.0, ())
+    assert second.own_words == len(["and", "31", "days"])
+    assert [reading.words[place].text for place in second.values_elsewhere] == ["31"]
+    assert reading.features["own words"] == second.own_words
+    assert reading.features["coverage"] == second.coverage < 1
+    assert reading.features["values elsewhere"] == 1
+
+
+def test_a_short_clause_belongs_to_its_neighbour(explainer):
+    (reading,) = explainer.cite("When?", DOCUMENTS, answer="Yes, refunds, of course, take up to 30 days.").readings
+    assert first_words(reading) == ["Yes", "take"]
+
+
+def first_words(reading):
+    words = [[w.text for w in reading.words[c.start : c.end] if w.text.isalnum()] for c in reading.clauses]
+    return [of_clause[0] for of_clause in words]

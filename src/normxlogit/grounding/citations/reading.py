@@ -196,7 +196,7 @@ def _clause_spans(words: Sequence[WordReading]) -> list[tuple[int, int]]:
     start, spoken, remaining = 0, 0, sum(_is_spoken(word.text) for word in words)
     for place, word in enumerate(words):
         spoken += _is_spoken(word.text)
-        if word.text in CLAUSE_ENDS and min(spoken, remaining - spoken) >= CLAUSE_WORDS:
+        if word.text.strip() in CLAUSE_ENDS and min(spoken, remaining - spoken) >= CLAUSE_WORDS:
             spans.append((start, place + 1))
             start, spoken, remaining = place + 1, 0, remaining - spoken
     return [*spans, (start, len(words))]
