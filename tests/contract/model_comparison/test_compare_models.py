@@ -74,6 +74,16 @@ def test_what_is_left_of_a_difference_is_that_of_the_models_without_the_words() 
         assert removal.changed is bool(differ != d.changed)
 
 
+def test_the_words_left_out_are_those_that_carry_the_difference_whether_it_rises_or_falls() -> None:
+    after, rises = changed_word("good", seed=2), set()
+    for target in range(MODEL.config.num_labels):
+        d = compare_models((MODEL, TOKENIZER), (after, TOKENIZER), TEXT, target=target, verify=1)
+        rises.add(bool(d.measured[1] > d.measured[0]))
+        most = max(d.words(), key=lambda word: word.score if d.measured[1] > d.measured[0] else -word.score)
+        assert list(d.verified.together.units) == [most.text]
+    assert rises == {False, True}
+
+
 def test_an_adapter_that_is_off_is_compared_with_the_same_model() -> None:
     model = adapted("bert")
     base = copy.deepcopy(model).unload()
