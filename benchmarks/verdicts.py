@@ -112,13 +112,13 @@ def measured_sentences(path: Path, fitted: Mapping[str, Any] | None = None) -> l
 def tables(measured: Sequence[MeasuredSentence]) -> dict[str, str]:
     """Return tables under their headings: test sentences, those written by hand, compound ones, and the fixed set."""
     fixed = [m for m in measured if m.statement.split == "fixed"]
-    training = [m for m in measured if m.statement.split == "train"]
-    tested = [m for m in measured if m.statement.split not in ("fixed", "train")]
-    compound = [m for m in tested if m.statement.origin == "compound"]
+    compound = [m for m in measured if m.statement.origin == "compound"]
+    single = [m for m in measured if m.statement.split != "fixed" and m.statement.origin != "compound"]
+    by_hand = [m for m in single if m.statement.split == "train" or m.statement.origin == "written"]
     return {
-        "Test sentences": verdict_table([*training, *(m for m in tested if m not in compound)]),
-        "Written by hand": verdict_table([*training, *(m for m in tested if m.statement.origin == "written")]),
-        "Two things said": verdict_table([*training, *compound]),
+        "Test sentences": verdict_table(single),
+        "Written by hand": verdict_table(by_hand),
+        "Two things said": verdict_table(compound),
         "Fixed set": listed(fixed),
     }
 
