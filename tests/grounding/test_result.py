@@ -206,6 +206,6 @@ def test_a_value_that_the_sources_lack_is_named_where_no_edit_gains():
     worse = WordEdit("replaced", second[0], second[0] + 2, "He", -3.0, -3.0)
     reading = Reading(words, (worse,), (Clause(0, 2, 2, 0.5, (1,)),))
     c = replace(c, readings=(said, reading))
-    assert c.support[1].rather == 'nothing of "sat."'
+    assert c.support[1].rather == 'something else than "sat."'
     assert [word.text for word in c.words if word.unsaid] == ["sat."]
     assert Citations.from_dict(c.to_dict()) == c

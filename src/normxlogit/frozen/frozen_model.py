@@ -8,6 +8,7 @@ from typing import cast
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..copies.arithmetic import full_float32
 from ..copies.clone import clone
@@ -161,7 +162,8 @@ class FrozenModel:
     def _prove_head(self, run: FrozenPass, conservation: Conservation) -> None:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
         readout = Readout()
-        pool = Pool(self._without_cache, partial(recorded, constants=conservation.constants))
+        copy = cast(PreTrainedModel, self._without_cache)
+        pool = Pool(copy, partial(recorded, constants=conservation.constants))
         head = Head(pool, self.model.parts.head)
         with torch.enable_grad():
             states = readout.read(run.hidden, enters=True)

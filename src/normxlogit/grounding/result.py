@@ -222,12 +222,12 @@ class Citations(Record):
         return words
 
     def _rather(self, reading: Reading) -> str:
-        """Return what the sources rather say than a sentence: what an edit says, or nothing of the values they lack."""
+        """Return what the sources rather say than a sentence: what an edit says, or not the values that they lack."""
         if reading.rather is not None and reading.rather.due_to_sources > 0:
             return self._after(reading.rather)
         values = [reading.words[place] for clause in reading.clauses for place in clause.values_elsewhere]
         quoted = ", ".join(f'"{self.text[word.start : word.end]}"' for word in values)
-        return f"nothing of {quoted}" if values else ""
+        return f"something else than {quoted}" if values else ""
 
     def _after(self, edit: WordEdit) -> str:
         """Return what the sources rather say, as a text."""

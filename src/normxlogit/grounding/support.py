@@ -70,8 +70,8 @@ class Support(NamedTuple):
         loss: The drop of its log-probability without all documents, in nats; None if not measured.
         covered: The probability that the sources say it, rather than that it is an invention; None if not measured.
         agreed: The probability that they do not rather say something else; None if not measured.
-        rather: What the sources rather say, such as '"twelve" than "ten"', or 'nothing of "ten"' of a number or a name
-            that they lack; empty if neither is found.
+        rather: What the sources rather say, such as '"twelve" than "ten"', or 'something else than "ten"' of a number
+            or a name that they lack; empty if neither is found.
         quoted: Whether it stands in a source word for word.
         messages: The messages that its citations are of, one for each; empty if they are of documents.
         origin: "documents" or "conversation", for the verdict.
