@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge
 
 from ..copies.non_finite import EXCLUDED, mean_logit
 from ..copies.run import without_autocast
@@ -111,10 +111,8 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     readouts = [run.readouts[place] for place in places_read]
     entry_edges = [edge for place in entries for edge in run.readouts[place].edges]
     groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
-    proved, gradients = list[GradientEdge](), list[Tensor | None]()
-    if proof is not None:
-        own_edges = map(get_gradient_edge, (run.answer, *proof.constants.leaves))
-        proved = [next(own_edges), *entry_edges, *own_edges]
+    proved = [] if proof is None else [run.answer, *entry_edges, *proof.constants.leaves]
+    gradients: list[Tensor | None] = []
     found: list[list[Tensor]] = []  # by group and place, (k, B, T)
     constant = None if proof is None else proof.hold
     with frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded):
@@ -150,7 +148,7 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
 
 
 def _gradients(
-    sums: Tensor, group: list[int], readouts: Sequence[Readout], proved: Sequence[GradientEdge], retain: bool
+    sums: Tensor, group: list[int], readouts: Sequence[Readout], proved: Sequence[Tensor | GradientEdge], retain: bool
 ) -> tuple[list[Tensor], list[Tensor | None]]:
     """Return the contributions at each readout to a group of k of the sums, (k, B, T) each, and further gradients."""
     edges = [*(edge for readout in readouts for edge in readout.edges), *proved]
