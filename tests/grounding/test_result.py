@@ -209,3 +209,14 @@ def test_a_value_that_the_sources_lack_is_named_where_no_edit_gains():
     assert c.support[1].rather == 'something else than "sat."'
     assert [word.text for word in c.words if word.unsaid] == ["sat."]
     assert Citations.from_dict(c.to_dict()) == c
+
+
+def test_of_a_sentence_in_doubt_the_clause_that_has_least_in_the_sources_is_marked():
+    words = tuple(
+        WordReading(k, k + 1, text, -2.0, nats) for k, text, nats in [(0, "a", -2.0), (1, "b", -2.0), (2, "c", -9.0)]
+    )
+    reading = Reading(words, (), (Clause(0, 1, 0, 0.9, ()), Clause(1, 3, 2, 0.1, ())))
+    assert [reading.unsaid(word, "cannot tell") for word in words] == [False, True, False]
+    assert [reading.unsaid(word, "not in the sources") for word in words] == [True, True, False]
+    assert not any(reading.unsaid(word, "rests") for word in words)
+    assert not any(reading._replace(clauses=(Clause(0, 3, 2, 0.1, ()),)).unsaid(word, "cannot tell") for word in words)
