@@ -107,7 +107,8 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     """
     sums, proof, entries = answer.sum(0), run.proof, lowest_of_sides(run.readouts)  # (K,)
     last, with_sinks = max(run.readouts), {place for place, each in run.readouts.items() if each.sinks is not None}
-    places_read = sorted({*places, *with_sinks, *([last] if with_sinks else [])}, reverse=True)
+    needed: set[Place] = {*places, *with_sinks, *([last] if with_sinks else [])}
+    places_read = sorted(needed, reverse=True)
     readouts = [run.readouts[place] for place in places_read]
     entry_edges = [edge for place in entries for edge in run.readouts[place].edges]
     groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)

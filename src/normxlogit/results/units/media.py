@@ -125,7 +125,8 @@ class Medium:
             sequence: Which of two inputs it is.
         """
         names = tuple(self.part_names)
-        kinds, count = (self.unit_kind,) * len(names), len(names)
+        count = len(names)
+        kinds: tuple[UnitKind, ...] = (self.unit_kind,) * count
         return Units(kind=kinds, text=names, special=(False,) * count, sequence=(sequence,) * count)
 
     def share_inside(self, place: Sequence[float]) -> NDArray[np.float64]:
