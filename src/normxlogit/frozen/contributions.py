@@ -112,7 +112,9 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     readouts = [run.readouts[place] for place in places_read]
     entry_edges = [edge for place in entries for edge in run.readouts[place].edges]
     groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
-    proved = [] if proof is None else [run.answer, *entry_edges, *proof.constants.leaves]
+    proved: list[Tensor | GradientEdge] = []
+    if proof is not None:
+        proved = [run.answer, *entry_edges, *proof.constants.leaves]
     gradients: list[Tensor | None] = []
     found: list[list[Tensor]] = []  # by group and place, (k, B, T)
     constant = None if proof is None else proof.hold
@@ -152,7 +154,7 @@ def _gradients(
     sums: Tensor, group: list[int], readouts: Sequence[Readout], proved: Sequence[Tensor | GradientEdge], retain: bool
 ) -> tuple[list[Tensor], list[Tensor | None]]:
     """Return the contributions at each readout to a group of k of the sums, (k, B, T) each, and further gradients."""
-    edges = [*(edge for readout in readouts for edge in readout.edges), *proved]
+    edges: list[Any] = [*(edge for readout in readouts for edge in readout.edges), *proved]
     if len(group) == 1:
         found = torch.autograd.grad(sums[group[0]], edges, retain_graph=retain, allow_unused=True)
     else:
