@@ -218,5 +218,5 @@ def test_of_a_sentence_in_doubt_the_clause_that_has_least_in_the_sources_is_mark
     reading = Reading(words, (), (Clause(0, 1, 0, 0.9, ()), Clause(1, 3, 2, 0.1, ())))
     assert [reading.unsaid(word, "cannot tell") for word in words] == [False, True, False]
     assert [reading.unsaid(word, "not in the sources") for word in words] == [True, True, False]
-    assert not any(reading.unsaid(word, "rests") for word in words)
+    assert not any(reading.unsaid(word, judgement) for word in words for judgement in ("rests", "contradicts"))
     assert not any(reading._replace(clauses=(Clause(0, 3, 2, 0.1, ()),)).unsaid(word, "cannot tell") for word in words)

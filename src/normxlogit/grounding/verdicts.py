@@ -253,7 +253,8 @@ class Reading(NamedTuple):
         if judgement == "contradicts" and rather is not None and rather.due_to_sources > 0 and rather.edits(word):
             return True
         least = min(self.clauses, key=lambda clause: clause.coverage) if len(self.clauses) > 1 else None
-        in_doubt = judgement == "not in the sources" or (least is not None and least.start <= place < least.end)
+        of_least = judgement == "cannot tell" and least is not None and least.start <= place < least.end
+        in_doubt = judgement == "not in the sources" or of_least
         return (in_doubt and not word.nats > word.nats_without + CLEAR) or self.edit_of(word) is not None
 
 
