@@ -1,7 +1,7 @@
 """`attribute`, which runs or resumes a corpus run."""
 
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,8 +10,7 @@ from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..long_runs.columns import CORPUS
 from ..long_runs.model_identity import identity_of
-from ..methods import Method, method_named
-from ..methods.defaults import completion_methods, default_methods, use_of
+from ..methods import Method
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.schema import check
@@ -108,7 +107,7 @@ def attribute(
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
     columns.check(names, CORPUS[job.kind or model.task.result_kind])
-    chosen_method, media_method = _chosen_methods(explainer, job, method)
+    chosen_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
     settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
@@ -169,19 +168,3 @@ def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, dict[int, Wr
     earlier.refuse_changes(manifest, folder.location)
     complete = earlier.complete and len(written) >= earlier.shards
     return replace(earlier, complete=complete), written  # with the model as on the device that it was begun on
-
-
-def _chosen_methods(explainer: Explainer, job: Job, method: str | Method | None) -> tuple[Method, Method | None]:
-    """Return the method, and the method of prompts with pictures and sounds, None if it is the same."""
-    if not isinstance(job, Predictions):
-        methods = completion_methods(method)
-        return methods["method"], methods["media_method"]
-    if method is not None:
-        return method_named(method), None
-    task = explainer.task_model.task
-    first, *others = default_methods(use_of(task))
-    if others:  # the first that works on the model, which an example shows
-        with suppress(InputError):  # the tokenizer knows nothing of it: the rows will show
-            example = task.example_input(explainer.task_model)
-            return method_named(explainer(example, layers=job.layers, progress=False).method), None
-    return first, None

@@ -1,20 +1,26 @@
 """A job: what is called for each row of a corpus, the columns that it reads, and those that come out."""
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.chat import ChatTemplateError
+from ...long_runs.columns import corpus_row
+from ...methods import Method
+from ...methods.defaults import completion_methods
 from ...model.task_model import TaskModel
 from ...pipeline.options import Options
 from ...results.base import Record
-from ...tasks.targets import All, Choice
-from ..rows.shards import InputColumns, Shard
+from ...tasks.targets import All
+from ..rows.shards import InputColumns
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ...explainer import Explainer
 
 GIVE_UP = 8
 """If so many rows fail before any succeeds, the model is at fault, and the error is raised."""
@@ -37,70 +43,69 @@ class Column(NamedTuple):
     is_media: bool = False
 
 
-@dataclass
-class ShardRows:
-    """The rows of a shard on their way from the input to the output, each by its place in the shard.
+@dataclass(frozen=True)
+class Step:
+    """A step of a job: what is called with what the step before made of some rows.
 
     Attributes:
-        shard: The shard.
-        inputs: Those that can be read, as the model reads them: encodings, or prompts with completions.
-        targets: The target of each input; empty without a column of targets.
-        results: Their results.
-        problems: Why the others have no result.
-        tokens: How many tokens were explained.
+        call: Returns what it makes of each of some rows. The first step is called with their cells, by roles such as
+            "prompt" of `prompt_column`; the last one returns results, each with the number of its tokens.
+        at_once: How many rows it is called with; 0 for all of a shard.
+        own: Errors that are of a row itself, and do not count as a fault of the model.
+        size: The size of a row: rows of similar sizes are called together.
     """
 
-    shard: Shard
-    inputs: dict[int, Any] = field(default_factory=dict)
-    targets: dict[int, Choice] = field(default_factory=dict)
-    results: dict[int, Record] = field(default_factory=dict)
-    problems: dict[int, str] = field(default_factory=dict)
-    tokens: int = 0
+    call: Callable[[list[Any]], Iterable[Any]]
+    at_once: int = 0
+    own: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = ()
+    size: Callable[[Any], int] | None = None
 
 
-class Together:
-    """Works on rows together, and on each half where that fails, until the rows that fail stand alone.
+class StepRun:
+    """Calls a step with rows together, and with each half where that fails, until the rows that fail stand alone.
 
     It counts over all shards: when the first rows all fail, the model or the settings are at fault.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, step: Step) -> None:
+        self.step = step
         self._done = self._failed = 0
 
-    def __call__(
-        self,
-        work: Callable[[list[int]], Any],
-        rows: Sequence[int],
-        problems: dict[int, str],
-        *,
-        at_once: int = 0,
-        own: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = (),
-    ) -> None:
-        """Work on rows, and enter the reasons of those that fail.
+    def __call__(self, values: dict[int, Any], problems: dict[int, str]) -> None:
+        """Call the step with all rows.
 
         Args:
-            work: Works on some of the rows.
-            rows: The rows.
-            problems: Where the reasons are entered.
-            at_once: How many rows are worked on together; 0 for all.
-            own: Errors that are of a row itself, and do not count as a fault of the model.
+            values: What the step before made of each row; replaced by what this one makes of it.
+            problems: Where rows that fail go instead, with the reasons.
+
+        Raises:
+            NormXLogitError: If the model or the settings are at fault, not single rows.
         """
-        step = at_once or max(len(rows), 1)
-        for part in (list(rows[start : start + step]) for start in range(0, len(rows), step)):
-            try:
-                work(part)
-                self._done += len(part)
-            except (HeadMismatchError, UnsupportedModelError):  # noqa: PERF203  # of each part alone
-                raise
-            except NormXLogitError as error:
-                if len(part) > 1:
-                    self(work, part, problems, at_once=(len(part) + 1) // 2, own=own)
-                    continue
-                if not isinstance(error, own) or isinstance(error, ChatTemplateError):  # which is of the model
-                    self._failed += 1
-                    if not self._done and self._failed >= GIVE_UP:
-                        raise
-                problems[part[0]] = str(error)
+        size = self.step.size
+        rows = list(values) if size is None else sorted(values, key=lambda row: size(values[row]))
+        at_once = self.step.at_once or max(len(rows), 1)
+        for start in range(0, len(rows), at_once):
+            self._call(rows[start : start + at_once], values, problems)
+
+    def _call(self, rows: list[int], values: dict[int, Any], problems: dict[int, str]) -> None:
+        try:
+            values.update(zip(rows, list(self.step.call([values[row] for row in rows])), strict=True))
+            self._done += len(rows)
+        except (HeadMismatchError, UnsupportedModelError):
+            raise
+        except NormXLogitError as error:
+            if len(rows) > 1:
+                middle = (len(rows) + 1) // 2
+                self._call(rows[:middle], values, problems)
+                self._call(rows[middle:], values, problems)
+                return
+            if not isinstance(error, self.step.own) or isinstance(error, ChatTemplateError):  # which is of the model
+                self._failed += 1
+                if not self._done and self._failed >= GIVE_UP:
+                    raise
+            del values[rows[0]]
+            without_place = re.sub(r"^input 0(,[^:]*)?: ", "", str(error))  # of each call that is the only input
+            problems[rows[0]] = without_place.replace("input 0 ", "the input ")
 
 
 class Job(ABC):
@@ -132,25 +137,21 @@ class Job(ABC):
         """
 
     @abstractmethod
-    def read(
-        self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
-    ) -> None:
-        """Tokenise rows, and enter their inputs and what is wrong with them.
+    def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
+        """Return the steps from the cells of rows to results: one that tokenises, then those that run the model."""
 
-        Args:
-            model: The model.
-            cells: The cells of each row that can be read, by their roles, such as "prompt" of `prompt_column`.
-            rows: Where they are entered.
-            together: Works on rows where one that fails must not stop the others.
-        """
+    def methods(self, explainer: "Explainer", method: str | Method | None) -> tuple[Method, Method | None]:
+        """Return the method, and the method of prompts with pictures and sounds, None if it is the same."""
+        chosen = completion_methods(method)
+        return chosen["method"], chosen["media_method"]
 
-    @abstractmethod
-    def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
-        """Run the model and the method over the inputs of rows, and enter their results and what is wrong with them.
+    def cells(self, result: Record, method: Method) -> dict[str, Any]:
+        """Return the cells of a result by its columns, without `row` and `id`."""
+        return corpus_row(result)
 
-        Raises:
-            NormXLogitError: If the model or the settings are at fault, not single rows.
-        """
+    def shared(self, model: TaskModel, method: Method, results: Sequence[Record]) -> dict[str, Any]:
+        """Return the values that all results of a run share, beside those of every job."""
+        return {}
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for each column that was not given one.
@@ -184,10 +185,11 @@ class Job(ABC):
 
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns."""
-        given = {setting: getattr(self, setting) for setting in self.reads(media=media)}
-        media_roles = [role_of(name) for name, column in self.reads(media=media).items() if column.is_media]
-        cells = {role_of(setting): name for setting, name in given.items() if name}
-        return InputColumns(cells, [role for role in media_roles if role in cells])
+        named = {
+            role_of(s): (name, column) for s, column in self.reads(media=media).items() if (name := getattr(self, s))
+        }
+        cells = {role: name for role, (name, _) in named.items()}
+        return InputColumns(cells, [role for role, (_, column) in named.items() if column.is_media])
 
     def options(self) -> dict[str, Any]:
         """Return the settings that are fields of `Options`."""

@@ -1,7 +1,7 @@
 """Completions of prompts: which sources of its prompt each rests on."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, get_args
 
@@ -16,7 +16,7 @@ from ...pipeline.options import Options
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
 from ...tasks.base import generating_task
-from .base import Column, Job, ShardRows, Together, check_choice, text_of
+from .base import Column, Job, Step, check_choice, text_of
 
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
@@ -60,33 +60,15 @@ class CompletionJob(Job):
         generating_task(model)
         return model
 
-    def read(
-        self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
-    ) -> None:
-        """Tokenise prompts, with the completions of the input."""
-
-        def read(some: list[int]) -> None:
-            rows.inputs[some[0]] = self.row(model, cells[some[0]])
-
-        together(read, [*cells], rows.problems, at_once=1, own=InputError)
-
-    def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
-        """Generate the completions that the input lacks, and explain the sources of each."""
-        completed = dict(rows.inputs)
-
-        def generate(some: list[int]) -> None:
-            prompts = [rows.inputs[row] for row in some]
-            generated = generate_each(model, prompts, {"max_new_tokens": self.max_new_tokens})
-            completed.update(zip(some, generated, strict=True))
-
-        def explain(some: list[int]) -> None:
-            rows.results[some[0]], tokens = self.result(model, completed[some[0]], options)
-            rows.tokens += tokens
-
-        if self.max_new_tokens is not None:
-            together(generate, [*completed], rows.problems, at_once=GENERATED_AT_ONCE)
-        explainable = [row for row in completed if row not in rows.problems]
-        together(explain, explainable, rows.problems, at_once=1, own=InputError)
+    def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
+        """Return how a prompt is tokenised, completed if the input has no completions, and explained."""
+        settings = {"max_new_tokens": self.max_new_tokens}
+        generate = Step(lambda prompts: generate_each(model, prompts, settings), GENERATED_AT_ONCE)
+        return [
+            Step(lambda rows: [self.row(model, cells) for cells in rows], 1, InputError),
+            *([] if self.max_new_tokens is None else [generate]),
+            Step(lambda rows: [self.result(model, row, options) for row in rows], 1, InputError),
+        ]
 
 
 @checked_methods
