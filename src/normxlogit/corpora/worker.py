@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._version import __version__
-from ..inputs.texts import positive_integer
 from ..long_runs.columns import CORPUS
 from ..long_runs.tables import arrow_module
 from ..methods import Method
@@ -37,10 +36,6 @@ class Settings:
     media_method: Method | None
     keep_text: bool
     shard_rows: int
-
-    def __post_init__(self) -> None:
-        """Check what can be checked without a model."""
-        positive_integer(self.shard_rows, "shard_rows")
 
     def options(self) -> Options:
         """Return the options for explaining rows."""

@@ -8,8 +8,7 @@ import pytest
 from normxlogit import DataError, Explainer, MethodError, UnsupportedModelError
 from normxlogit.cli import main
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import evaluate
-from normxlogit.evaluation.runs import run_methods
+from normxlogit.evaluation.faithfulness import evaluate, run_methods
 from normxlogit.methods import LogAt, method_named
 from tests import adapters, tiny
 

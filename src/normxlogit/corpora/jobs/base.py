@@ -3,8 +3,8 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.chat import ChatTemplateError
@@ -29,18 +29,14 @@ TextColumns = Callable[[], Sequence[str]]
 """Returns the columns of the input that hold texts."""
 
 
-class Column(NamedTuple):
-    """A column that a job reads.
+def column(*usual: str, is_media: bool = False) -> Any:
+    """Return a setting of a job that names a column of the input, such as `text_column` for the role "text".
 
-    Attributes:
-        usual: Its usual names, of which the first is taken that the input has; none where it need not be there.
-        content: A description of its content, for errors.
+    Args:
+        *usual: Its usual names, of which the first is taken that the input has; none where it need not be there.
         is_media: Whether it holds pictures or sounds.
     """
-
-    usual: Sequence[str] = ()
-    content: str = ""
-    is_media: bool = False
+    return field(default=None, metadata={"usual": usual, "is_media": is_media})
 
 
 @dataclass(frozen=True)
@@ -119,9 +115,13 @@ class Job(ABC):
     shard_rows: ClassVar[int] = 64
     kind: ClassVar[str] = ""
 
-    @abstractmethod
-    def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return what is read, by the setting that names the column; `media` says that it is pictures or sounds."""
+    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
+        """Return the roles of the columns that are read, with the usual names of those that must be there.
+
+        Args:
+            media: Whether the model reads pictures or sounds alone.
+        """
+        return {role_of(each.name): each.metadata["usual"] for each in fields(self) if each.metadata}  # type: ignore[arg-type]
 
     @abstractmethod
     def absent_columns(self, *, keep_text: bool) -> list[str]:
@@ -168,28 +168,28 @@ class Job(ABC):
             InputError: If the job is not one for such a model.
         """
         found: dict[str, Any] = {}
-        required = {setting: reads for setting, reads in self.reads(media=media).items() if reads.usual}
-        for setting, reads in required.items():
+        required = {role: usual for role, usual in self.roles(media=media).items() if usual}
+        for role, usual in required.items():
+            setting = f"{role}_column"
             value = getattr(self, setting)
             if not isinstance(value, str | None):
                 raise InputError(f"{setting}= is the name of a column, not {value!r}")
-            column = value or next((name for name in reads.usual if name in names), None if names else reads.usual[0])
+            column = value or next((name for name in usual if name in names), None if names else usual[0])
             if column is None and len(required) == 1 and not media:
                 of_text = names if len(names) == 1 else columns_of_text()
                 column = of_text[0] if len(of_text) == 1 else None
             if column is None:
-                option = f"{setting} (--column {role_of(setting)}=...)"
-                raise DataError(f"which column holds the {reads.content}? give {option}, one of {', '.join(names)}")
+                content = "pictures or sounds, or their paths" if media else role if role[-1] == "s" else f"{role}s"
+                option = f"{setting} (--column {role}=...)"
+                raise DataError(f"which column holds the {content}? give {option}, one of {', '.join(names)}")
             found[setting] = column
         return replace(self, **found)  # type: ignore[type-var]
 
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns."""
-        named = {
-            role_of(s): (name, column) for s, column in self.reads(media=media).items() if (name := getattr(self, s))
-        }
-        cells = {role: name for role, (name, _) in named.items()}
-        return InputColumns(cells, [role for role, (_, column) in named.items() if column.is_media])
+        cells = {role: name for role in self.roles(media=media) if (name := getattr(self, f"{role}_column"))}
+        holding_media = {role_of(each.name) for each in fields(self) if each.metadata.get("is_media")}  # type: ignore[arg-type]
+        return InputColumns(cells, [role for role in cells if role in holding_media or (media and role == "text")])
 
     def options(self) -> dict[str, Any]:
         """Return the settings that are fields of `Options`."""

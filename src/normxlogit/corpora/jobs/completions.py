@@ -16,7 +16,7 @@ from ...pipeline.options import Options
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
 from ...tasks.base import generating_task
-from .base import Column, Job, Step, check_choice, text_of
+from .base import Job, Step, check_choice, column, text_of
 
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
@@ -93,14 +93,14 @@ class Completions(CompletionJob):
 
     kind: ClassVar[str] = "sources"
 
-    prompt_column: str | None = None
-    completion_column: str | None = None
+    prompt_column: str | None = column("prompt")
+    completion_column: str | None = column("completion")
     _: KW_ONLY
     max_new_tokens: int | None = None
     sources: SourceKind = "sentence"
     parts: PartKind | None = None
-    image_column: str | None = None
-    audio_column: str | None = None
+    image_column: str | None = column(is_media=True)
+    audio_column: str | None = column(is_media=True)
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -111,15 +111,10 @@ class Completions(CompletionJob):
             if self.completion_column is not None:
                 raise InputError("completions come from a column or from the model: give one of the two, not both")
 
-    def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return the prompts, their pictures and sounds, and the completions."""
-        completions = Column(("completion",), "completions (max_new_tokens lets the model generate them)")
-        return {
-            "prompt_column": Column(("prompt",), "prompts"),
-            **({"completion_column": completions} if self.max_new_tokens is None else {}),
-            "image_column": Column(is_media=True),
-            "audio_column": Column(is_media=True),
-        }
+    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
+        """Return the prompts, their pictures and sounds, and the completions unless the model generates them."""
+        roles = super().roles(media=media)
+        return {role: usual for role, usual in roles.items() if role != "completion" or self.max_new_tokens is None}
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the prompt with its completion, or alone if the model generates it."""

@@ -23,7 +23,7 @@ from ...results.units.kinds import MERGES, Merge
 from ...results.units.words import merge_words
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
-from .base import Column, Job, Step, TextColumns, check_choice, text_of
+from .base import Job, Step, TextColumns, check_choice, column, text_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,10 +63,10 @@ class Predictions(Job):
 
     shard_rows: ClassVar[int] = 4096
 
-    text_column: str | None = None
+    text_column: str | None = column("text", WORDS)
     _: KW_ONLY
-    pair_column: str | None = None
-    target_column: str | None = None
+    pair_column: str | None = column()
+    target_column: str | None = column()
     target: TargetSpec = None
     contrast: Choice | None = None
     layers: Layers = None
@@ -82,12 +82,10 @@ class Predictions(Job):
         if self.target_column is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
 
-    def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return the texts, pictures or sounds, second texts, and targets."""
-        if media:
-            texts = Column(MEDIA_COLUMNS, "pictures or sounds, or their paths", is_media=True)
-            return {"text_column": texts, "target_column": Column()}
-        return {"text_column": Column(("text", WORDS), "texts"), "pair_column": Column(), "target_column": Column()}
+    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
+        """Return the texts and second texts, or pictures or sounds, and the targets."""
+        roles = super().roles(media=media)
+        return {"text": MEDIA_COLUMNS, "target": ()} if media else roles
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for its column."""
