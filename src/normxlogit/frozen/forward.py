@@ -6,23 +6,19 @@ There, the constants that the model adds become leaves of the same graph.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 
 from .backward import MODULE_PATH
 from .rules import LEAF, RULES
 from .slopes import INPUT, VALUE, divide, keep_value, power, stem
-
-Model = TypeVar("Model", bound=nn.Module)
 
 _SAVING_OUTPUTS = frozenset(
     getattr(namespace, name)
@@ -194,15 +190,6 @@ class _Saved(Function):
         return x.new_empty(0)
 
 
-def without_cache(copy: Model) -> Model:
-    """Let a copy keep no cache of keys, which a layer that runs again would find; return it."""
-    for module in copy.modules():
-        config: Any = module.__dict__.get("config")
-        if getattr(config, "use_cache", None):
-            config.use_cache = False
-    return copy
-
-
 @contextmanager
 def recorded(copy: nn.Module, constants: Constants | None = None) -> Iterator[None]:
     """Run passes of a copy inside the block with a graph; the constants of one that is proved are leaves of it."""
@@ -212,53 +199,3 @@ def recorded(copy: nn.Module, constants: Constants | None = None) -> Iterator[No
         if constants is not None:
             constants.watch(copy, stack)
         yield
-
-
-# --- gradient checkpointing ------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def checkpointed(copy: nn.Module, paths: Iterable[str]) -> Iterator[None]:
-    """Let modules, none inside another, save nothing in the block, and run again when their nodes need what they saved.
-
-    Torch's own checkpointing gives saved tensors out once, to torch's gradient, and not once more to the rules.
-    """
-    latest: dict[Any, list[Tensor]] = {}
-    with ExitStack() as stack:
-        for path in set(paths):
-            table, forward = (module := copy.get_submodule(path)).__dict__, module.__dict__.get("forward")
-            if forward is None:
-                stack.callback(table.pop, "forward")
-            else:  # of the module itself, such as another package's
-                stack.callback(table.update, forward=forward)
-            table["forward"] = partial(_call_checkpointed, latest, module.forward)
-        yield
-
-
-def _call_checkpointed(latest: dict[Any, list[Tensor]], forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a module's forward; its graph has numbers in the place of saved tensors, which `latest` holds by call."""
-    call, shapes = object(), list[torch.Size]()
-    states = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
-    versions = [state._version for state in states]
-
-    def pack(tensor: Tensor) -> int:
-        shapes.append(tensor.shape)
-        return len(shapes) - 1
-
-    def unpack(number: int) -> Tensor:
-        if call not in latest:
-            latest.clear()
-            saved: list[Tensor] = []
-
-            def keep(tensor: Tensor) -> None:  # weights as they are; with its graph, a state would not be freed
-                saved.append(tensor if isinstance(tensor, nn.Parameter) else tensor.detach().clone())
-
-            with torch.enable_grad(), Recording(), saved_tensors_hooks(keep, lambda kept: kept):
-                forward(*args, **kwargs)
-            if versions != [state._version for state in states] or shapes != [tensor.shape for tensor in saved]:
-                raise RuntimeError("a layer that runs again has another input, or computes something else")
-            latest[call] = saved
-        return latest[call][number]
-
-    with saved_tensors_hooks(pack, unpack):
-        return forward(*args, **kwargs)

@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.arithmetic import full_float32
+from ..copies.checkpointing import checkpointed, without_cache
 from ..copies.clone import clone
 from ..copies.pool import Pool, constant_clone
 from ..copies.run import run, without_autocast
@@ -25,7 +26,7 @@ from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
 from .contributions import FrozenPass, VocabularyHead, answer_at, proved_by_random_sum
-from .forward import call_recorded, checkpointed, recorded, without_cache
+from .forward import Recording, call_recorded, recorded
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
 PROOF_TOKENS = 512
@@ -114,7 +115,7 @@ class FrozenModel:
             replaced = stack.enter_context(self.places.replaced(batch, reading, readouts))
             # Replacements inside a layer would not be applied when the layer runs again.
             if long and not any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers):
-                stack.enter_context(checkpointed(copy, layers))
+                stack.enter_context(checkpointed(copy, layers, Recording))
             stop = None if head is None else parts.trunk_site
             done = run(copy, batch.inputs, record=parts.sites, replace=replaced, instead=instead, stop=stop)
         if not readouts.keys() >= set(reading.places):

@@ -13,24 +13,21 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..copies.pool import private_clone
 from ..copies.run import Replace, Site, tensor_of, with_tensor
-from ..copies.trace import Axes, path_of, trace
+from ..copies.trace import BATCH_FIRST, Axes
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.task_model import TaskModel
-from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
-from ..parts.layer_outputs import LayerOutput, layer_outputs
+from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, decoder_table
+from ..parts.layer_outputs import LayerOutput, encoder_outputs
 from ..parts.signal_entry import SignalEntry, find_signal_entry
 
 ReadAt = int | Literal["first-half", "middle", "all"]
 """The layers at which contributions are read, see `FrozenGradient`."""
-
-BATCH_FIRST: Axes = (0, 1, 2)
-"""The axes of a state of shape (B, T, H)."""
 
 
 class Side(IntEnum):
@@ -285,13 +282,13 @@ class ModelPlaces:
                 at_point = states if at == 1.0 else states - (1 - at) * direction
                 return readouts.setdefault(place, Readout()).read(at_point, direction, enters=True)
 
-        lookups, module = list[Lookup](), self.model.module
+        lookups = list[Lookup]()
         if SOURCE in places and not batch.source_is_signal:
             ids = batch.inputs["source"][..., 0]
-            lookups.append(Lookup(_word_embedding_path(module, "encoder"), ids, partial(read_entry, SOURCE)))
+            lookups.append(Lookup(self.model.embeddings.path, ids, partial(read_entry, SOURCE)))
         if WORDS in places:
             ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
-            path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
+            path = decoder_table(self.model.module) if batch.has_source else self.model.embeddings.path
             lookups.append(
                 Lookup(path, ids, partial(read_entry, WORDS, start=reading.baseline, at=reading.point), mask)
             )
@@ -331,13 +328,8 @@ class ModelPlaces:
     def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
         """Return the modules that return the outputs of the encoder's layers; () if unknown."""
         if self._source_layers is None:
-            copy: Any = private_clone(self.model.copy.unmodified)
             inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
-            calls, outputs = trace(copy, {**inputs, "use_cache": False})
-            states = outputs.get("encoder_hidden_states") or ()
-            are_tensors = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
-            layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) if are_tensors else None
-            self._source_layers = () if layers is None or any(layer.axes != BATCH_FIRST for layer in layers) else layers
+            self._source_layers = encoder_outputs(private_clone(self.model.copy.unmodified), inputs)
         return self._source_layers
 
     @property
@@ -393,15 +385,3 @@ class ModelPlaces:
         if batch.has_source or (words := self.words) is None:
             return []
         return [path for path in self.model.parts.tables if path not in (words.path, words.path.rpartition(".")[0])]
-
-
-def _word_embedding_path(module: nn.Module, stack: str) -> str:
-    """Return the path of the word embeddings of an encoder or a decoder."""
-    either: Any = module
-    table = table_of(either.get_encoder() if stack == "encoder" else either.get_decoder())
-    if table is None:
-        raise UnsupportedModelError(
-            f"{type(module).__name__} names no table of word embeddings for its {stack}, from which something would "
-            "flow; normxlogit scores the decoder's tokens, and occlusion the sources"
-        )
-    return str(path_of(module, table))
