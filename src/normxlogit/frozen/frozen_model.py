@@ -87,7 +87,7 @@ class FrozenModel:
         if not reading.is_of_the_text and WORDS not in reading.places:
             raise UnsupportedModelError(
                 f"{self.name} reads no word embeddings that could be replaced, so there is no path to them from a "
-                "baseline; points=1.0 and baseline=zero need none"
+                "baseline; point=1.0 and baseline=zero need none"
             )
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
