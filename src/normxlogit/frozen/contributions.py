@@ -112,9 +112,7 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     readouts = [run.readouts[place] for place in places_read]
     entry_edges = [edge for place in entries for edge in run.readouts[place].edges]
     groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
-    proved: list[Tensor | GradientEdge] = []
-    if proof is not None:
-        proved = [run.answer, *entry_edges, *proof.constants.leaves]
+    proved: Sequence[Any] = () if proof is None else (run.answer, *entry_edges, *proof.leaves)
     gradients: list[Tensor | None] = []
     found: list[list[Tensor]] = []  # by group and place, (k, B, T)
     constant = None if proof is None else proof.hold
@@ -155,12 +153,12 @@ def _gradients(
 ) -> tuple[list[Tensor], list[Tensor | None]]:
     """Return the contributions at each readout to a group of k of the sums, (k, B, T) each, and further gradients."""
     edges: list[Any] = [*(edge for readout in readouts for edge in readout.edges), *proved]
-    if len(group) == 1:
-        found = torch.autograd.grad(sums[group[0]], edges, retain_graph=retain, allow_unused=True)
-    else:
-        eye = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)[group]  # (k, K)
-        found = torch.autograd.grad(sums, edges, eye, retain_graph=retain, allow_unused=True, is_grads_batched=True)
-    gradients = iter(found)
+    several, weights = len(group) > 1, torch.eye(len(sums), dtype=sums.dtype, device=sums.device)[group]  # (k, K)
+    gradients = iter(
+        torch.autograd.grad(
+            sums, edges, weights if several else weights[0], retain, allow_unused=True, is_grads_batched=several
+        )
+    )
     values = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
     return [each.expand(len(group), *each.shape[-2:]) for each in values], list(gradients)
 

@@ -84,11 +84,6 @@ class FrozenModel:
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
         """
-        if not reading.is_of_the_text and WORDS not in reading.places:
-            raise UnsupportedModelError(
-                f"{self.name} reads no word embeddings that could be replaced, so there is no path to them from a "
-                "baseline; point=1.0 and baseline=zero need none"
-            )
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
 
@@ -104,14 +99,14 @@ class FrozenModel:
         """
         parts, readouts = self.model.parts, dict[Place, Readout]()
         head = None if self.head is None else VocabularyHead(self.head)
-        long, layers = proof is None and self._is_long(batch), self.places.layer_paths
+        long = proof is None and self._is_long(batch)
+        layers = {output.path for place, output in self.places.outputs(batch).items() if place.layer}
         everywhere = long or proof is not None or "" in self.recorded
         instead = {} if everywhere else dict.fromkeys(self.recorded, call_recorded)
         with ExitStack() as stack:
             # A long pass keeps its copy, as its layers run again in the backward pass.
             copy = constant_clone(self._without_cache) if long else stack.enter_context(self._pool.lease())
-            constants = None if proof is None else proof.constants
-            stack.enter_context(recorded(copy, constants) if everywhere else torch.enable_grad())
+            stack.enter_context(recorded(copy, proof) if everywhere else torch.enable_grad())
             replaced = stack.enter_context(self.places.replaced(batch, reading, readouts))
             # Replacements inside a layer would not be applied when the layer runs again.
             if long and not any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers):
@@ -151,9 +146,10 @@ class FrozenModel:
         conservation = Conservation(dtype, partial(self._proved.__setitem__, kind, lowest))
         with full_float32() as is_changed:
             run = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, conservation)
-            self.recorded |= conservation.constants.recorded
+            self.recorded |= conservation.recorded
             self.frozen_answers_as_the_model(run)
-            is_explained = sample is batch and reading.is_of_the_text and not (is_changed or self._is_long(batch))
+            at_text = reading.point == 1.0 and reading.baseline is None
+            is_explained = sample is batch and at_text and not (is_changed or self._is_long(batch))
             if self.model.parts.trunk is not None:
                 self._prove_head(run, Conservation(dtype))
             if self.model.parts.trunk is None or not is_explained:
@@ -164,7 +160,7 @@ class FrozenModel:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
         readout = Readout()
         copy = cast(PreTrainedModel, self._without_cache)
-        pool = Pool(copy, partial(recorded, constants=conservation.constants))
+        pool = Pool(copy, partial(recorded, proof=conservation))
         head = Head(pool, self.model.parts.head)
         with torch.enable_grad():
             states = readout.read(run.hidden, enters=True)
@@ -207,10 +203,8 @@ class FrozenModel:
                 self.model.copy.proved_alone = True
                 return
             self.model.prove_alone()  # the model's weights may have been trained since
-            if self.head is not None:
-                expected = self._compared(self.model.states(run.batch), run.batch)
-            else:
-                expected = self._compared(self.model.answer(inputs), run.batch)
+            own = self.model.answer(inputs) if self.head is None else self.model.states(run.batch)
+            expected = self._compared(own, run.batch)
         difference = largest_difference(answer, expected.to(answer.device))
         if not difference <= SUM_ERROR * tolerance_for(expected):
             raise UnsupportedModelError(

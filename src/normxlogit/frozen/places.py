@@ -92,11 +92,6 @@ class Reading:
     baseline: Tensor | None = None
     point: float = 1.0
 
-    @property
-    def is_of_the_text(self) -> bool:
-        """Whether the network is frozen at the text itself, and contributions are not differences."""
-        return self.baseline is None and self.point == 1.0
-
 
 @dataclass
 class Readout:
@@ -299,54 +294,50 @@ class ModelPlaces:
             for place in (SOURCE, MEDIA):
                 if place in places and (place == MEDIA or batch.source_is_signal):
                     replaced |= self.signal(batch.inputs).replaced(partial(read_entry, place))
-            outputs = self._outputs(batch, reading).items()
+            outputs = self._outputs_read(batch, reading).items()
             yield replaced | {Site(out.path, out.call): partial(read_layer, place, out) for place, out in outputs}
 
     # --- layers ------------------------------------------------------------------------------------------------------
+
+    def outputs(self, batch: Batch) -> dict[Place, LayerOutput]:
+        """Return the modules that return the outputs of layers, of the text and of its source, as far as known."""
+        parts = self.model.parts
+        found = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
+        if parts.embedding_output is not None:
+            found[Place(Side.TEXT, 0)] = parts.embedding_output
+        if batch.has_source:
+            if self._source_layers is None:
+                inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
+                self._source_layers = encoder_outputs(private_clone(self.model.copy.unmodified), inputs)
+            found |= {Place(Side.SOURCE, layer): output for layer, output in enumerate(self._source_layers, 1)}
+        return found
 
     def _layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers at which `read_at` reads contributions of the text or of a source, 0 for its entry."""
         if read_at == 0:
             return (0,)
-        parts, outputs = self.model.parts, self._source_outputs(batch) if batch.has_source else self.model.parts.outputs
+        side = Side.SOURCE if batch.has_source else Side.TEXT
+        count = sum(place.side is side and place.layer > 0 for place in self.outputs(batch))
         if isinstance(read_at, int):
-            if not outputs and batch.has_source:
+            if not count and batch.has_source:
                 raise UnsupportedModelError(
                     f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read "
                     "at its word embeddings alone: read_at=0"
                 )
-            return layers_read(read_at, len(outputs) if outputs else self.model.layer_count())
+            return layers_read(read_at, count or self.model.layer_count())
         if batch.has_source:
             bypassed = batch.source_is_signal  # a sound has no word embeddings
         else:
             # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
-            bypassed = parts.embedding_output is None or bool(self.tables(batch) or batch.media)
+            bypassed = self.model.parts.embedding_output is None or bool(self.tables(batch) or batch.media)
             # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
-            outputs = None if any(medium.by_token is None for medium in batch.media) else outputs
-        return layers_read(read_at, len(outputs), int(bypassed)) if outputs else (0,)
+            count = 0 if any(medium.by_token is None for medium in batch.media) else count
+        return layers_read(read_at, count, int(bypassed)) if count else (0,)
 
-    def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
-        """Return the modules that return the outputs of the encoder's layers; () if unknown."""
-        if self._source_layers is None:
-            inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
-            self._source_layers = encoder_outputs(private_clone(self.model.copy.unmodified), inputs)
-        return self._source_layers
-
-    @property
-    def layer_paths(self) -> set[str]:
-        """The modules that return the outputs of layers."""
-        return {output.path for output in (*(self.model.parts.outputs or ()), *(self._source_layers or ()))}
-
-    def _outputs(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
+    def _outputs_read(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
-        parts = self.model.parts
-        outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
-        if batch.has_source:
-            outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
-        if parts.embedding_output is not None:
-            outputs[Place(Side.TEXT, 0)] = parts.embedding_output
-        wanted = set(reading.places) - {WORDS, SOURCE, MEDIA}
-        if missing := wanted - outputs.keys():
+        outputs, read = self.outputs(batch), set(reading.places) - {WORDS, SOURCE, MEDIA}
+        if missing := read - outputs.keys():
             layer = min(missing).layer
             what = f"the output of layer {layer}" if layer else "the embeddings"
             hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
@@ -356,8 +347,8 @@ class ModelPlaces:
             )
         if reading.sink_threshold is not None:
             lowest = {place.side: place for place in lowest_of_sides(reading.places)}
-            wanted |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
-        return {place: outputs[place] for place in wanted}
+            read |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
+        return {place: outputs[place] for place in read}
 
     # --- entries -----------------------------------------------------------------------------------------------------
 

@@ -92,11 +92,10 @@ class FrozenGradient(Method):
         if self._at_text:
             model.prepare(batch, alone=False)
             return self._run(model, batch, model.layer_numbers(layers), predict=predict and not batch.has_source)
-        if batch.media:
-            raise MethodError(
-                f"{self.spec}: of texts with pictures or sounds the frozen gradient has no other point and baseline"
-            )
-        return super().forward(model, batch, predict=predict)
+        run = super().forward(model, batch, predict=predict)
+        if batch.media or FrozenModel.of(model).places.words is None:
+            raise MethodError(f"{self.spec}: point and baseline are of word embeddings, and this is not read as words")
+        return run
 
     def score(self, request: Request) -> Scores:
         """Score by gradient times hidden state of the frozen network."""
