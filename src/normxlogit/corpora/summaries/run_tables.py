@@ -125,9 +125,10 @@ class RunTables:
         text = "text" if "text" in self.kinds else "NULL"
         found = self.ask(
             f"""
-            WITH ids AS (SELECT id, count(*) AS rows FROM shards GROUP BY id)
-            SELECT row, CASE WHEN rows > 1 THEN id || ' (row ' || row || ')' ELSE id END, {text}
-            FROM shards JOIN ids USING (id) WHERE row IN (SELECT unnest(?::BIGINT[])) ORDER BY row
+            WITH listed AS (SELECT row, id, {text} AS text FROM shards WHERE row IN (SELECT unnest(?::BIGINT[]))),
+            ids AS (SELECT id, count(*) AS n FROM shards WHERE id IN (SELECT id FROM listed) GROUP BY id)
+            SELECT row, CASE WHEN n > 1 THEN id || ' (row ' || row || ')' ELSE id END, text
+            FROM listed JOIN ids USING (id) ORDER BY row
             """,  # noqa: S608  # a column's name
             list(rows),
         )
