@@ -158,16 +158,10 @@ def _words_by_label(summary: Summary) -> list[Card]:
         note = MEANS.format(label=label).replace("texts", inputs)
         by_score = sorted(units.values(), key=lambda unit: -unit.mean)
         bars = _bars([(unit.mean, (unit.low, unit.high)) for unit in by_score])
-        rows = [
-            [
-                u.text,
-                f"{u.count:,}",
-                _with_half(u.mean, u.high),
-                Cell(value=u.mean, bar=bar),
-                _example(u, summary.texts),
-            ]
-            for u, bar in zip(by_score, bars, strict=True)
-        ]
+        rows: list[list[str | Cell]] = []
+        for u, bar in zip(by_score, bars, strict=True):
+            mean = _with_half(u.mean, u.high)
+            rows.append([u.text, f"{u.count:,}", mean, Cell(value=u.mean, bar=bar), _example(u, summary.texts)])
         title = f'{summary.unit.capitalize()} for and against "{label}"'
         cards.append(Card([Paragraph(note), _table(columns, rows)], title, result=False))
     return cards
