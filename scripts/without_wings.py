@@ -15,6 +15,7 @@ PACKAGE, PROMISES = ROOT / "src" / "normxlogit", ROOT / "tests" / "contract"
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "app": (),
+    "choices": (),
     "corpora": ("long_runs",),
     "decompositions": (),
     "evaluation": ("long_runs",),

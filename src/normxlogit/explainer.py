@@ -16,7 +16,7 @@ from .errors import InputError
 from .extending import named
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
-from .inputs.texts import Text, repeatable, split_texts
+from .inputs.texts import Question, Text, repeatable, split_texts
 from .leave_out.units import Together, Verify
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
@@ -35,7 +35,6 @@ from .results.collection import Attributions
 from .results.verification import Removal
 from .tasks import TaskName
 from .tasks.base import Pooling
-from .tasks.choice import Question
 
 if TYPE_CHECKING:
     from PIL.Image import Image

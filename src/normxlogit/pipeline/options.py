@@ -13,8 +13,13 @@ from ..leave_out.units import Group, Verify
 from ..methods import Method
 from ..methods.defaults import default_methods
 from ..model.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
 from ..results.units.spans import PartSpec
 from ..tasks.targets import Choice, Layers, Position, TargetSpec, is_choice
+
+Results = Attribution | Attributions[Attribution]
+"""The result of a single input, or the results of several."""
 
 
 @dataclass(frozen=True)

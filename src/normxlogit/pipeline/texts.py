@@ -31,17 +31,14 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import message_spans
 from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, resolve
-from .choices import explain_choices
 from .completions.sequences import explain_next_words, names_sequences
 from .extra_inputs import with_extra_inputs
 from .merging import explain_every_position, merge_windows, spread
-from .options import Options, provenance
+from .options import Options, Results, provenance
 from .progress import progress_bar
 
 
-def explain_by_default(
-    model: TaskModel, inputs: Any, arguments: Mapping[str, Any]
-) -> Attribution | Attributions[Attribution]:
+def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) -> Results:
     """Explain inputs by the first default method that works on the model; results note why others did not.
 
     The arguments are the caller's, of `Options`.
@@ -60,7 +57,7 @@ def explain_by_default(
 
 
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
-def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
+def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
     """Explain inputs of any kind that the model's task reads.
 
     Returns:
@@ -71,8 +68,9 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     """
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
-    if model.task.reads == "texts":
-        return explain_choices(model, inputs, options, explain_batch)
+    of_several_passes: Results | None = model.task.explain(model, inputs, options)
+    if of_several_passes is not None:
+        return of_several_passes
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     if options.extra_inputs:
         encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
@@ -240,7 +238,7 @@ def _token_predictions(
     """
     task, outputs = model.task, model.task.outputs
     were_read = vars(run).get("token_logits") is not None
-    if not (were_read if requested is None else requested) or task.position.at == "span" or task.reads == "texts":
+    if not (were_read if requested is None else requested) or task.position.at == "span":
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
@@ -299,14 +297,10 @@ def explain_outputs(
     """Explain a forward pass that the caller has run."""
     model.refresh()
     model.task.check_explains_inputs(model)
-    if model.task.reads == "signal":
+    if model.task.reads != "text":
         raise InputError(
-            f"{model.name} reads no tokens, whose states from_outputs explains: call the explainer on the input itself "
-            f"or on what its processor returned, {{'{model.module.main_input_name}': values}}"
-        )
-    if model.task.reads == "texts":
-        raise InputError(
-            f"{model.name} compares several forward passes, and is explained from texts: call the explainer on them"
+            f"from_outputs explains the tokens of one text each, and {model.name} reads something else: call the "
+            f"explainer on the input itself, or on what its processor returned for it"
         )
     encodings = model.task.position.locate(model.encoder.from_batch(inputs), options.position)
     options.check_count(len(encodings))

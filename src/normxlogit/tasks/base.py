@@ -230,6 +230,10 @@ class Task:
         (encoding,) = model.encoder.encode_rendered([prompt.text], long_text=long_text)
         return of_prompt(self.tokenizer, encoding, prompt)
 
+    def explain(self, model: "TaskModel", inputs: Any, options: Any) -> Any:
+        """Return the results of inputs, under `Options`, whose answer takes several passes; None of one pass each."""
+        return None
+
     def example_input(self, model: "TaskModel") -> Any:
         """Return an input for checks of a model that are made before the caller gives one."""
         return EXAMPLE_TEXT

@@ -14,7 +14,7 @@ from ...results.attribution import Attribution
 from ...results.collection import Attributions
 from ...results.units.spans import PartSpec, SourceSpec
 from ...tasks.base import generating_task
-from ..options import Options
+from ..options import Options, Results
 from ..progress import progress_bar
 from .completed_prompts import Completed, generate_each, read_completion
 from .completion import explain_completions
@@ -27,8 +27,6 @@ NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_
 """Settings of sampling, with the values that have no effect."""
 
 WHOLE_ANSWERS = "a contrast is another whole answer, and parts= divides the one: leave out parts="
-
-Results = Attribution | Attributions[Attribution]
 
 
 def explain_generated(
