@@ -22,6 +22,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "grounding": (),
     "media": (),
     "model_comparison": ("long_runs",),
+    "recorded": (),
     "similarity": (),
 }
 """The folders of the package that can be deleted, each with those that it stands on. The promises of each lie in a

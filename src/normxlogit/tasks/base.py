@@ -338,9 +338,7 @@ class Generates:
             InputError: If this is one.
         """
 
-    def explain_written(
-        self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any], other_answer: Any = None
-    ) -> Any:
+    def explain_written(self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any]) -> Any:
         """Return the results of what the model writes about inputs that are no prompts; None if its inputs are prompts.
 
         Args:
@@ -348,7 +346,6 @@ class Generates:
             inputs: One, or several.
             options: The `Options` of the explanation.
             settings: Settings of `generate`.
-            other_answer: An answer that is compared with the written one, as a contrast.
         """
         return None
 
