@@ -155,11 +155,8 @@ class Exports(ABC):
 class Record(Stored, Exports):
     """The base of a result, with the columns of its files and its drawings."""
 
-    stored: ClassVar[Mapping[str, Any]] = {}
+    columns: ClassVar[Mapping[str, Any]] = {}
     """Columns of its files beside those of the attribution that it holds, with their types."""
-
-    derived: ClassVar[Mapping[str, Any]] = {}
-    """Further columns, which are computed from the others and not read."""
 
     @property
     @abstractmethod
@@ -186,12 +183,12 @@ class Record(Stored, Exports):
         """
 
     def _row(self) -> dict[str, Any]:
-        """Return the values of its `stored` and `derived` columns, which go before the attribution's."""
+        """Return the values of its `columns`, which go before the attribution's."""
         return {}
 
     @classmethod
     def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
-        """Return the state that `from_dict` reads, from a row of a file and the state of its attribution."""
+        """Return the state that `from_dict` reads, from a row of a corpus and the state of its attribution."""
         return attribution
 
     def __repr__(self) -> str:
