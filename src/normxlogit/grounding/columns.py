@@ -59,7 +59,12 @@ TESTED: Mapping[str, Any] = {
 MESSAGE = {"message_names": "name", "message_kinds": "role", "message_tools": "tool"}
 """Fields of messages by their columns."""
 
+FIELDS = ("question", "weighted_scores", *MESSAGE, "message_spans", "verified", "readings", "checks")
+"""The columns that citations are made of again; the others are computed from them."""
+
 COLUMNS = {**CITED, **CONVERSATION, **TESTED}
+STORED = {name: COLUMNS[name] for name in FIELDS}
+DERIVED = {name: type_ for name, type_ in COLUMNS.items() if name not in STORED}
 
 
 def citation_row(result: "Citations") -> dict[str, Any]:

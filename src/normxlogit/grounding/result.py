@@ -16,7 +16,7 @@ from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART
 from ..results.verification import LEAST_LOSS, Verification
-from .columns import COLUMNS, citation_row, citation_state
+from .columns import DERIVED, STORED, citation_row, citation_state
 from .support import AnswerWord, Origin, Source, Support
 from .verdicts import Check, Judgement, Reading, WordEdit, checked
 
@@ -56,7 +56,7 @@ class Citations(Record):
 
     kind: ClassVar = "citations"
     described: ClassVar = "an answer with citations"
-    columns: ClassVar = COLUMNS
+    columns: ClassVar = {**STORED, **DERIVED}
 
     question: str
     attribution: Attribution

@@ -5,10 +5,10 @@ from typing import Any
 
 from ...errors import DataError, InputError
 from ...long_runs.columns import CORPUS
+from ...long_runs.gold import read_gold
 from ...long_runs.tables import arrow_module
 from ...render.layout import layout
 from ...results.attribution import Attribution
-from ...results.gold import read_gold
 from ...results.storage.columns import result_states
 from .run_tables import RunTables
 from .units import SIGNALS, WrongAnswer
