@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,6 +92,10 @@ class Sentence(NamedTuple):
         """Its own token ids."""
         return self.answer[self.tokens]
 
+    def words(self) -> list[tuple[int, int, list[int]]]:
+        """Return its words: first character, one past the last, and which of its tokens."""
+        return word_groups(self.text, [(i, *offset) for i, offset in enumerate(self.offsets)])
+
 
 class SentencesAfterPrompt:
     """The sentences of an answer, or of several answers, read after one prompt with its documents and without them.
@@ -100,33 +104,25 @@ class SentencesAfterPrompt:
         model: A language model.
         completed: The prompt with an answer.
         sentences: The sentences, of that answer or of others.
+
+    Attributes:
+        answer_nats: Log-probabilities of the first answer's tokens with the documents, (G,).
+        answer_nats_without: The same without the documents; NaN if nothing of the prompt is left.
     """
 
     def __init__(self, model: TaskModel, completed: Completed, sentences: Sequence[Sentence]) -> None:
         self.model, self.sentences, self.source_words = model, sentences, source_words(completed)
-        without = prompt_without_sources(model, completed)
+        without, answers = prompt_without_sources(model, completed), [sentence.answer for sentence in sentences]
         self._prompt = ContinuedText(model, completed.encoding.take(range(completed.prompt_tokens)))
         self._prompt_without = None if without is None else ContinuedText(model, without)
-        answers = [sentence.answer for sentence in sentences]
-        self._answers = self._prompt.predictions(answers, LIKELIEST)
-        self.answer_nats = self._answers[0].nats
-        """Log-probabilities of the first answer's tokens with the documents, (G,)."""
-        self.answer_nats_without = np.full(len(self.answer_nats), np.nan)
-        """The same without the documents; NaN if nothing of the prompt is left."""
-        self._nats_without = [np.full(len(answer), np.nan) for answer in answers]
+        self._predictions = self._prompt.predictions(answers, LIKELIEST)
+        nats = [p.nats for p in self._predictions]  # (G,) each
+        nats_without = [np.full(len(answer), np.nan) for answer in answers]
         if self._prompt_without is not None:
-            self._nats_without = [p.nats for p in self._prompt_without.predictions(answers, 1)]
-            self.answer_nats_without = self._nats_without[0]
-
-    @property
-    def nats(self) -> list[Array]:
-        """Log-probabilities of each sentence's tokens with the documents, (n,) each."""
-        return [p.nats[sentence.tokens] for sentence, p in zip(self.sentences, self._answers, strict=True)]
-
-    @property
-    def nats_without(self) -> list[Array]:
-        """The same without the documents; NaN if nothing of the prompt is left."""
-        return [nats[sentence.tokens] for sentence, nats in zip(self.sentences, self._nats_without, strict=True)]
+            nats_without = [p.nats for p in self._prompt_without.predictions(answers, 1)]
+        self.answer_nats, self.answer_nats_without = nats[0], nats_without[0]
+        self._nats = [nats[s.tokens] for s, nats in zip(sentences, nats, strict=True)]  # (n,) each
+        self._nats_without = [nats[s.tokens] for s, nats in zip(sentences, nats_without, strict=True)]
 
     def gains(self) -> Array:
         """Return what the documents gain each token of the answer, and 0 where they lose or that is unknown, (K, G)."""
@@ -137,57 +133,58 @@ class SentencesAfterPrompt:
         return weights
 
     def readings(self, quoted: Collection[int] = ()) -> tuple[Reading, ...]:
-        """Measure the edits of each sentence, and return what the reader makes of it.
+        """Return what the reader makes of each sentence.
 
         Args:
             quoted: The sentences whose edits are not measured.
         """
-        tokenizer, prompt = private_tokenizer(self.model.tokenizer), self._prompt.text
-        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // max(1, len(self.sentences))))
+        return tuple(self._reading(k, () if k in quoted else self._edits(k)) for k in range(len(self.sentences)))
+
+    def _edits(self, k: int) -> list[WordEdit]:
+        """Return the edits of a sentence that gain most, with their gains."""
+        prompt, sentence = self._prompt.text, self.sentences[k]
+        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // len(self.sentences)))
         if prompt.source is not None or prompt.media:
             most = EDITS_UNCACHED
-        nats, nats_without = self.nats, self.nats_without
-        edits: list[tuple[int, WordEdit]] = []
-        for k, (sentence, answer) in enumerate(zip(self.sentences, self._answers, strict=True)):
-            if k not in quoted:
-                predictions = answer.at(sentence.tokens)
-                edits += [(k, e) for e in proposed_edits(tokenizer, prompt.text or "", sentence, predictions, most)]
-        measured: list[list[WordEdit]] = [[] for _ in self.sentences]
-        for (k, edit), gain in zip(edits, _gains(self._prompt, self.sentences, edits, nats), strict=True):
-            measured[k].append(edit._replace(gain=gain))
-        best = [sorted(of_sentence, key=lambda edit: -edit.gain)[:KEPT_EDITS] for of_sentence in measured]
-        if self._prompt_without is not None:
-            first = [(k, edit) for k, of_sentence in enumerate(best) for edit in of_sentence]
-            known = dict(zip(first, _gains(self._prompt_without, self.sentences, first, nats_without), strict=True))
-            best = [[e._replace(gain_without=known[k, e]) for e in of_sentence] for k, of_sentence in enumerate(best)]
-        read = zip(self.sentences, nats, nats_without, best, strict=True)
-        return tuple(reading_of(*of_sentence, self.source_words) for of_sentence in read)
+        predictions = Predictions(*(values[sentence.tokens] for values in self._predictions[k]))
+        edits = proposed_edits(private_tokenizer(self.model.tokenizer), prompt.text or "", sentence, predictions, most)
+        gains = _gains(self._prompt, sentence, edits, self._nats[k])
+        edits = [edit._replace(gain=gain) for edit, gain in zip(edits, gains, strict=True)]
+        edits = sorted(edits, key=lambda edit: -edit.gain)[:KEPT_EDITS]
+        if self._prompt_without is None:
+            return edits
+        gains = _gains(self._prompt_without, sentence, edits, self._nats_without[k])
+        return [edit._replace(gain_without=gain) for edit, gain in zip(edits, gains, strict=True)]
+
+    def _reading(self, k: int, edits: Sequence[WordEdit]) -> Reading:
+        """Return what the reader makes of a sentence; each token is in one of its words."""
+        sentence, words = self.sentences[k], []
+        for start, end, tokens in sentence.words():
+            nats = float(self._nats[k][tokens].sum()), float(self._nats_without[k][tokens].sum())
+            words.append(WordReading(sentence.start + start, sentence.start + end, sentence.text[start:end], *nats))
+        clauses = tuple(_clause(words, span, self.source_words) for span in _clause_spans(words))
+        in_prompt = [edit._replace(start=edit.start + sentence.start, end=edit.end + sentence.start) for edit in edits]
+        return Reading(tuple(words), tuple(in_prompt), clauses)
 
 
-def reading_of(
-    sentence: Sentence,
-    nats: Array,
-    nats_without: Array,
-    edits: Sequence[WordEdit],
-    source_words: Sequence[Sequence[str]],
-) -> Reading:
-    """Return what the reader makes of a sentence; each token is in one of its words.
+def _gains(prompt: ContinuedText, sentence: Sentence, edits: Sequence[WordEdit], nats: Array) -> list[float]:
+    """Return what each edit of a sentence gains after a prompt.
 
     Args:
+        prompt: The prompt.
         sentence: The sentence.
-        nats: Log-probabilities of its tokens with the documents, (n,).
-        nats_without: The same without the documents, (n,).
-        edits: Its edits, in characters of its own text.
-        source_words: The words of each source.
+        edits: Its edits.
+        nats: Log-probabilities of its tokens after that prompt, (n,).
     """
-    words = []
-    for start, end, tokens in word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)]):
-        word = sentence.text[start:end]
-        sums = float(nats[tokens].sum()), float(nats_without[tokens].sum())
-        words.append(WordReading(sentence.start + start, sentence.start + end, word, *sums))
-    clauses = tuple(_clause(words, span, source_words) for span in _clause_spans(words))
-    in_prompt = [edit._replace(start=edit.start + sentence.start, end=edit.end + sentence.start) for edit in edits]
-    return Reading(tuple(words), tuple(in_prompt), clauses)
+    tokenizer = private_tokenizer(prompt.model.tokenizer)
+    texts = [sentence.text, *(edited_text(sentence.text, edit) for edit in edits)]
+    ids = [tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]) for text in texts]
+    # The sentence as it is in the answer, whose value is known, tells whether the cache is right. It may be in other
+    # tokens than its text alone would be, which is the one to compare with.
+    known, unedited, *edited = (Continuation(sentence.prefix, each) for each in (sentence.ids, *ids))
+    variants = list(dict.fromkeys([known, unedited, *edited]))
+    values = dict(zip(variants, prompt.log_probabilities(variants, float(nats.sum())), strict=True)) if edits else {}
+    return [values[continuation] - values[unedited] for continuation in edited]
 
 
 def _clause_spans(words: Sequence[WordReading]) -> list[tuple[int, int]]:
@@ -257,41 +254,6 @@ def source_words(completed: Completed) -> list[list[str]]:
     return [split_words("\n".join(parts)) for parts in texts.values()]
 
 
-def _gains(
-    prompt: ContinuedText,
-    sentences: Sequence[Sentence],
-    edits: Sequence[tuple[int, WordEdit]],
-    token_nats: Sequence[Array],
-) -> list[float]:
-    """Return what each edit of a sentence gains after a prompt.
-
-    Args:
-        prompt: The prompt.
-        sentences: The sentences.
-        edits: The edits, each with the index of its sentence.
-        token_nats: Log-probabilities of each sentence's tokens after that prompt, (n,) each.
-    """
-    tokenizer = private_tokenizer(prompt.model.tokenizer)
-    own = [Continuation(sentence.prefix, sentence.ids) for sentence in sentences]
-    rewritten = [_ids(tokenizer, sentence.text) for sentence in sentences]
-    # An answer may be in other tokens than its text alone would be: then the text is the one to compare with.
-    bases = [Continuation(sentence.prefix, ids) for sentence, ids in zip(sentences, rewritten, strict=True)]
-    edited = [
-        Continuation(sentences[k].prefix, _ids(tokenizer, edited_text(sentences[k].text, edit))) for k, edit in edits
-    ]
-    if not edits:
-        return []
-    # Only the sentences that have edits; the first one is known, and tells whether the cache is right.
-    variants = list(dict.fromkeys([*own[:1], *(bases[k] for k, _ in edits), *edited]))
-    values = prompt.log_probabilities(variants, float(token_nats[0].sum()))
-    nats = dict(zip(variants, values, strict=True))
-    return [nats[variant] - nats[bases[k]] for (k, _), variant in zip(edits, edited, strict=True)]
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
-    return tuple(cast(list[int], tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]))
-
-
 def edited_text(text: str, edit: WordEdit) -> str:
     """Return a sentence after an edit, without a space too many."""
     before, after = text[: edit.start], text[edit.end :]
@@ -321,8 +283,7 @@ def proposed_edits(
         most: Most edits.
     """
     text = sentence.text
-    groups = word_groups(text, [(i, *offset) for i, offset in enumerate(sentence.offsets)])
-    words = [(start, end, tokens) for start, end, tokens in groups if any(c.isalnum() for c in text[start:end])]
+    words = [(start, end, tokens) for start, end, tokens in sentence.words() if _is_spoken(text[start:end])]
     if not words:
         return []
     spans = [(start, end) for start, end, _ in words]
@@ -413,18 +374,10 @@ def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sente
     answer, sentences = tuple(encoding.ids[start:]), []
     for part in parts:
         first, last = min(part.tokens), max(part.tokens) + 1
-        before = sequence.offsets[first - 1][1] if first else 0
-        offsets = sequence.offsets[first:last]
-        begin = min(before, offsets[0][0]) if sequence.text[before : offsets[0][0]].isspace() else offsets[0][0]
-        sentences.append(
-            Sentence(
-                answer,
-                slice(first - shift - start, last - shift - start),
-                begin,
-                sequence.text[begin : offsets[-1][1]],
-                tuple((a - begin, b - begin) for a, b in offsets),
-            )
-        )
+        before, offsets = sequence.offsets[first - 1][1] if first else 0, sequence.offsets[first:last]
+        begin = before if sequence.text[before : offsets[0][0]].isspace() else offsets[0][0]
+        text, tokens = sequence.text[begin : offsets[-1][1]], slice(first - shift - start, last - shift - start)
+        sentences.append(Sentence(answer, tokens, begin, text, tuple((a - begin, b - begin) for a, b in offsets)))
     return sentences
 
 
