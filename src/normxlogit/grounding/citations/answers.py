@@ -9,11 +9,8 @@ from ...inputs.encoder import private_tokenizer
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed, generate_each, read_completion
 from ...pipeline.completions.reasoning import ReasoningSpec, opens_reasoning, reasoning_marks, shifted
-from ...results.attribution import Attribution
-from ...results.storage.schema import FloatArray
 from ...results.units.spans import MessageSpan
 from ..documents.conversations import Conversation, read_conversation
-from ..result import Citations
 from .prompts import SourcedPrompt, conversation_prompt, question_prompt
 
 
@@ -31,12 +28,6 @@ class Answered:
     completed: Completed
     question: str
     messages: tuple[MessageSpan, ...] = ()
-
-    def cited(self, sources: Attribution, weighted_scores: FloatArray | None) -> Citations:
-        """Return the answer with the scores of its sources."""
-        return Citations(
-            question=self.question, attribution=sources, weighted_scores=weighted_scores, messages=self.messages
-        )
 
 
 def read_answered(

@@ -3,7 +3,6 @@
 import copy
 import inspect
 from collections.abc import Iterator, Sequence
-from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,9 +86,7 @@ class ContinuedText:
         return Outcomes(in_batches(self.model, continued, read))(continuations)
 
     @torch.inference_mode()
-    def _predictions(
-        self, encodings: list[Encoding], counts: Sequence[int], likeliest: int
-    ) -> Iterator[Predictions]:
+    def _predictions(self, encodings: list[Encoding], counts: Sequence[int], likeliest: int) -> Iterator[Predictions]:
         batch = self.model.batch(encodings, list(range(len(encodings))))
         self.model.prepare(batch)
         hidden = self._states_and_cache(batch.inputs, counts[0]) if len(encodings) == 1 and self._caches else None
@@ -165,9 +162,10 @@ class ContinuedText:
         device, cache, cached = self.model.device, copy.deepcopy(self._cache), len(self.text) - 1
         sequences = [[self.text.ids[-1], *prefix, *ids] for prefix, ids in continuations]
         lengths = torch.tensor([*map(len, sequences)], device=device)  # (B,)
-        common = len(commonprefix([sequence[: int(lengths.min()) - 1] for sequence in sequences]))  # c
         tensors = [torch.tensor(sequence, device=device) for sequence in sequences]
         ids = pad_sequence(tensors, batch_first=True, padding_value=self.model.pad_id)  # (B, n)
+        is_same = (ids == ids[0]).all(0)[: lengths.min() - 1]
+        common = int(is_same.cumprod(0).sum())  # c
         returned = module(input_ids=ids[:1, :common], use_cache=True, **{self._cache_name: cache})
         first = returned.logits.float().log_softmax(-1)  # (1, c, V)
         nats = first.expand(len(ids), -1, -1).gather(2, ids[:, 1 : common + 1, None])  # (B, c, 1)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
+from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
@@ -132,6 +133,7 @@ class SentencesAfterPrompt:
             row[sentence.tokens] = gained[sentence.tokens]
         return weights
 
+    @enough_memory("measure what the documents rather say")
     def readings(self, quoted: Collection[int] = ()) -> tuple[Reading, ...]:
         """Return what the reader makes of each sentence.
 

@@ -24,7 +24,7 @@ from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
 from ..citations.answers import read_answered
-from ..citations.losses import leave_one_out, verified
+from ..citations.testing import leave_one_out, verified
 from .questions import Asked
 
 TOP = (1, 3, 5)
