@@ -9,7 +9,7 @@ from ..render.charts import Legend
 from ..render.describe import removals_table
 from ..render.layout import answer_pieces, cut
 from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table, ways_of
-from .result import Citations
+from .result import MEDIA, Citations
 
 MATTERS = 0.05
 """A message with this share of some sentence of the answer is never folded."""
@@ -104,7 +104,7 @@ def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     turns = []
     for index, message in enumerate(cited.messages):
         inside = [s for s, of in enumerate(indices) if of == index]
-        if message.role in ("picture", "sound"):  # whose placeholder says nothing
+        if message.role in MEDIA:  # whose placeholder says nothing
             pieces = [sources[s][-1]._replace(text=f"[{message.role}]") for s in inside]
         else:
             pieces = cut(cited.text, [sources[s] for s in inside], message.start, message.end)

@@ -41,7 +41,6 @@ class AnswerWord(NamedTuple):
         end: One past its last.
         gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
         rather: What the sources rather say there; empty if no edit of the word is clearly likelier.
-        rather_gain: What the sentence gains from that edit, in nats; 0 without one.
         unsaid: Whether it is marked: the sources do not say it, and the sentence does not rest on them.
     """
 
@@ -51,7 +50,6 @@ class AnswerWord(NamedTuple):
     end: int
     gain: float
     rather: str
-    rather_gain: float
     unsaid: bool
 
 

@@ -148,7 +148,8 @@ class SentencesAfterPrompt:
         most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // len(self.sentences)))
         if prompt.source is not None or prompt.media:
             most = EDITS_UNCACHED
-        predictions = Predictions(*(values[sentence.tokens] for values in self._predictions[k]))
+        p, tokens = self._predictions[k], sentence.tokens
+        predictions = Predictions(p.nats[tokens], p.likeliest_ids[tokens], p.likeliest_nats[tokens])
         edits = proposed_edits(private_tokenizer(self.model.tokenizer), prompt.text or "", sentence, predictions, most)
         gains = _gains(self._prompt, sentence, edits, self._nats[k])
         edits = [edit._replace(gain=gain) for edit, gain in zip(edits, gains, strict=True)]
