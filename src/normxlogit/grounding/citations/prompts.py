@@ -17,7 +17,7 @@ from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
-from ..documents.conversations import Conversation, Message
+from ..documents.conversations import UNREAD, Conversation, Message
 from ..documents.documents import read_documents
 from .rendering import render
 
@@ -115,7 +115,7 @@ def conversation_prompt(
     Raises:
         InputError: If there is no such turn, both are given, or the chat template refuses the messages.
     """
-    thoughts: list[str] = []
+    thoughts, task = list[str](), generating_task(model)
     if answer is None:
         conversation, message = conversation.until(turn)
         answer = None if message is None else message.text
@@ -124,22 +124,20 @@ def conversation_prompt(
             conversation = replace(conversation, messages=conversation.messages[:-1])
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    has_template = has_chat_template(model.reader)
-    conversation = conversation.with_readable_media(
-        generating_task(model).reads_medium if has_template else lambda _: False
-    )
-    messages = conversation.messages
+    has_template, notes = has_chat_template(model.reader), [*conversation.notes]
+    messages = tuple(m for m in conversation.messages if m.part is None or (has_template and task.reads_medium(m.kind)))
+    notes += [UNREAD.format(m.number, m.part["type"]) for m in conversation.messages if m not in messages]
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
-    rendering = render(model, conversation)
-    notes = [*conversation.notes, *rendering.prompt.notes]
+    prompt, starts = render(model, replace(conversation, messages=messages))
+    notes += prompt.notes
     question, question_spans = _question_of(messages)
     contents, message_spans = [], []
     pieces: list[tuple[str, tuple[int, int], bool]] = []  # name, span, whether it is of the question
     for index, (message, name) in enumerate(zip(messages, message_names(messages), strict=True)):
         if message.part is not None:
             continue
-        if (start := rendering.starts.get(index)) is None:
+        if (start := starts.get(index)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
         end = start + len(message.text)
@@ -151,9 +149,8 @@ def conversation_prompt(
         ]
     names = numbered(name for name, *_ in pieces)
     spans: Spans = {name: span for name, (_, span, asked) in zip(names, pieces, strict=True) if not asked}
-    prompt = replace(
-        rendering.prompt, contents=tuple(contents) if has_template else None, notes=tuple(dict.fromkeys(notes))
-    )
+    known_contents = tuple(contents) if has_template else None
+    prompt = replace(prompt, contents=known_contents, notes=tuple(dict.fromkeys(notes)))
     if not spans and not prompt.media:  # which are sources themselves
         spans = {name: span for name, (_, span, _) in zip(names, pieces, strict=True)}
     answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)

@@ -5,18 +5,18 @@ What is read are messages as `normxlogit.inputs.message_parts` describes them; `
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from ...errors import DataError, InputError
+from ...errors import InputError
 from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
-from ...inputs.text_files import decoded
 from ...inputs.texts import whole_number
 from ...pipeline.completions.reasoning import NAMES
+from ...results.storage.files import read_json
 
 MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
 """The kind of a message that says something."""
@@ -51,26 +51,20 @@ class Message:
     Attributes:
         kind: What it is: a `MessageKind`, or what a part is that says nothing, such as "picture".
         text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
-        name: Name of the tool; of other messages empty.
+        role: The role of its author: "system", "user", "assistant" or "tool".
         number: Which message of the conversation it is in, counted from 0.
+        name: Name of the tool; of other messages empty.
         call: Id of the tool call; empty if the format has none.
         part: The part of the message that is a picture or a sound, which says no text; None for others.
-        author: The role of who showed that.
     """
 
     kind: str
     text: str
+    role: str
+    number: int
     name: str = ""
-    number: int = 0
     call: str = ""
     part: Any = field(default=None, compare=False)
-    author: str = ""
-
-    @property
-    def role(self) -> str:
-        """The role of its author: "system", "user", "assistant" or "tool"."""
-        roles = {"tool call": "assistant", "tool result": "tool", "reasoning": "assistant"}
-        return self.author or roles.get(self.kind, self.kind)
 
 
 @dataclass(frozen=True)
@@ -86,17 +80,6 @@ class Conversation:
     messages: tuple[Message, ...]
     tools: list[Any] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
-
-    def with_readable_media(self, reads: Callable[[str], bool]) -> "Conversation":
-        """Return the conversation without the pictures and sounds that a model does not read, with a note of each.
-
-        Args:
-            reads: Whether it reads a "picture" or a "sound".
-        """
-        unread = [message for message in self.messages if message.part is not None and not reads(message.kind)]
-        notes = [UNREAD.format(message.number, message.part["type"]) for message in unread]
-        remaining = tuple(message for message in self.messages if message not in unread)
-        return Conversation(remaining, self.tools, (*self.notes, *dict.fromkeys(notes))) if unread else self
 
     def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
         """Return the conversation before an answer, and the answer.
@@ -141,8 +124,9 @@ def read_conversation(value: Any) -> Conversation:
         DataError: If a file cannot be read.
     """
     if isinstance(value, PathLike):
+        content = read_json(Path(value))
         try:
-            return read_conversation(_read_file(Path(value)))
+            return read_conversation(content)
         except InputError as error:
             raise InputError(f"{value}: {error}") from None
     messages = messages_of(value)
@@ -178,24 +162,27 @@ def _steps(message: Mapping[str, Any], number: int, tool_names: dict[str, str], 
         tool_names: The names of tools by the ids of their calls, to which those of the message are added.
         notes: What is not read is added to these.
     """
-    kind, content, name, call_id = KINDS[message["role"]], message.get("content"), "", ""
-    yield Message("reasoning", next(filter(None, (_text_under(message, key) for key in NAMES)), ""), number=number)
-    parts = _parts(content)
+    kind, parts, name, call_id = KINDS[message["role"]], _parts(message), "", ""
+    role = "tool" if kind == "tool result" else kind
+
+    def thought(text: str) -> Message:
+        return Message("reasoning", text, "assistant", number)
+
+    yield thought(next(filter(None, (_text_under(message, key) for key in NAMES)), ""))
     if kind == "tool result":
         call_id = _text_under(message, "tool_call_id")
         name = tool_names.get(call_id) or _text_under(message, "name")
-        parts = sorted(_parts_of_result(content), key=lambda part: text_of_part(part) is None)
+        parts = sorted(parts, key=lambda part: text_of_part(part) is None)
     for part in parts:
         if (text := text_of_part(part)) is not None:
             match = THINKING.fullmatch(text) if kind == "assistant" else None
-            yield Message("reasoning", match[1] if match else "", number=number)
-            yield Message(kind, match[2] if match else text, name, number, call_id)
+            yield thought(match[1] if match else "")
+            yield Message(kind, match[2] if match else text, role, number, name, call_id)
         elif (type_ := part_type(part)) is not None:
             part = {**(part if isinstance(part, Mapping) else {type_: part}), "type": type_}
-            author = "user" if kind == "tool result" else kind
-            yield Message(KINDS_OF_PARTS.get(type_, type_), "", number=number, part=part, author=author)
-        elif thought := _text_under(part, "thinking"):
-            yield Message("reasoning", thought, number=number)
+            yield Message(KINDS_OF_PARTS.get(type_, type_), "", "user" if role == "tool" else role, number, part=part)
+        elif thinking := _text_under(part, "thinking"):
+            yield thought(thinking)
         else:
             notes.append(UNREAD.format(number, part.get("type") if isinstance(part, Mapping) else part))
     calls = message.get("tool_calls")
@@ -206,7 +193,7 @@ def _steps(message: Mapping[str, Any], number: int, tool_names: dict[str, str], 
         name, call_id = _text_under(function, "name") or "tool", _text_under(call, "id")
         tool_names |= {call_id: name} if call_id else {}
         arguments = _as_text(parsed_arguments(function.get("arguments") or {}))
-        yield Message("tool call", arguments, name, number, call_id)
+        yield Message("tool call", arguments, "assistant", number, name, call_id)
 
 
 def _joined(steps: Iterable[Message]) -> list[Message]:
@@ -223,26 +210,21 @@ def _joined(steps: Iterable[Message]) -> list[Message]:
     return joined
 
 
-def _parts(content: Any) -> Sequence[Any]:
-    """Return the parts of a content."""
-    if content is None or isinstance(content, list | tuple):
-        return content or ()
-    return [content if isinstance(content, str) or part_type(content) else _as_text(content)]
-
-
-def _parts_of_result(content: Any) -> Sequence[Any]:
-    """Return the parts of what a tool returned: a text, typed parts, or data as JSON."""
-    parts = _parts(content) if isinstance(content, str) or _is_part_of_result(content) else content
-    are_parts = isinstance(parts, list | tuple) and parts and all(map(_is_part_of_result, parts))
-    return parts if are_parts else [_as_text(content)]
+def _parts(message: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the parts of a message's content; data that a tool returned, which are no parts, as JSON."""
+    content = message.get("content")
+    parts = content if isinstance(content, list | tuple) else () if content is None else (content,)
+    if message["role"] == "tool" and not (parts and all(map(_is_part_of_result, parts))):
+        return (_as_text(content),)
+    return parts
 
 
 def _is_part_of_result(part: Any) -> bool:
     """Return whether a value is a text or a typed part, rather than data that a tool returned."""
+    is_read = text_of_part(part) is not None or part_type(part) is not None
     if not isinstance(part, Mapping):
-        return isinstance(part, str) or part_type(part) is not None
-    is_read = text_of_part(part) is not None or part_type(part) is not None or part.get("type") in UNREADABLE_TYPES
-    return isinstance(part.get("type"), str) and is_read
+        return is_read
+    return isinstance(part.get("type"), str) and (is_read or part["type"] in UNREADABLE_TYPES)
 
 
 def parsed_arguments(arguments: Any) -> Any:
@@ -251,20 +233,6 @@ def parsed_arguments(arguments: Any) -> Any:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
         return arguments
-
-
-def _read_file(path: Path) -> Any:
-    """Return what a file of JSON holds.
-
-    Raises:
-        DataError: If it cannot be read.
-    """
-    try:
-        return json.loads(decoded(path.read_bytes(), str(path)))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}") from None
 
 
 def _text_under(mapping: Any, key: str) -> str:
