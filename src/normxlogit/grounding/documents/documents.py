@@ -8,7 +8,7 @@ from dataclasses import replace
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...errors import DataError, InputError
 from ...inputs.message_parts import part_readers, part_type
@@ -46,26 +46,26 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
             mapping.
         DataError: If a file cannot be read.
     """
-    named = _named(documents)
-    shown = [(name, document) for name, document in named if _is_picture(document)]
-    written = [(name, document) for name, document in named if not _is_picture(document)]
-    pictures: dict[str, Any] = {}
-    for name, (_, picture) in zip(
-        numbered(n or f"picture {i}" for i, (n, _) in enumerate(shown, 1)), shown, strict=True
-    ):
-        from ...media.inputs.pictures import read_picture
+    texts, pictures, number = list[tuple[str, str]](), list[tuple[str, Any]](), 0
+    for name, document in _named(documents):
+        if _is_picture(document):
+            from ...media.inputs.pictures import read_picture
 
-        pictures[name] = replace(read_picture(picture), name=name)
-    parts = [
-        ((name or _name_of(document) or f"document {number}") + part, text)
-        for number, (name, document) in enumerate(written, start=1)
-        for part, text in _texts_of(document, repr(name) if name else f"{number}").items()
-    ]
-    texts = dict(zip(numbered(name for name, _ in parts), (text for _, text in parts), strict=True))
-    texts = {name: text.lstrip() for name, text in texts.items() if text.strip()}
-    if not texts and not pictures:
+            pictures.append((name or f"picture {len(pictures) + 1}", read_picture(document)))
+            continue
+        number += 1
+        parts = _texts_of(document, repr(name) if name else f"{number}")
+        called = name or _name_of(document) or f"document {number}"
+        texts += [(called + part, text.lstrip()) for part, text in parts.items()]
+    by_name = {name: text for name, text in _told_apart(texts) if text}
+    if not by_name and not pictures:
         raise InputError("there is no document with a text")
-    return texts, pictures
+    return by_name, {name: replace(picture, name=name) for name, picture in _told_apart(pictures)}
+
+
+def _told_apart(named: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+    """Return named values, those of one name counted."""
+    return zip(numbered(name for name, _ in named), (value for _, value in named), strict=True)
 
 
 def _named(documents: Any) -> list[tuple[str, Any]]:
@@ -74,11 +74,12 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
     Raises:
         InputError: If they are no documents, or two have one name in a mapping.
     """
-    if isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents):
+    several = isinstance(documents, list)
+    if not several and (isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents)):
         documents = [documents]
-    is_map = isinstance(documents, list) and documents and all(map(_is_named_text, documents))  # of Arrow
+    is_map = several and documents and all(map(_is_named_text, documents))  # of Arrow
     if is_map or isinstance(documents, Mapping):
-        pairs: Any = documents if is_map else cast(Mapping[Any, Any], documents).items()
+        pairs: Any = documents if is_map else documents.items()
         named = [(str(name), document) for name, document in pairs]
         if len(dict(named)) < len(named):
             raise InputError("two documents have the same name; give them different ones")
@@ -114,26 +115,29 @@ def _is_picture(document: Any) -> bool:
 
 
 def _is_picture_file(document: Any) -> bool:
-    if not isinstance(document, PathLike) or Path(document).suffix.lower() in READERS or not part_readers():
+    if not isinstance(document, PathLike) or Path(document).suffix.lower() in READERS:
         return False
-    from ...media.inputs.items import PICTURE_SUFFIXES
-
-    return Path(document).suffix.casefold() in PICTURE_SUFFIXES
+    parts = (reader.of_file(str(document)) for reader in part_readers())
+    return any(part is not None and part["type"] == "image" for part in parts)
 
 
 def _is_named_text(value: Any) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
-def _field(value: Any, key: str) -> Any:
-    """Return the value of a key or an attribute; None if there is none."""
-    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+def _fields(document: Any) -> dict[str, Any]:
+    """Return what a mapping holds, or the text and the metadata of an object, by their keys."""
+    if isinstance(document, Mapping):
+        return dict(document)
+    keys = (*TEXT_KEYS, *METADATA_KEYS)
+    return {key: getattr(document, key) for key in keys if hasattr(document, key)}
 
 
 def _is_document(value: Any) -> bool:
     """Return whether a value is one document with metadata, not a collection of documents."""
-    has_text = any(isinstance(_field(value, key), str) for key in TEXT_KEYS)
-    return has_text and any(isinstance(_field(value, key), Mapping) for key in METADATA_KEYS)
+    fields = _fields(value)
+    has_metadata = any(isinstance(fields.get(key), Mapping) for key in METADATA_KEYS)
+    return has_metadata and any(isinstance(fields.get(key), str) for key in TEXT_KEYS)
 
 
 def _files_of(document: Any) -> list[Any]:
@@ -155,12 +159,11 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
         if (path.suffix.lower() in READERS or _is_picture_file(path)) and is_file_name(document):
             raise InputError(f"document {name} is the name of a file; pathlib.Path({document!r}) is read")
         return {"": document}
-    texts = [_field(document, key) for key in TEXT_KEYS]
-    for text in texts:
-        if isinstance(text, str):
-            return {"": text}
-    is_there = document.__contains__ if isinstance(document, Mapping) else lambda key: hasattr(document, key)
-    if any(is_there(key) and is_missing(text) for key, text in zip(TEXT_KEYS, texts, strict=True)):
+    fields = _fields(document)
+    texts = [fields[key] for key in TEXT_KEYS if key in fields]
+    if (text := next((text for text in texts if isinstance(text, str)), None)) is not None:
+        return {"": text}
+    if any(map(is_missing, texts)):
         return {}
     kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
     raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
@@ -168,11 +171,10 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
 
 def _name_of(document: Any) -> str:
     """Return a document's source and page from its metadata; empty if it has none."""
-    metadata = (_field(document, key) for key in METADATA_KEYS)
-    columns = dict(document) if isinstance(document, Mapping) else {}
-    columns |= next((fields for fields in metadata if isinstance(fields, Mapping)), {})
-    name = next((str(columns[key]).strip() for key in NAME_KEYS if isinstance(columns.get(key), str | PathLike)), "")
-    page = next((columns[key] for key in PAGE_KEYS if isinstance(columns.get(key), str | int)), None)
+    fields = _fields(document)
+    fields |= next((fields[key] for key in METADATA_KEYS if isinstance(fields.get(key), Mapping)), {})
+    name = next((str(fields[key]).strip() for key in NAME_KEYS if isinstance(fields.get(key), str | PathLike)), "")
+    page = next((fields[key] for key in PAGE_KEYS if isinstance(fields.get(key), str | int)), None)
     return f"{name}, page {page}" if name and page is not None else name
 
 
