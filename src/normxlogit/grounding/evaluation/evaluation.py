@@ -1,9 +1,8 @@
 """How well the verdicts on sentences about documents tell true sentences from false ones, by kind of falsehood."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,8 +90,7 @@ def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
 
 
 def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
-    split, domain = str(row.get("split", "test")), str(row.get("domain", name))
-    origin = str(row.get("origin", "written"))
+    given = {"split": "test", "domain": name, "origin": "written", **row}
     labelled = [
         (kind, sentence, sentence is true, question)
         for kind, true, false, *question in row.get("pairs", ())
@@ -102,13 +100,10 @@ def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
     by_question: dict[str, list[Statement]] = {}
     for kind, sentence, is_true, question in labelled:
         asked = str(question[0] if question else row["question"])
-        statement = Statement(split, domain, origin, asked, str(kind), str(sentence), is_true)
-        by_question.setdefault(asked, []).append(statement)
+        texts = (str(given["split"]), str(given["domain"]), str(given["origin"]), asked, str(kind), str(sentence))
+        by_question.setdefault(asked, []).append(Statement(*texts, is_true))
     documents = {str(key): str(text) for key, text in row["documents"].items()}
-    return [
-        Prompted(question, documents, row.get("system"), tuple(statements))
-        for question, statements in by_question.items()
-    ]
+    return [Prompted(asked, documents, row.get("system"), tuple(some)) for asked, some in by_question.items()]
 
 
 def measure_statements(
@@ -137,15 +132,12 @@ def measure_statements(
 
 def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
     """Read the sentences, each as an answer of its own; those after one prompt share its passes."""
-    model = explainer.language_model
-    answers = [
-        read_answered(
-            model, prompt.question, prompt.documents, system=prompt.system, answer=statement.sentence
-        ).completed
-        for statement in prompt.statements
-    ]
-    sentences = [sentences_in(answer, answer_parts(answer.sequenced(), None))[0] for answer in answers]
-    return SentencesAfterPrompt(model, answers[0], sentences).readings()
+    model, sentences = explainer.language_model, []
+    for statement in prompt.statements:
+        about = {"system": prompt.system, "answer": statement.sentence}
+        answer = read_answered(model, prompt.question, prompt.documents, **about).completed
+        sentences += sentences_in(answer, answer_parts(answer.sequenced(), None))
+    return SentencesAfterPrompt(model, answer, sentences).readings()
 
 
 def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
@@ -163,26 +155,18 @@ def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
         raise DataError("needs true and false sentences that are not of the split train")
     chosen_on = [m for m in measured if m.statement.split == "train" and m.statement.true] or true
     threshold = float(np.quantile(_values(chosen_on), 1 - KEPT))
-    rows = [["true", *_row(true, true, threshold)]]
     false = [m for m in judged if not m.statement.true]
-    for kind, of_kind in groupby(sorted(false, key=_kind), key=_kind):
-        rows += [[kind, *_row(list(of_kind), true, threshold)]]
-    rows.append(["all that are false", *_row(false, true, threshold)])
+    groups = {"true": true}
+    for measured_sentence in sorted(false, key=lambda m: m.statement.kind):
+        groups.setdefault(measured_sentence.statement.kind, []).append(measured_sentence)
+    rows = []
+    for name, group in {**groups, "all that are false": false}.items():
+        area = "" if group is true else f"{auroc(_values(true), _values(group)):.2f}"
+        shares = [np.mean([m.verdict.judgement == judgement for m in group]) for judgement in JUDGEMENTS]
+        passing = (_values(group) >= threshold).mean()
+        rows.append([name, str(len(group)), area, *(f"{share:.2f}" for share in (passing, *shares))])
     columns = ["sentences", "n", "AUROC against the true ones ↑", f"pass where {KEPT:.0%} of true ones are kept"]
     return markdown_table([*columns, *JUDGEMENTS], rows)
-
-
-def _kind(measured: MeasuredSentence) -> str:
-    return measured.statement.kind
-
-
-def _row(of_kind: Sequence[MeasuredSentence], true: Sequence[MeasuredSentence], threshold: float) -> Iterator[str]:
-    """Yield the cells of a kind: count, AUROC, what passes the threshold, and the share of each verdict."""
-    yield str(len(of_kind))
-    yield "" if of_kind is true else f"{auroc(_values(true), _values(of_kind)):.2f}"
-    yield f"{(_values(of_kind) >= threshold).mean():.2f}"
-    for judgement in JUDGEMENTS:
-        yield f"{np.mean([m.verdict.judgement == judgement for m in of_kind]):.2f}"
 
 
 def _values(measured: Sequence[MeasuredSentence]) -> npt.NDArray[np.float64]:
@@ -199,14 +183,8 @@ def auroc(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) 
 def listed(measured: Sequence[MeasuredSentence]) -> str:
     """Return the judged sentences with their verdicts, wrong ones too, as a Markdown table."""
     rows = [
-        [
-            statement.sentence,
-            "true" if statement.true else statement.kind,
-            verdict.judgement,
-            f"{verdict.covered:.2f}",
-            f"{verdict.agreed:.2f}",
-        ]
-        for statement, _, verdict in measured
-        if statement.split != "train"
+        [s.sentence, "true" if s.true else s.kind, v.judgement, f"{v.covered:.2f}", f"{v.agreed:.2f}"]
+        for s, _, v in measured
+        if s.split != "train"
     ]
     return markdown_table(["sentence", "kind", "verdict", "in the documents", "nothing else said"], rows)

@@ -33,11 +33,6 @@ TOP = (1, 3, 5)
 MATTERS = 2.0
 """A prompt counts if leaving out some source costs its answer this many nats."""
 
-BASELINES = ("random", "length")
-
-VERIFIED = " (verified)"
-"""Suffix of a method whose highest ranked sources were measured, see `cite(verify="auto")`."""
-
 Array = npt.NDArray[np.float64]
 
 
@@ -110,10 +105,8 @@ def evaluate_sources(
         prompts += [figures] if figures else []
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    order = dict.fromkeys(["occlusion", *BASELINES, *specs, *rankings, *(spec + VERIFIED for spec in specs)])
-    names = [name for name in order if all(name in rows for rows in prompts)]
     results = []
-    for name in names:
+    for name in (name for name in prompts[0] if all(name in rows for rows in prompts)):
         passes = float(np.mean([rows[name]["passes"] for rows in prompts]))
         results.append(summarise_ranking(name, [rows[name]["figures"] for rows in prompts], passes, seed))
     return results, len(prompts)
@@ -161,14 +154,11 @@ class AnsweredPrompt:
         scored = self.reference_scores.get(method.spec) or self._score(method)
         if isinstance(method, Perturbation):
             return {method.spec: scored}
-        return {method.spec: scored, method.spec + VERIFIED: self._verified(scored)}
-
-    def _verified(self, scored: Scored) -> Scored:
-        """Rank the sources of the highest scores by the nats lost without each, and the others after them by score."""
-        nats_lost = verified(self.measure, self.weights[0], scored.scores)
-        measured = np.array([nats_lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
-        order = np.lexsort((-scored.scores, -measured))  # (S,), the highest source first
-        return Scored(-order.argsort().astype(np.float64), scored.passes + len(nats_lost) + 1.0)
+        lost = verified(self.measure, self.weights[0], scored.scores)
+        measured = np.array([lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
+        order = np.lexsort((-scored.scores, -measured))  # (S,): by nats lost, then those that were not measured
+        passes = scored.passes + len(lost) + 1.0
+        return {method.spec: scored, f"{method.spec} (verified)": Scored(-order.argsort().astype(np.float64), passes)}
 
     def figures(self, scores: Array, passes: float) -> dict[str, Any]:
         """Return the metrics of a ranking of the sources, by scores, (S,)."""
@@ -187,14 +177,14 @@ class AnsweredPrompt:
         """Return a method's scores of the sources and their cost."""
         if isinstance(method, Perturbation):
             table, _, passes = score_sources(method, self.measure, self.weights)
-        else:
-            options = Options(method=method)
-            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
-            table, cost = explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
-            passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
-        if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice
-            return Scored(table[0], float(method.settings["samples"]))
-        return Scored(table[0], passes)
+            # The published package runs an ablation again that it drew twice.
+            again = method.info.name == "context-cite"
+            return Scored(table[0], float(method.settings["samples"]) if again else passes)
+        options = Options(method=method)
+        explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
+        cost = explained.diagnostics
+        passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
+        return Scored(explained.scores[0, : len(self.sources)].astype(np.float64), passes)
 
 
 def sources_table(results: Sequence[RankingResult]) -> str:
