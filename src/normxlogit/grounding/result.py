@@ -241,12 +241,11 @@ class Citations(Record):
     def source_losses(self) -> FloatArray:
         """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
-        if self.tested is not None:
-            nats_with_all = np.array(self.tested.original.values)  # (K,)
-            source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
-            for removal in self.tested.single:
-                if len(removal.tokens) == 1:  # of several that were removed together, none has a loss of its own
-                    losses[:, source_of_unit[removal.tokens[0]]] = nats_with_all - removal.values
+        if (tested := self.tested) is not None:
+            place = {unit: place for place, unit in enumerate(self.sources)}
+            for removal in (removal for removal in tested.single if len(removal.tokens) == 1):
+                # Of several that were removed together, none has a loss of its own.
+                losses[:, place[removal.tokens[0]]] = np.subtract(tested.original.values, removal.values)
         return losses
 
     @property
@@ -267,17 +266,16 @@ class Citations(Record):
             TargetError: If the answer has no such sentence.
         """
         scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
-        sources = self._sources(scores.shares[self.sources])
-        source_of_unit = dict(zip(self.sources, sources, strict=True))
-        ranked = [source_of_unit[unit.position] for unit in scores.top(len(sources))]
+        sources = dict(zip(self.sources, self._sources(scores.shares[self.sources]), strict=True))
+        ranked = [sources[unit.position] for unit in scores.top(len(sources))]
         if sentence is None:  # stable: sources that were not removed follow by score
             ranked.sort(key=lambda source: -math.inf if source.nats is None else source.nats, reverse=True)
         return ranked[:k]
 
     def citations(self) -> list[Source]:
         """Return the cited sources, in the order of their numbers in the answer."""
-        numbered = {source.number: source for source in self._sources(self.shares) if source.number is not None}
-        return [numbered[number] for number in sorted(numbered)]
+        cited = [source for source in self._sources(self.shares) if source.number is not None]
+        return sorted(cited, key=lambda source: source.number or 0)
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""

@@ -11,11 +11,10 @@ from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
 from ...pipeline.options import Options
-from ...results.units.spans import answer_parts
 from ..result import Citations, of_targets
 from .answers import Answered, read_answered
 from .checking import checker_of, checks
-from .reading import SentencesAfterPrompt, sentences_in
+from .reading import SentencesAfterPrompt
 from .testing import tested
 from .windows import read_in_windows
 
@@ -68,7 +67,7 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         )
 
     def score(completed: Completed) -> dict[str, float]:
-        cited = explain(completed, read_sentences(model, completed))
+        cited = explain(completed, SentencesAfterPrompt(model, [completed], "sentence"))
         evidence = cited.evidence.scores[:, cited.sources].sum(0)
         return dict(zip(cited.names, evidence.tolist(), strict=True))
 
@@ -77,11 +76,11 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         if isinstance(verify, Together):
             raise InputError(f"prompt and answer have {len(completed.encoding)} tokens and the model reads {limit}")
         completed = read_in_windows(completed, limit, score)
-    read = read_sentences(model, completed)
+    read = SentencesAfterPrompt(model, [completed], "sentence")
     cited = explain(completed, read)
     # Behind a reasoning that repeats the sources, no sentence would need them any more.
     concluded = completed.without_reasoning()
-    read = read if concluded is completed else read_sentences(model, concluded)
+    read = read if concluded is completed else SentencesAfterPrompt(model, [concluded], "sentence")
     attribution, is_of_texts = cited.attribution, not completed.encoding.media
     if verify is not None and is_of_texts and not isinstance(verify, Together):  # verdicts have seen texts only
         cited = replace(cited, readings=read.readings(cited.quotations))
@@ -92,9 +91,3 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
     elif not is_of_texts:
         attribution = replace(attribution, notes=(*attribution.notes, UNTESTED_MEDIA))
     return replace(cited, attribution=attribution)
-
-
-def read_sentences(model: TaskModel, completed: Completed) -> SentencesAfterPrompt:
-    """Read each sentence of an answer with its sources and without them."""
-    parts = answer_parts(completed.sequenced(), "sentence")
-    return SentencesAfterPrompt(model, completed, sentences_in(completed, parts))

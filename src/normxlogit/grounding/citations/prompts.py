@@ -170,32 +170,21 @@ def _with_reasoning(
 
 
 def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
-    """Return what the user's last message says, and its sentences that are questions: (message, start, end)."""
-    number = max((message.number for message in messages if message.kind == "user"), default=None)
-    places = [place for place, message in enumerate(messages) if (message.kind, message.number) == ("user", number)]
-    question = "\n\n".join(messages[place].text for place in places)
-    spans, first = set(), 0
-    for place in places:  # several texts stand between pictures
-        last = first + len(messages[place].text)
-        spans |= {(place, a - first, b - first) for a, b in question_spans(question) if first <= a < last}
-        first = last + 2
-    return question, spans
+    """Return what the user's last message says, and its sentences that are questions: (message, start, end).
 
-
-def question_spans(text: str) -> list[tuple[int, int]]:
-    """Return the sentences of a user's message that are questions, and so are not sources of the answer.
-
-    These are the sentences that end with a question mark, or the only sentence of a message. Punctuation cannot tell
-    an instruction from a fact that the answer rests on, so every other sentence stays a source.
-
-    Args:
-        text: The last message of the user before the answer.
+    These are no sources of the answer: the sentences that end with a question mark, or the only sentence of a message.
+    Punctuation cannot tell an instruction from a fact that the answer rests on, so every other sentence is a source.
     """
-    sentences = sentence_spans(text)
-    marked = [
-        (start, end) for start, end in sentences if text[start:end].rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))
-    ]
-    return marked or (sentences if len(sentences) == 1 else [])
+    number = max((message.number for message in messages if message.kind == "user"), default=None)
+    texts = {i: m.text for i, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
+    question, spans, first = "\n\n".join(texts.values()), set(), 0
+    sentences = sentence_spans(question)
+    marked = [(a, b) for a, b in sentences if question[a:b].rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))]
+    for place, text in texts.items():  # several texts stand between pictures
+        for start, end in marked or (sentences if len(sentences) == 1 else []):
+            spans |= {(place, start - first, end - first)} if first <= start < first + len(text) else set()
+        first += len(text) + 2
+    return question, spans
 
 
 def message_names(messages: Sequence[Message]) -> list[str]:

@@ -25,7 +25,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import sources_and_parts
-from ...results.units.spans import NamedSpan
+from ...results.units.spans import PartSpec, answer_parts
 from ...results.units.words import word_groups
 from ..verdicts import Clause, Reading, WordEdit, WordReading
 from .continuations import Continuation, ContinuedText, Ids, Predictions
@@ -103,24 +103,26 @@ class SentencesAfterPrompt:
 
     Args:
         model: A language model.
-        completed: The prompt with an answer.
-        sentences: The sentences, of that answer or of others.
+        answers: The prompt with each answer.
+        parts: "sentence", or None for whole answers.
 
     Attributes:
+        sentences: The sentences.
         answer_nats: Log-probabilities of the first answer's tokens with the documents, (G,).
         answer_nats_without: The same without the documents; NaN if nothing of the prompt is left.
     """
 
-    def __init__(self, model: TaskModel, completed: Completed, sentences: Sequence[Sentence]) -> None:
+    def __init__(self, model: TaskModel, answers: Sequence[Completed], parts: PartSpec) -> None:
+        completed, sentences = answers[0], [sentence for answer in answers for sentence in sentences_in(answer, parts)]
         self.model, self.sentences, self.source_words = model, sentences, source_words(completed)
-        without, answers = prompt_without_sources(model, completed), [sentence.answer for sentence in sentences]
+        without, ids = prompt_without_sources(model, completed), [sentence.answer for sentence in sentences]
         self._prompt = ContinuedText(model, completed.encoding.take(range(completed.prompt_tokens)))
         self._prompt_without = None if without is None else ContinuedText(model, without)
-        self._predictions = self._prompt.predictions(answers, LIKELIEST)
+        self._predictions = self._prompt.predictions(ids, LIKELIEST)
         nats = [p.nats for p in self._predictions]  # (G,) each
-        nats_without = [np.full(len(answer), np.nan) for answer in answers]
+        nats_without = [np.full(len(of_answer), np.nan) for of_answer in ids]
         if self._prompt_without is not None:
-            nats_without = [p.nats for p in self._prompt_without.predictions(answers, 1)]
+            nats_without = [p.nats for p in self._prompt_without.predictions(ids, 1)]
         self.answer_nats, self.answer_nats_without = nats[0], nats_without[0]
         self._nats = [nats[s.tokens] for s, nats in zip(sentences, nats, strict=True)]  # (n,) each
         self._nats_without = [nats[s.tokens] for s, nats in zip(sentences, nats_without, strict=True)]
@@ -370,12 +372,12 @@ def prompt_without_sources(model: TaskModel, completed: Completed) -> Encoding |
     return rest.take(range(len(rest) - (len(completed.encoding) - completed.prompt_tokens)))
 
 
-def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sentence]:
-    """Return parts of an answer as sentences that follow its prompt."""
+def sentences_in(completed: Completed, parts: PartSpec) -> list[Sentence]:
+    """Return the parts of an answer as sentences that follow its prompt."""
     sequence, encoding, start = completed.sequenced(), completed.encoding, completed.prompt_tokens
     shift = len(sequence.offsets) - len(encoding)  # of the source of an encoder-decoder model
     answer, sentences = tuple(encoding.ids[start:]), []
-    for part in parts:
+    for part in answer_parts(sequence, parts):
         first, last = min(part.tokens), max(part.tokens) + 1
         before, offsets = sequence.offsets[first - 1][1] if first else 0, sequence.offsets[first:last]
         begin = before if sequence.text[before : offsets[0][0]].isspace() else offsets[0][0]

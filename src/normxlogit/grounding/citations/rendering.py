@@ -6,22 +6,12 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ...errors import InputError
-from ...inputs.chat import ReadPrompt, has_chat_template, read_prompt
+from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
 from ..documents.conversations import Conversation, Message, parsed_arguments
 
 AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
 """Kinds of messages that chat templates may not render, and that are written as text then."""
-
-TITLES: dict[str, str] = {
-    "system": "System",
-    "user": "User",
-    "assistant": "Assistant",
-    "reasoning": "Reasoning",
-    "tool call": "Assistant",
-}
-"""The headings of messages in a plain text; others are the results of tools."""
-
 
 Row = tuple[dict[str, Any], tuple[int, ...]]
 """A message of a chat template, and the places of the conversation's messages that it is made of: calls come last."""
@@ -128,14 +118,14 @@ def _message_starts(
 
 def _as_one_text(conversation: Conversation) -> Rendering:
     """Write a conversation as one text, for models without a chat template."""
-    text, starts, form = "", {}, Form(tools_as_text=True, two_roles=False, in_parts=False)
-    for place, message in enumerate(conversation.messages):
-        title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
-        before, after = _wrapping(message, form) if message.kind == "tool call" else ("", "")
-        text += f"{title}: {before}"
-        starts[place] = len(text)
-        text += f"{message.text}{after}\n\n"
-    return ReadPrompt(text + "Assistant:", None), starts
+    form, text, contents = Form(tools_as_text=True, two_roles=False, in_parts=False), "", list[Content]()
+    rows = _rows(conversation.messages, form)
+    for number, (row, _) in enumerate(rows):
+        text += f"{row['role'].title()}: "
+        contents.append(Content(row["role"], len(text), len(text) + len(row["content"]), number))
+        text += f"{row['content']}\n\n"
+    prompt = ReadPrompt(text + "Assistant:", tuple(contents))
+    return replace(prompt, contents=None), _message_starts(prompt, rows, conversation.messages, form)
 
 
 def _wrapping(message: Message, form: Form) -> tuple[str, str]:

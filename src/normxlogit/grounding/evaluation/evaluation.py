@@ -14,9 +14,8 @@ from ...evaluation.report import markdown_table
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...explainer import Explainer
 from ...results.storage.schema import Number
-from ...results.units.spans import answer_parts
 from ..citations.answers import read_answered
-from ..citations.reading import SentencesAfterPrompt, sentences_in
+from ..citations.reading import SentencesAfterPrompt
 from ..verdicts import Judgement, Reading, Verdict
 from .questions import read_lines
 
@@ -132,12 +131,12 @@ def measure_statements(
 
 def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
     """Read the sentences, each as an answer of its own; those after one prompt share its passes."""
-    model, sentences = explainer.language_model, []
-    for statement in prompt.statements:
-        about = {"system": prompt.system, "answer": statement.sentence}
-        answer = read_answered(model, prompt.question, prompt.documents, **about).completed
-        sentences += sentences_in(answer, answer_parts(answer.sequenced(), None))
-    return SentencesAfterPrompt(model, answer, sentences).readings()
+    model, about = explainer.language_model, (prompt.question, prompt.documents)
+    answers = [
+        read_answered(model, *about, system=prompt.system, answer=statement.sentence).completed
+        for statement in prompt.statements
+    ]
+    return SentencesAfterPrompt(model, answers, None).readings()
 
 
 def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
