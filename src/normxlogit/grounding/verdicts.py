@@ -218,7 +218,7 @@ class Reading(NamedTuple):
         """
         gain = max((edit.gain for edit in self.edits), default=NO_GAIN)
         return {
-            "coefficient": _coefficient(self.nats, self.nats_without),
+            "coefficient": max(1 - self.nats / self.nats_without, -1.0) if self.nats_without else math.nan,
             "coverage": min((clause.coverage for clause in self.clauses), default=0.0),
             "best edit": gain / (1 - self.nats),
             "own words": max((clause.own_words for clause in self.clauses), default=0),
@@ -279,11 +279,6 @@ def _fitted() -> dict[str, Any]:
     """Return the fitted coefficients and thresholds."""
     state: dict[str, Any] = json.loads(files("normxlogit.grounding").joinpath("verdicts.json").read_text("utf-8"))
     return state
-
-
-def _coefficient(nats: float, nats_without: float) -> float:
-    """Return the uncertainty coefficient 1 - D / N of a sentence, at least -1."""
-    return max(1 - nats / nats_without, -1.0) if nats_without else math.nan
 
 
 def _probability(fitted: Mapping[str, Any], features: Mapping[str, float]) -> float:

@@ -1,7 +1,7 @@
 """An answer with its sources, read or generated, before anything is scored."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import ReadPrompt, has_chat_template
@@ -14,20 +14,14 @@ from ..documents.conversations import Conversation, read_conversation
 from .prompts import SourcedPrompt, conversation_prompt, question_prompt
 
 
-@dataclass(frozen=True)
-class Answered:
-    """A question with its sources and an answer.
+class Answered(NamedTuple):
+    """A question with its sources and an answer."""
 
-    Attributes:
-        completed: The prompt and the answer, both of which may be longer than the model reads; its named sources are
-            the sources.
-        question: The question.
-        messages: The messages that the sources are of, in the order of the prompt; empty if they are of documents.
-    """
-
-    completed: Completed
+    completed: (
+        Completed  # prompt and answer, which may be longer than the model reads; its named sources are the sources
+    )
     question: str
-    messages: tuple[MessageSpan, ...] = ()
+    messages: tuple[MessageSpan, ...] = ()  # that the sources are of, in the order of the prompt; none of documents
 
 
 def read_answered(

@@ -37,17 +37,11 @@ class Continuation(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """What a model predicts at the places of n tokens.
+    """What a model predicts at the places of n tokens."""
 
-    Attributes:
-        nats: Log-probabilities of the tokens, (n,).
-        likeliest_ids: The likeliest tokens there, (n, k).
-        likeliest_nats: Their log-probabilities, (n, k).
-    """
-
-    nats: Array
-    likeliest_ids: npt.NDArray[np.int64]
-    likeliest_nats: Array
+    nats: Array  # log-probabilities of the tokens, (n,)
+    likeliest_ids: npt.NDArray[np.int64]  # the likeliest tokens there, (n, k)
+    likeliest_nats: Array  # their log-probabilities, (n, k)
 
 
 class ContinuedText:

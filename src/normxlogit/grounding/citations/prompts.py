@@ -6,8 +6,8 @@ The question is no source: sources are what an answer could be taken from.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
@@ -34,25 +34,15 @@ JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(
 """A text or another scalar in JSON, and whether it is a key."""
 
 
-@dataclass(frozen=True)
-class SourcedPrompt:
-    """A prompt whose sources are known.
+class SourcedPrompt(NamedTuple):
+    """A prompt whose sources are known."""
 
-    Attributes:
-        prompt: All before the answer, as one text.
-        spans: Spans of the sources; those of the question of a conversation only where nothing else was said.
-        question: What is asked: of a conversation the last message of the user.
-        messages: The messages of a conversation that the prompt holds, in its order.
-        answer: The answer in a conversation, with its reasoning; None if the model has to write it.
-        reasoning: Spans of the reasoning in the answer.
-    """
-
-    prompt: ReadPrompt
-    spans: Spans
-    question: str
-    messages: tuple[MessageSpan, ...] = ()
-    answer: str | None = None
-    reasoning: tuple[tuple[int, int], ...] = ()
+    prompt: ReadPrompt  # all before the answer, as one text
+    spans: Spans  # of the sources; those of the question of a conversation only where nothing else was said
+    question: str  # of a conversation the last message of the user
+    messages: tuple[MessageSpan, ...] = ()  # of a conversation, those that the prompt holds, in its order
+    answer: str | None = None  # in a conversation, with its reasoning; None if the model has to write it
+    reasoning: tuple[tuple[int, int], ...] = ()  # spans of the reasoning in the answer
 
 
 def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None = None) -> SourcedPrompt:
@@ -64,12 +54,11 @@ def question_prompt(model: TaskModel, question: str | None, documents: Any, syst
         documents: What `read_documents` takes; pictures among them stand before the text.
         system: The system message; None for none.
     """
-    if not isinstance(question, str | None):
-        raise InputError(f"a question is a text, not {type(question).__name__}: call cite for each of several")
+    for name, text in {"question": question, "system message": system}.items():
+        if not isinstance(text, str | None):
+            raise InputError(f"a {name} is a text, not {type(text).__name__}: call cite for each of several")
     if question is None or not question.strip():
         raise InputError("the question is empty")
-    if system is not None and not isinstance(system, str):
-        raise InputError(f"a system message is a text, not {type(system).__name__}")
     named, pictures = read_documents(documents)
     chat = has_chat_template(model.reader)
     if pictures and not chat:
@@ -134,7 +123,8 @@ def conversation_prompt(
     question, question_spans = _question_of(messages)
     contents, message_spans = [], []
     pieces: list[tuple[str, tuple[int, int], bool]] = []  # name, span, whether it is of the question
-    for index, (message, name) in enumerate(zip(messages, message_names(messages), strict=True)):
+    called = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
+    for index, (message, name) in enumerate(zip(messages, called, strict=True)):
         if message.part is not None:
             continue
         if (start := starts.get(index)) is None:
@@ -185,12 +175,6 @@ def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, 
             spans |= {(place, start - first, end - first)} if first <= start < first + len(text) else set()
         first += len(text) + 2
     return question, spans
-
-
-def message_names(messages: Sequence[Message]) -> list[str]:
-    """Return the name of each message: its kind and tool, with a number if the name stood before."""
-    tools = (" ".join(message.name.replace(":", " ").split()) for message in messages)
-    return numbered(f"{message.kind} {tool}".strip() for message, tool in zip(messages, tools, strict=True))
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:

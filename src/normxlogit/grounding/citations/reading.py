@@ -67,21 +67,13 @@ STEM = 5
 
 
 class Sentence(NamedTuple):
-    """A sentence that follows a prompt.
+    """A sentence that follows a prompt."""
 
-    Attributes:
-        answer: The token ids of the answer that it is of.
-        tokens: Which of them are its own.
-        start: Its first character in the prompt with the answer.
-        text: Its text, with white space before it.
-        offsets: The span of each token in the text.
-    """
-
-    answer: Ids
-    tokens: slice
-    start: int
-    text: str
-    offsets: tuple[tuple[int, int], ...]
+    answer: Ids  # the token ids of the answer that it is of
+    tokens: slice  # which of them are its own
+    start: int  # its first character in the prompt with the answer
+    text: str  # with white space before it
+    offsets: tuple[tuple[int, int], ...]  # the span of each token in the text
 
     @property
     def prefix(self) -> Ids:
@@ -272,11 +264,7 @@ def edited_text(text: str, edit: WordEdit) -> str:
 
 
 def proposed_edits(
-    tokenizer: PreTrainedTokenizerBase,
-    prompt_text: str,
-    sentence: Sentence,
-    predictions: Predictions,
-    most: int,
+    tokenizer: PreTrainedTokenizerBase, prompt_text: str, sentence: Sentence, predictions: Predictions, most: int
 ) -> list[WordEdit]:
     """Return one-word edits of a sentence: leaving out each word, then what the reader would rather have read.
 
@@ -303,7 +291,8 @@ def proposed_edits(
                 gain = value - float(predictions.nats[token])
                 if proposed == sentence.ids[token] or gain < -LESS_LIKELY:
                     continue
-                piece = _piece(tokenizer, sentence.ids[max(0, token - 2) : token], proposed)
+                before = list(sentence.ids[max(0, token - 2) : token])
+                piece = str(tokenizer.decode([*before, proposed]))[len(str(tokenizer.decode(before))) :]
                 stem = "" if token == tokens[0] else text[start : max(start, sentence.offsets[token][0])]
                 for word in _words_from(stem, piece, vocabulary, ends=token in (tokens[0], tokens[-1])):
                     if word != own_word:
@@ -354,12 +343,6 @@ def _words_from(stem: str, piece: str, vocabulary: Counter[str], *, ends: bool) 
     yield from sorted(longer, key=lambda word: -vocabulary[word])[:COMPLETIONS]
     if not ends and beginning in vocabulary:
         yield beginning
-
-
-def _piece(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], token: int) -> str:
-    """Return the text of a token after others, with the white space before it."""
-    earlier = str(tokenizer.decode(list(before)))
-    return str(tokenizer.decode([*before, token]))[len(earlier) :]
 
 
 def prompt_without_sources(model: TaskModel, completed: Completed) -> Encoding | None:

@@ -22,17 +22,11 @@ are not rendered are left out."""
 
 
 class Form(NamedTuple):
-    """How messages are written where a chat template does not know all kinds of them.
+    """How messages are written where a chat template does not know all kinds of them."""
 
-    Attributes:
-        tools_as_text: Whether calls and results of tools are texts of the assistant and the user.
-        two_roles: Whether system messages are the user's, and messages of one role in a row are one.
-        in_parts: Whether contents are lists of parts.
-    """
-
-    tools_as_text: bool
-    two_roles: bool
-    in_parts: bool
+    tools_as_text: bool  # calls and results of tools are texts of the assistant and the user
+    two_roles: bool  # system messages are the user's, and messages of one role in a row are one
+    in_parts: bool  # contents are lists of parts
 
 
 def render(model: TaskModel, conversation: Conversation) -> Rendering:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ...errors import InputError
 from ...inputs.chat import messages_of
@@ -18,17 +18,8 @@ from ...inputs.texts import whole_number
 from ...pipeline.completions.reasoning import NAMES
 from ...results.storage.files import read_json
 
-MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
-"""The kind of a message that says something."""
-
-KINDS: Mapping[str, MessageKind] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool result",
-}
-"""Kinds of messages by their roles."""
+KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer": "system", "tool": "tool result"}
+"""Kinds of messages that say something, by their roles."""
 
 KINDS_OF_PARTS = {"image": "picture", "audio": "sound"}
 """Kinds of messages by the types of parts of messages that say nothing; others are called by their type."""
@@ -49,7 +40,7 @@ class Message:
     """One step of a conversation; an original message with text and tool calls becomes several of them.
 
     Attributes:
-        kind: What it is: a `MessageKind`, or what a part is that says nothing, such as "picture".
+        kind: What it is: one of `KINDS`, "tool call" or "reasoning", or what a part is that says nothing: "picture".
         text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
         role: The role of its author: "system", "user", "assistant" or "tool".
         number: Which message of the conversation it is in, counted from 0.

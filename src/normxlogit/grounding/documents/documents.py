@@ -77,14 +77,18 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
     several = isinstance(documents, list)
     if not several and (isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents)):
         documents = [documents]
-    is_map = several and documents and all(map(_is_named_text, documents))  # of Arrow
+    are_pairs = several and all(isinstance(d, tuple | list) and [*map(type, d)] == [str, str] for d in documents)
+    is_map = are_pairs and documents  # of Arrow
     if is_map or isinstance(documents, Mapping):
         pairs: Any = documents if is_map else documents.items()
         named = [(str(name), document) for name, document in pairs]
         if len(dict(named)) < len(named):
             raise InputError("two documents have the same name; give them different ones")
         return named
-    items = [item for document in _rows(documents) for item in _files_of(document)]
+    items = list[Any]()
+    for document in _rows(documents):
+        is_folder = isinstance(document, PathLike) and Path(document).is_dir()
+        items += files_in(Path(document)) if is_folder else [document]
     names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
     return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
 
@@ -121,10 +125,6 @@ def _is_picture_file(document: Any) -> bool:
     return any(part is not None and part["type"] == "image" for part in parts)
 
 
-def _is_named_text(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)
-
-
 def _fields(document: Any) -> dict[str, Any]:
     """Return what a mapping holds, or the text and the metadata of an object, by their keys."""
     if isinstance(document, Mapping):
@@ -138,12 +138,6 @@ def _is_document(value: Any) -> bool:
     fields = _fields(value)
     has_metadata = any(isinstance(fields.get(key), Mapping) for key in METADATA_KEYS)
     return has_metadata and any(isinstance(fields.get(key), str) for key in TEXT_KEYS)
-
-
-def _files_of(document: Any) -> list[Any]:
-    """Return the files of a folder; anything else unchanged."""
-    folder = isinstance(document, PathLike) and Path(document).is_dir()
-    return list(files_in(Path(document))) if folder else [document]
 
 
 def _texts_of(document: Any, name: str) -> dict[str, str]:

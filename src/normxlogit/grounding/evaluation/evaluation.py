@@ -26,23 +26,15 @@ JUDGEMENTS: tuple[Judgement, ...] = ("rests", "cannot tell", "contradicts", "not
 
 
 class Statement(NamedTuple):
-    """A sentence about documents.
+    """A sentence about documents."""
 
-    Attributes:
-        split: "train" for the sentences that verdicts are fitted to; others are judged.
-        domain: What the documents are about.
-        origin: Where the sentence comes from: "written" by hand, or a data set.
-        kind: What is false; of a true sentence what is false in the other one of its pair.
-        true: Whether the documents say it.
-    """
-
-    split: str
-    domain: str
-    origin: str
+    split: str  # "train" for the sentences that verdicts are fitted to; others are judged
+    domain: str  # what the documents are about
+    origin: str  # "written" by hand, or a data set
     question: str
-    kind: str
+    kind: str  # what is false; of a true sentence what is false in the other one of its pair
     sentence: str
-    true: bool
+    true: bool  # whether the documents say it
 
 
 class Prompted(NamedTuple):
@@ -55,16 +47,10 @@ class Prompted(NamedTuple):
 
 
 class MeasuredSentence(NamedTuple):
-    """A sentence with what the reader makes of it.
-
-    Attributes:
-        statement: The sentence.
-        features: The features of the verdict, by name.
-        verdict: What follows from them.
-    """
+    """A sentence with what the reader makes of it."""
 
     statement: Statement
-    features: Mapping[str, Number]
+    features: Mapping[str, Number]  # of the verdict, by name
     verdict: Verdict
 
 

@@ -32,15 +32,15 @@ def load_questions(path: str | Path, limit: int | None = None) -> list[Asked]:
     Raises:
         DataError: If it cannot be read; names file and line.
     """
-    if not (questions := read_lines(path, _asked, "no question with documents", limit)):
+
+    def asked(row: Mapping[str, Any]) -> Asked:
+        if not isinstance(row["question"], str):
+            raise TypeError("a question is a text")
+        return Asked(row["question"], read_documents(row["documents"])[0])
+
+    if not (questions := read_lines(path, asked, "no question with documents", limit)):
         raise DataError(f"{path}: empty")
     return questions
-
-
-def _asked(row: Mapping[str, Any]) -> Asked:
-    if not isinstance(row["question"], str):
-        raise TypeError("a question is a text")
-    return Asked(row["question"], read_documents(row["documents"])[0])
 
 
 def read_lines(
