@@ -202,8 +202,10 @@ class Citations(Record):
 
     @property
     def quotations(self) -> dict[int, int]:
-        """The sentences that stand in the sources word for word: the source of each."""
-        return quotations(self.sentences, [self.text[start:end] for start, end in self.spans])
+        """The sentences that stand in the sources word for word: the first such source of each."""
+        sources = [_quotable(self.text[start:end]) for start, end in self.spans]
+        sentences = {k: _quotable(sentence) for k, sentence in enumerate(self.sentences)}
+        return {k: sources.index(words) for k, words in sentences.items() if words and words in sources}
 
     @property
     def words(self) -> list[AnswerWord]:
@@ -477,14 +479,6 @@ def _state_of(support: Support) -> dict[str, Any]:
     apart = ("text", "citations", "sources", "origin")
     state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
     return {**state, "rests": support.rests, "verdict": support.verdict}
-
-
-def quotations(sentences: Sequence[str], sources: Sequence[str]) -> dict[int, int]:
-    """Return the sentences that stand in the sources word for word: the first such source of each, by their indices."""
-    texts = {_quotable(source): i for i, source in reversed(list(enumerate(sources)))}
-    texts.pop("", None)
-    quoted = {k: texts.get(_quotable(sentence)) for k, sentence in enumerate(sentences)}
-    return {k: source for k, source in quoted.items() if source is not None}
 
 
 def _quotable(text: str) -> str:

@@ -89,11 +89,6 @@ def _answered(
     sources = {name: span for name, span in asked.spans.items() if sequence.tokens_in(*span, of_answer=False)}
     if not sources and not encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
-    concluded = (encoding.text or "")[completed.prompt_characters :]
-    for start, end in reversed(completed.marked_reasoning):
-        concluded = concluded[:start] + concluded[end:]
-    if not concluded.strip():
-        raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
     messages = asked.messages
     if messages:
         media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]

@@ -78,6 +78,8 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
         completed = read_in_windows(completed, limit, score)
     read = SentencesAfterPrompt(model, [completed], "sentence")
     cited = explain(completed, read)
+    if not cited.concluding:
+        raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
     # Behind a reasoning that repeats the sources, no sentence would need them any more.
     concluded = completed.without_reasoning()
     read = read if concluded is completed else SentencesAfterPrompt(model, [concluded], "sentence")

@@ -121,7 +121,7 @@ def conversation_prompt(
     prompt, starts = render(model, replace(conversation, messages=messages))
     notes += prompt.notes
     question, question_spans = _question_of(messages)
-    contents, message_spans = [], []
+    message_spans, contents = list[MessageSpan](), list[Content]()
     pieces: list[tuple[str, tuple[int, int], bool]] = []  # name, span, whether it is of the question
     called = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
     for index, (message, name) in enumerate(zip(messages, called, strict=True)):

@@ -85,28 +85,19 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
         if len(dict(named)) < len(named):
             raise InputError("two documents have the same name; give them different ones")
         return named
-    items = list[Any]()
-    for document in _rows(documents):
-        is_folder = isinstance(document, PathLike) and Path(document).is_dir()
-        items += files_in(Path(document)) if is_folder else [document]
-    names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
-    return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
-
-
-def _rows(documents: Any) -> Iterable[Any]:
-    """Return documents as an iterable, the rows of a frame or a table.
-
-    Raises:
-        InputError: If they are neither.
-    """
-    documents = collected(documents)
+    documents, items = collected(documents), list[Any]()
     if (columns := named_columns(documents)) is not None:
-        return [dict(zip(columns, map(plain_cell, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+        rows = zip(*columns.values(), strict=True)
+        documents = [dict(zip(columns, map(plain_cell, row), strict=True)) for row in rows]
     if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
         raise InputError(
             f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
         )
-    return documents
+    for document in documents:
+        is_folder = isinstance(document, PathLike) and Path(document).is_dir()
+        items += files_in(Path(document)) if is_folder else [document]
+    names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
+    return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
 
 
 def _is_picture(document: Any) -> bool:
@@ -208,12 +199,10 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
 HIDDEN = ("head", "script", "style", "template", "noscript", "svg", "math", "select", "textarea")
 """Elements whose content a browser does not show as text."""
 
-INLINE = frozenset(
-    {
-        *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label"),
-        *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
-    }
-)
+INLINE = {
+    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label", "mark", "q",
+    "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+}  # fmt: skip
 """Elements that do not begin a new line."""
 
 PARAGRAPHS = ("p", "h1", "h2", "h3", "h4", "h5", "h6")
