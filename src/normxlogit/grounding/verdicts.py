@@ -23,12 +23,6 @@ EditKind = Literal["replaced", "inserted", "left out", "exchanged"]
 Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
 
-COVERED = ("coefficient", "coverage")
-"""The features for whether the sources say the sentence at all."""
-
-AGREED = ("best edit", "own words", "values elsewhere")
-"""The features for whether the sources rather say something else."""
-
 NO_GAIN = -8.0
 """The gain where there is no edit, in nats."""
 

@@ -38,18 +38,8 @@ def read_answered(
 ) -> Answered:
     """Read a question with its documents, or a conversation, up to an answer.
 
-    Args:
-        model: A language model.
-        question: The question.
-        documents: What `read_documents` takes, whose sentences are the named sources.
-        messages: A conversation, or what `read_conversation` takes, instead of these; the sources are what was said
-            before the answer.
-        turn: Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.
-        system: The system message of a question; none by default.
-        answer: An answer that was written elsewhere; None lets the model answer, where the conversation has no answer.
-        max_new_tokens: Most tokens to generate.
-        reasoning: Where the answer reasons: spans of its characters, or what stands around; None for that of the
-            conversation, or to look for it.
+    The arguments are those of `Explainer.cite`. The sources are the sentences of the documents, or what was said before
+    the answer; an answer that is not given, and that a conversation does not have, is generated.
 
     Raises:
         InputError: If one of them cannot be read, or nothing is left to cite.

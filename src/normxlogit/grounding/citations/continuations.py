@@ -62,13 +62,9 @@ class ContinuedText:
         """The keys and values of all tokens of the text but the last one."""
 
     def predictions(self, continuations: Sequence[Ids], likeliest: int) -> list[Predictions]:
-        """Return what the model predicts at the places of the continuations' tokens, from whole passes.
+        """Return what the model predicts at the places of the continuations' tokens, with some of the likeliest there.
 
-        Of a single continuation the pass also gives the cache of the text.
-
-        Args:
-            continuations: Token ids that follow the text.
-            likeliest: How many of the likeliest tokens are returned.
+        They come from whole passes. Of a single continuation the pass also gives the cache of the text.
         """
 
         def continued(ids: Ids) -> Encoding:
@@ -97,11 +93,9 @@ class ContinuedText:
             yield Predictions(*(torch.cat(values).cpu().numpy() for values in zip(*parts, strict=True)))
 
     def _states_and_cache(self, inputs: Any, count: int) -> Tensor | None:
-        """Return the states of the text with `count` tokens after it, and keep its cache; None if the model has none.
+        """Return the states of the text with `count` tokens after it, (1, T) in all, and keep the text's cache.
 
-        Args:
-            inputs: The text and these tokens, (1, T).
-            count: Their number.
+        None if the model has no cache.
         """
         try:
             cache: Any = DynamicCache(config=self.model.unmodified.config)

@@ -48,11 +48,7 @@ class SourcedPrompt(NamedTuple):
 def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None = None) -> SourcedPrompt:
     """Write a question with its documents as a prompt, whose sources are the documents' sentences: "notes.txt:3".
 
-    Args:
-        model: A language model, which reads the prompt.
-        question: The question.
-        documents: What `read_documents` takes; pictures among them stand before the text.
-        system: The system message; None for none.
+    Pictures among the documents stand before the text.
     """
     for name, text in {"question": question, "system message": system}.items():
         if not isinstance(text, str | None):
@@ -100,9 +96,6 @@ def conversation_prompt(
         conversation: The conversation.
         turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
         answer: The answer to all of the conversation, instead of one in it.
-
-    Raises:
-        InputError: If there is no such turn, both are given, or the chat template refuses the messages.
     """
     thoughts, task = list[str](), generating_task(model)
     if answer is None:

@@ -75,16 +75,6 @@ class Sentence(NamedTuple):
     text: str  # with white space before it
     offsets: tuple[tuple[int, int], ...]  # the span of each token in the text
 
-    @property
-    def prefix(self) -> Ids:
-        """The token ids between the prompt and the sentence."""
-        return self.answer[: self.tokens.start]
-
-    @property
-    def ids(self) -> Ids:
-        """Its own token ids."""
-        return self.answer[self.tokens]
-
     def words(self) -> list[tuple[int, int, list[int]]]:
         """Return its words: first character, one past the last, and which of its tokens."""
         return word_groups(self.text, [(i, *offset) for i, offset in enumerate(self.offsets)])
@@ -165,20 +155,13 @@ class SentencesAfterPrompt:
 
 
 def _gains(prompt: ContinuedText, sentence: Sentence, edits: Sequence[WordEdit], nats: Array) -> list[float]:
-    """Return what each edit of a sentence gains after a prompt.
-
-    Args:
-        prompt: The prompt.
-        sentence: The sentence.
-        edits: Its edits.
-        nats: Log-probabilities of its tokens after that prompt, (n,).
-    """
-    tokenizer = private_tokenizer(prompt.model.tokenizer)
+    """Return what each edit of a sentence gains after a prompt, where its own tokens have these nats, (n,)."""
+    tokenizer, prefix = private_tokenizer(prompt.model.tokenizer), sentence.answer[: sentence.tokens.start]
     texts = [sentence.text, *(edited_text(sentence.text, edit) for edit in edits)]
     ids = [tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]) for text in texts]
     # The sentence as it is in the answer, whose value is known, tells whether the cache is right. It may be in other
     # tokens than its text alone would be, which is the one to compare with.
-    known, unedited, *edited = (Continuation(sentence.prefix, each) for each in (sentence.ids, *ids))
+    known, unedited, *edited = (Continuation(prefix, each) for each in (sentence.answer[sentence.tokens], *ids))
     variants = list(dict.fromkeys([known, unedited, *edited]))
     values = dict(zip(variants, prompt.log_probabilities(variants, float(nats.sum())), strict=True)) if edits else {}
     return [values[continuation] - values[unedited] for continuation in edited]
@@ -203,14 +186,9 @@ def _is_spoken(word: str) -> bool:
 def _clause(words: Sequence[WordReading], span: tuple[int, int], source_words: Sequence[Sequence[str]]) -> Clause:
     """Compare a clause of a sentence with the sources.
 
-    Of sources that have as much of it, the one with more of its values counts. A word counts by how few sources have
+    Of n sources that have as much of it, the one with more of its values counts. A word counts by how few sources have
     it, log((1 + n) / how many), and is the same as another if both begin alike. A value is a word with digits, or with
     a capital inside the sentence.
-
-    Args:
-        words: The words of the sentence.
-        span: The places of the clause's first word and of the word behind it.
-        source_words: The words of each of n sources.
     """
     spoken = [place for place in range(*span) if _is_spoken(words[place].text)]
     folded = [words[place].text.casefold() for place in spoken]
@@ -275,7 +253,7 @@ def proposed_edits(
         predictions: What the reader predicts at the places of its n tokens.
         most: Most edits.
     """
-    text = sentence.text
+    text, ids = sentence.text, sentence.answer[sentence.tokens]
     words = [(start, end, tokens) for start, end, tokens in sentence.words() if _is_spoken(text[start:end])]
     if not words:
         return []
@@ -289,9 +267,9 @@ def proposed_edits(
             likeliest = predictions.likeliest_ids[token].tolist(), predictions.likeliest_nats[token].tolist()
             for proposed, value in zip(*likeliest, strict=True):
                 gain = value - float(predictions.nats[token])
-                if proposed == sentence.ids[token] or gain < -LESS_LIKELY:
+                if proposed == ids[token] or gain < -LESS_LIKELY:
                     continue
-                before = list(sentence.ids[max(0, token - 2) : token])
+                before = list(ids[max(0, token - 2) : token])
                 piece = str(tokenizer.decode([*before, proposed]))[len(str(tokenizer.decode(before))) :]
                 stem = "" if token == tokens[0] else text[start : max(start, sentence.offsets[token][0])]
                 for word in _words_from(stem, piece, vocabulary, ends=token in (tokens[0], tokens[-1])):

@@ -1,6 +1,5 @@
 """What an answer loses without sources: some that are named, or the first ones until no other can come first."""
 
-from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
@@ -59,7 +58,7 @@ def tested(
     return cast(Verification, result.verified)
 
 
-def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:
+def leave_one_out(ablations: Ablations, weights: Array) -> Array:
     """Return the loss of each part of the answer without each source, in nats: (K, S).
 
     d_j = log p(y | all sources) - log p(y | all but source j); a pass for each source and one for all.
@@ -67,12 +66,9 @@ def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | 
     Args:
         ablations: Measures the answer.
         weights: Which tokens are of which part, (K, G).
-        places: The sources that are left out, one at a time; None for all S of them.
     """
     count = len(ablations.sources)
-    left_out = range(count) if places is None else places
-    present = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)[list(left_out)]])
-    values = ablations(present) @ weights.T  # (S + 1, K)
+    values = ablations(np.vstack([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])) @ weights.T  # (S + 1, K)
     losses: Array = (values[:1] - values[1:]).T
     return losses
 
@@ -92,12 +88,12 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
     Returns:
         What the answer loses without each measured source, in nats, by its place.
     """
-    order = [int(i) for i in np.argsort(-scores, kind="stable")]
-    lost: dict[int, float] = {}
+    order, lost = np.argsort(-scores, kind="stable").tolist(), dict[int, float]()
+    present, without = np.ones((1, len(order)), bool), ~np.eye(len(order), dtype=bool)  # (1, S), (S, S)
     while len(lost) < len(order):
         part = order[len(lost) : len(lost) + VERIFIED_AT_ONCE]
-        (nats,) = leave_one_out(ablations, weights[None], part)  # (n,)
-        lost |= dict(zip(part, nats.tolist(), strict=True))
+        whole, *nats = (ablations(np.vstack([present, without[part]])) @ weights).tolist()
+        lost |= {source: whole - left for source, left in zip(part, nats, strict=True)}
         rates = [max(nats, 0.0) / scores[source] for source, nats in lost.items() if scores[source] > 0]
         following = float(scores[order[len(lost)]]) if len(lost) < len(order) else 0.0
         if MARGIN * max(rates, default=0.0) * max(following, 0.0) <= max(lost.values()):

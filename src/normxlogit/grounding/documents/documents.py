@@ -200,8 +200,8 @@ HIDDEN = ("head", "script", "style", "template", "noscript", "svg", "math", "sel
 """Elements whose content a browser does not show as text."""
 
 INLINE = {
-    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label", "mark", "q",
-    "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label", "mark",
+    "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 }  # fmt: skip
 """Elements that do not begin a new line."""
 

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import DataError
+from ...evaluation.datasets import parsed_rows
+from ...evaluation.evidence import auroc
 from ...evaluation.report import markdown_table
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...explainer import Explainer
@@ -17,7 +19,6 @@ from ...results.storage.schema import Number
 from ..citations.answers import read_answered
 from ..citations.reading import SentencesAfterPrompt
 from ..verdicts import Judgement, Reading, Verdict
-from .questions import read_lines
 
 KEPT = 0.9
 """Share of the true sentences that the threshold of the table keeps."""
@@ -67,14 +68,12 @@ def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
     """
     prompted: list[Prompted] = []
     for path in paths:
-        for rows in read_lines(path, partial(_from_line, Path(path).stem), "not sentences about documents"):
+        for rows in parsed_rows(path, partial(_of_row, Path(path).stem), "not sentences about documents"):
             prompted += rows
-    if not prompted:
-        raise DataError("the files hold no sentences")
     return prompted
 
 
-def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
+def _of_row(name: str, row: Mapping[str, Any]) -> list[Prompted]:
     given = {"split": "test", "domain": name, "origin": "written", **row}
     labelled = [
         (kind, sentence, sentence is true, question)
@@ -146,7 +145,8 @@ def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
         groups.setdefault(measured_sentence.statement.kind, []).append(measured_sentence)
     rows = []
     for name, group in {**groups, "all that are false": false}.items():
-        area = "" if group is true else f"{auroc(_values(true), _values(group)):.2f}"
+        values = np.concatenate([_values(true), _values(group)])
+        area = "" if group is true else f"{auroc(values, np.arange(len(values)) < len(true)):.2f}"
         shares = [np.mean([m.verdict.judgement == judgement for m in group]) for judgement in JUDGEMENTS]
         passing = (_values(group) >= threshold).mean()
         rows.append([name, str(len(group)), area, *(f"{share:.2f}" for share in (passing, *shares))])
@@ -157,12 +157,6 @@ def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
 def _values(measured: Sequence[MeasuredSentence]) -> npt.NDArray[np.float64]:
     """Return the logarithm of the probability that each sentence is covered and agreed."""
     return np.array([math.log(max(m.verdict.covered * m.verdict.agreed, 1e-300)) for m in measured])
-
-
-def auroc(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) -> float:
-    """Return the probability that a positive value is higher than a negative one, counting ties half."""
-    difference = positive[:, None] - negative
-    return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
 def listed(measured: Sequence[MeasuredSentence]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import DataError
+from ...evaluation.datasets import parsed_rows
 from ...evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...evaluation.statistics import rank_correlation
@@ -25,7 +26,7 @@ from ...pipeline.completions.sources import explain_sources, part_weights, score
 from ...pipeline.options import Options
 from ..citations.answers import read_answered
 from ..citations.testing import leave_one_out, verified
-from .questions import Asked
+from ..documents.documents import read_documents
 
 TOP = (1, 3, 5)
 """Numbers of the highest ranked sources that are left out."""
@@ -34,6 +35,32 @@ MATTERS = 2.0
 """A prompt counts if leaving out some source costs its answer this many nats."""
 
 Array = npt.NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """A question with its documents."""
+
+    question: str
+    documents: Mapping[str, str]
+
+
+def load_questions(path: str | Path, limit: int | None = None) -> list[Asked]:
+    """Read a file of questions, each row with "question" and "documents", texts or a mapping of them by name.
+
+    Args:
+        path: The file.
+        limit: Most questions.
+
+    Raises:
+        DataError: If it cannot be read; names file and row.
+    """
+
+    def asked(row: Mapping[str, Any]) -> Asked:
+        if not isinstance(row["question"], str):
+            raise TypeError("a question is a text")
+        return Asked(row["question"], read_documents(row["documents"])[0])
+
+    return parsed_rows(path, asked, "no question with documents", limit)
 
 
 class Scored(NamedTuple):
