@@ -123,12 +123,7 @@ def _written_answer(text_or_file: str) -> str:
 
 
 def _documents(names: list[str], output: Path | None) -> list[Any]:
-    """Return documents as `cite` reads them: files and folders, and standard input as a text ("-").
-
-    Raises:
-        DataError: If there is no such file.
-        InputError: If standard input is a terminal, or the answer would be written over a document.
-    """
+    """Return documents as `cite` reads them: files and folders, and standard input as a text ("-")."""
     documents: list[Any] = []
     for name in dict.fromkeys(names):
         if name != "-":

@@ -30,32 +30,20 @@ THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
 UNREAD = "message {} holds a part of type {!r}, which is not read"
 """The note of what no model reads, or the reader does not."""
 
-LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
-
 EXPECTED = "a list of messages, each with a role (system, user, assistant, tool) and a content"
 
 
 @dataclass(frozen=True)
 class Message:
-    """One step of a conversation; an original message with text and tool calls becomes several of them.
+    """One step of a conversation; an original message with text and tool calls becomes several of them."""
 
-    Attributes:
-        kind: What it is: one of `KINDS`, "tool call" or "reasoning", or what a part is that says nothing: "picture".
-        text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
-        role: The role of its author: "system", "user", "assistant" or "tool".
-        number: Which message of the conversation it is in, counted from 0.
-        name: Name of the tool; of other messages empty.
-        call: Id of the tool call; empty if the format has none.
-        part: The part of the message that is a picture or a sound, which says no text; None for others.
-    """
-
-    kind: str
-    text: str
-    role: str
-    number: int
-    name: str = ""
-    call: str = ""
-    part: Any = field(default=None, compare=False)
+    kind: str  # one of `KINDS`, "tool call" or "reasoning", or what a part is that says nothing, such as "picture"
+    text: str  # of a tool call its arguments and of a tool result what was returned, usually as JSON
+    role: str  # of its author: "system", "user", "assistant" or "tool"
+    number: int  # which message of the conversation it is in, counted from 0
+    name: str = ""  # of the tool; of other messages empty
+    call: str = ""  # the id of the tool call; empty if the format has none
+    part: Any = field(default=None, compare=False)  # a picture or a sound, which says no text
 
 
 @dataclass(frozen=True)
@@ -73,14 +61,10 @@ class Conversation:
     notes: tuple[str, ...] = ()
 
     def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
-        """Return the conversation before an answer, and the answer.
+        """Return the conversation before an answer, and the answer; None if the assistant has not said anything.
 
         Args:
-            turn: Which of the assistant's texts is the answer, counted from 0, negative from the end; None for the
-                last.
-
-        Returns:
-            The conversation before the answer, and the answer; None if the assistant has not said anything.
+            turn: Which of its texts is the answer, counted from 0, negative from the end; None for the last.
 
         Raises:
             InputError: If there is no such turn, or nothing before it.
@@ -137,7 +121,7 @@ def read_conversation(value: Any) -> Conversation:
     if not steps:
         raise InputError(f"the conversation of {len(messages)} messages has no text")
     for step in steps:
-        if LONE_SURROGATE.search(step.text + step.name):
+        if re.search("[\ud800-\udfff]", step.text + step.name):
             raise InputError(f"message {step.number} holds half a character (a lone surrogate)")
     return Conversation(tuple(steps), list(tools) if isinstance(tools, Sequence) else None, tuple(dict.fromkeys(notes)))
 
@@ -145,13 +129,8 @@ def read_conversation(value: Any) -> Conversation:
 def _steps(message: Mapping[str, Any], number: int, tool_names: dict[str, str], notes: list[str]) -> Iterator[Message]:
     """Yield the steps of a message: its reasoning, its content, and its calls of tools.
 
-    What a tool shows is shown by the user, behind what it returned, as few templates have it in results.
-
-    Args:
-        message: The message.
-        number: Which one it is.
-        tool_names: The names of tools by the ids of their calls, to which those of the message are added.
-        notes: What is not read is added to these.
+    What a tool shows is shown by the user, behind what it returned, as few templates have it in results. The message's
+    calls are added to the names of tools by the ids of their calls, and what is not read of it to the notes.
     """
     kind, parts, name, call_id = KINDS[message["role"]], _parts(message), "", ""
     role = "tool" if kind == "tool result" else kind

@@ -69,11 +69,7 @@ def _told_apart(named: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
 
 
 def _named(documents: Any) -> list[tuple[str, Any]]:
-    """Return documents with their names: those of a mapping, or of files; "" for others.
-
-    Raises:
-        InputError: If they are no documents, or two have one name in a mapping.
-    """
+    """Return documents with their names: those of a mapping, or of files; "" for others."""
     several = isinstance(documents, list)
     if not several and (isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents)):
         documents = [documents]
@@ -132,11 +128,7 @@ def _is_document(value: Any) -> bool:
 
 
 def _texts_of(document: Any, name: str) -> dict[str, str]:
-    """Return a document's text, or those of its parts, as `read_file`.
-
-    Raises:
-        InputError: If it has none.
-    """
+    """Return a document's text, or those of its parts, as `read_file`; without one it is refused."""
     if isinstance(document, PathLike):
         return read_file(document)
     if isinstance(document, str):
