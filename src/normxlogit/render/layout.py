@@ -179,7 +179,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
             lines.append(SINK)
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
-        name = texts[current][start:end] or a.units.text[group[0]]
+        name = texts[current][start:end] or a.units.text[group[0]] or a.units.names[group[0]]
         piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=i)
         spans[current].append((start, end, piece))
         names.append(quoted(visible(name)))
