@@ -179,10 +179,10 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
             lines.append(SINK)
         sequence = a.units.sequence[group[0]]
         current = current if sequence is None else min(sequence, len(texts) - 1)
-        name = texts[current][start:end] or a.units.text[group[0]] or a.units.names[group[0]]
+        name = texts[current][start:end] or a.units.text[group[0]]
         piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=i)
         spans[current].append((start, end, piece))
-        names.append(quoted(visible(name)))
+        names.append(quoted(visible(name or a.units.names[group[0]])))
         kinds.append(kind)
         details.append("\n".join(lines))
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]
