@@ -25,7 +25,7 @@ from ..parts.headpiece import Head, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
-from .contributions import FrozenPass, VocabularyHead, answer_at, proved_by_random_sum
+from .contributions import FrozenPass, answer_at, proved_by_random_sum
 from .forward import Recording, call_recorded, recorded
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
@@ -74,12 +74,8 @@ class FrozenModel:
         """Run the frozen network once over a batch; its outputs are the model's own.
 
         A short text alone is proved by the very passes that explain it. For a batch, for a long text, whose layers are
-        checkpointed, and for another point than the text, others prove it, over the beginning of the first text.
-
-        Args:
-            batch: The batch.
-            reading: What is read.
-            predict: As for `TaskModel.run`.
+        checkpointed, and for another point than the text, others prove it, over the beginning of the first text. With
+        `predict` it gives the logits of a language model, see `TaskModel.run`.
 
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
@@ -97,8 +93,7 @@ class FrozenModel:
 
         The layers of a long pass keep only their inputs, except in a pass that is proved.
         """
-        parts, readouts = self.model.parts, dict[Place, Readout]()
-        head = None if self.head is None else VocabularyHead(self.head)
+        parts, head, readouts = self.model.parts, self.head, dict[Place, Readout]()
         long = proof is None and self._is_long(batch)
         layers = {output.path for place, output in self.places.outputs(batch).items() if place.layer}
         everywhere = long or proof is not None or "" in self.recorded
@@ -125,7 +120,7 @@ class FrozenModel:
         if answer is None:
             raise UnsupportedModelError(f"{self.name} returned no logits")
         with torch.no_grad():
-            forward = self.model.read(batch, done, predict=predict, head=None if head is None else head.predict)
+            forward = self.model.read(batch, done, predict=predict)
         return FrozenPass(
             **vars(forward), readouts=readouts, answer=answer, head=head, is_recorded=everywhere, proof=proof
         )
@@ -141,7 +136,11 @@ class FrozenModel:
         kind, lowest = (bool(batch.media), batch.has_source), min(set(reading.places) - {MEDIA})
         if kind in self._proved and self._proved[kind] <= lowest:
             return None
-        sample = first_text(self.model, batch)
+        # A signal is one input, not a sequence of tokens that could be cut; a prompt with pictures is read by itself.
+        is_cut = self.model.task.outputs.vocabulary and not batch.source_is_signal
+        sample = batch if batch.media else batch.rows(slice(1), PROOF_TOKENS if is_cut else None)
+        is_whole = all(sample.inputs[name].shape == value.shape for name, value in batch.inputs.items())
+        sample = batch if is_whole else sample
         dtype = getattr(self.module, "dtype", torch.float32)
         conservation = Conservation(dtype, partial(self._proved.__setitem__, kind, lowest))
         with full_float32() as is_changed:
@@ -149,7 +148,7 @@ class FrozenModel:
             self.recorded |= conservation.recorded
             self.frozen_answers_as_the_model(run)
             at_text = reading.point == 1.0 and reading.baseline is None
-            is_explained = sample is batch and at_text and not (is_changed or self._is_long(batch))
+            is_explained = is_whole and at_text and not (is_changed or self._is_long(batch))
             if self.model.parts.trunk is not None:
                 self._prove_head(run, Conservation(dtype))
             if self.model.parts.trunk is None or not is_explained:
@@ -210,13 +209,3 @@ class FrozenModel:
             raise UnsupportedModelError(
                 f"{self.name} cannot be frozen: the pass gives another answer than the model, by {difference:.2g}"
             )
-
-
-def first_text(model: TaskModel, batch: Batch) -> Batch:
-    """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
-    if batch.media:  # a prompt with pictures, which is read by itself
-        return batch
-    # A signal is one input, not a sequence of tokens that could be cut.
-    is_cut = model.task.outputs.vocabulary and not batch.source_is_signal
-    first = batch.rows(slice(1), PROOF_TOKENS if is_cut else None)
-    return batch if all(first.inputs[name].shape == value.shape for name, value in batch.inputs.items()) else first

@@ -5,7 +5,7 @@ that arrives there; with the bias of what follows these sum to the answer. A `Re
 value, in a pass of the library's own as in one that the caller ran.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -52,11 +52,6 @@ class Place(NamedTuple):
 
     side: Side
     layer: int
-
-    @classmethod
-    def of_text(cls, layers: Iterable[int]) -> "tuple[Place, ...]":
-        """Return the places of a text's layers."""
-        return tuple(cls(Side.TEXT, layer) for layer in layers)
 
 
 WORDS, SOURCE, MEDIA = Place(Side.TEXT, -1), Place(Side.SOURCE, 0), Place(Side.MEDIA, 0)
@@ -253,7 +248,7 @@ class ModelPlaces:
             return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)
         text_layers = layers or self._layers(batch, read_at)
         if text_layers != (0,) or self.words is None:
-            return Place.of_text(text_layers)
+            return tuple(Place(Side.TEXT, layer) for layer in text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
 
     @contextmanager
@@ -362,8 +357,7 @@ class ModelPlaces:
 
     def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return the module at which pictures and sounds enter the model; it is searched for once."""
-        if self._signal is None:
-            self._signal = find_signal_entry(private_clone(self.model.module), inputs)
+        self._signal = self._signal or find_signal_entry(private_clone(self.model.module), inputs)
         if self._signal is None:
             raise UnsupportedModelError(
                 f"no convolution or linear layer of {self.name} is given the picture or the "

@@ -8,7 +8,7 @@ from torch import Tensor
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
-from ..frozen.contributions import Contributions, FrozenPass, VocabularyHead, contributions
+from ..frozen.contributions import Contributions, FrozenPass, contributions, vocabulary_quantities
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
@@ -20,13 +20,11 @@ from ..tasks.targets import Layers
 from .base import Baseline, Method, Request, Scores, baseline_vectors
 from .registry import register
 
-NEEDS = "a model whose operations can be frozen"
-
 
 @register(
     "frozen-gradient",
     paper="Ali et al., 2022; Modarressi et al., 2023",
-    needs=NEEDS,
+    needs="a model whose operations can be frozen",
     per_layer=True,
     signed=True,
     passes="1 forward, 1 backward",
@@ -91,7 +89,8 @@ class FrozenGradient(Method):
             )
         if self._at_text:
             model.prepare(batch, alone=False)
-            return self._run(model, batch, model.layer_numbers(layers), predict=predict and not batch.has_source)
+            reading = self._reading(model, batch, model.layer_numbers(layers))
+            return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)
         run = super().forward(model, batch, predict=predict)
         if batch.media or FrozenModel.of(model).places.words is None:
             raise MethodError(f"{self.spec}: point and baseline are of word embeddings, and this is not read as words")
@@ -124,48 +123,39 @@ class FrozenGradient(Method):
                 if places is None:
                     answer = request.target.quantity(forward.logits)
                 else:
-                    answer = VocabularyHead(frozen.head).quantities(forward.hidden, request.target, places, weights)
+                    head = request.model.head.tokens
+                    answer = vocabulary_quantities(head, forward.hidden, request.target, places, weights)
             found = replace(found, answer=answer)
         return _scores_of(found, forward.batch, bool(request.layers))
 
     def _pass(self, request: Request) -> FrozenPass:
         """Return the pass to backpropagate through: that of `forward`, or one at the point."""
         model, run, baseline = request.model, request.forward, None
-        recorded = FrozenModel.of(model).recorded
-        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in recorded):
+        frozen = FrozenModel.of(model)
+        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in frozen.recorded):
             return run
         if self.baseline != "zero":
             with torch.no_grad():
                 vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
             baseline = baseline_vectors(request, vectors, self.baseline)
-        at_point = self._run(model, run.batch, request.layers, baseline=baseline)
+        reading = self._reading(model, run.batch, request.layers, baseline)
+        at_point = frozen.run(run.batch, reading, predict=False)
         if run.outputs is not None and self.point == 1.0:
             check_same_pass(run, at_point)
         return replace(at_point, positions=run.positions)  # the question stays where the text has it
 
-    def _run(
-        self,
-        model: TaskModel,
-        batch: Batch,
-        layers: tuple[int, ...],
-        *,
-        predict: bool = False,
-        baseline: Tensor | None = None,
-    ) -> FrozenPass:
-        """Run the frozen network where this method reads, at the point between a baseline and the text."""
-        frozen = FrozenModel.of(model)
-        threshold = self.sink_threshold if self.point == 1.0 else None
-        places = frozen.places.read(batch, self.read_at, layers)
-        return frozen.run(batch, Reading(places, threshold, baseline, self.point), predict=predict)
+    def _reading(
+        self, model: TaskModel, batch: Batch, layers: tuple[int, ...], baseline: Tensor | None = None
+    ) -> Reading:
+        """Return what a pass reads, at the point between a baseline and the text."""
+        places = FrozenModel.of(model).places.read(batch, self.read_at, layers)
+        return Reading(places, self.sink_threshold if self.point == 1.0 else None, baseline, self.point)
 
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
     """Return scores with their bias: scores, sink, parts and bias add up to the answer.
 
-    Args:
-        contributions: The contributions, by place.
-        batch: The batch.
-        per_layer: Whether layers were requested; otherwise the mean over the places of a side is taken.
+    Unless layers were requested, the mean over the places of a side is taken.
     """
     sides = {side: [place for place in contributions.values if place.side is side] for side in Side}
     texts, sources = sides[Side.TEXT], sides[Side.SOURCE]
