@@ -18,10 +18,10 @@ from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import TextAnswers
 from ..leave_out.removal import TextRemoval, masks
+from ..long_runs.gold import read_gold
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.gold import read_gold
 from ..results.storage.schema import Number
 from .datasets import Example, GlueTask, GoldLabel
 from .flips import delete_words, flips_by_some_word

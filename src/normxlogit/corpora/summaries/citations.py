@@ -69,7 +69,7 @@ class CitationSummary(RunSummary):
 
 def summarize_citations(run: RunTables, top: int) -> CitationSummary:
     """Sum up a run of cited answers; `top` is the length of the lists."""
-    tested, of_conversations = "source_losses" in run.kinds, "message_kinds" in run.kinds
+    tested, of_conversations = "source_losses" in run.kinds, "message_spans" in run.kinds
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
     worst = run.ask(
         """

@@ -6,9 +6,9 @@ from typing import Any
 
 from ...errors import DataError, InputError
 from ...long_runs.columns import CORPUS
+from ...long_runs.gold import Gold, read_gold
 from ...long_runs.tables import arrow_module
 from ...results.attribution import Attribution
-from ...results.gold import Gold, read_gold
 from ...results.storage.columns import result_states
 from .run_tables import RunTables
 from .units import SIGNALS, WrongAnswer

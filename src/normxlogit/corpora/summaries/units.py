@@ -22,7 +22,7 @@ NAMES = {
 }
 """The singular name of a unit, and the name of rows."""
 
-SIGNALS = {"image": "patches", "audio": "frames"}
+SIGNALS = {"picture": "patches", "sound": "frames"}
 """The units of results that are not of texts, by their kind."""
 
 

@@ -34,7 +34,7 @@ class ImageClassification(SignalTask):
         auto_class="AutoModelForImageClassification",
         processor_class=AutoImageProcessor,
     )
-    result_kind = "image"
+    result_kind = "picture"
     media = ("picture",)
     medium = "picture"
     is_item = staticmethod(is_picture)
