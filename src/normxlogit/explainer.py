@@ -30,6 +30,7 @@ from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.texts import explain_by_default, explain_inputs
 from .results.attribution import Attribution
+from .results.base import Record
 from .results.collection import Attributions
 from .results.verification import Removal
 from .tasks import TaskName
@@ -280,18 +281,17 @@ class Explainer:
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
         a: Any
         if documents is not None or messages is not None:
-            measured = named("normxlogit.grounding.citations.cite:without")
-            options |= {"documents": documents, "messages": messages, "answer": completion}
-            return measured(self.language_model, inputs, units, **options)  # type: ignore[no-any-return]
-        if second is not None:
+            options |= {"messages": messages, "answer": completion}
+            a = self.cite(inputs, documents, method="random", verify=units, **options)
+        elif second is not None:
             a = self.similarity(inputs, second, verify=units, **options)
         elif completion is None:
             a = self(inputs, method="random", verify=units, **options)
         else:
             a = self.explain_completion(inputs, completion, method="random", verify=units, **options)
-        if not isinstance(a, Attribution) or a.verified is None:
-            raise InputError(a.notes[-1] if isinstance(a, Attribution) else "without() takes one input, not a list")
-        return a.verified.together
+        if not isinstance(a, Record) or a.scored.verified is None:
+            raise InputError(a.scored.notes[-1] if isinstance(a, Record) else "without() takes one input, not a list")
+        return a.scored.verified.together
 
     def encode(
         self, texts: Text | Iterable[Any], *, is_split_into_words: bool = False, max_length: int | None = None

@@ -128,7 +128,7 @@ class Task:
         reads: Whether an input is one text (or a pair), several texts whose answers are compared, or a signal: patches
             or frames, and not tokens of a vocabulary.
         media: Kinds of media that an input, or a message of a prompt, can hold.
-        result_kind: The kind of rows that results are in a corpus: "text", or one that an extension names.
+        result_kind: The kind of rows that results are in a corpus: "text", or the kind of a medium of an extension.
         outputs: What the model answers with.
         position: Where the answer is read.
         processor: What reads the inputs, as it was given.
