@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from ..errors import nearest
 from ..results.storage import schema
@@ -55,11 +55,8 @@ def check(setting: Setting, value: Any) -> Any:
         ValueError: If the setting does not take the value.
     """
     for kind in schema.union_members(setting.kind):
-        wrap_value = get_origin(kind) is tuple and not isinstance(value, tuple | list)
         with suppress(ValueError):
-            checked = schema.check(kind)((value,) if wrap_value else value)
-            if checked != ():
-                return checked
+            return schema.check(kind)(value)
     raise _refusal(setting, value)
 
 
@@ -94,8 +91,6 @@ def _refusal(setting: Setting, value: Any) -> ValueError:
 
 def _parse_as(text: str, kind: Any) -> Any:
     """Parse a text as a value of one type."""
-    if get_origin(kind) is tuple:
-        return tuple(_parse_as(part, get_args(kind)[0]) for part in text.split(schema.LIST_MARK))
     if kind in (int, float, str):
         return schema.check(kind)(kind(text))
     values = {bool: (True, False), type(None): (None,)}.get(kind, get_args(kind))  # or of a Literal

@@ -230,6 +230,10 @@ class Task:
         (encoding,) = model.encoder.encode_rendered([prompt.text], long_text=long_text)
         return of_prompt(self.tokenizer, encoding, prompt)
 
+    def explain(self, model: "TaskModel", inputs: Any, options: Any) -> Any:
+        """Return the results of inputs, under `Options`, whose answer takes several passes; None of one pass each."""
+        return None
+
     def example_input(self, model: "TaskModel") -> Any:
         """Return an input for checks of a model that are made before the caller gives one."""
         return EXAMPLE_TEXT
@@ -334,9 +338,7 @@ class Generates:
             InputError: If this is one.
         """
 
-    def explain_written(
-        self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any], other_answer: Any = None
-    ) -> Any:
+    def explain_written(self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any]) -> Any:
         """Return the results of what the model writes about inputs that are no prompts; None if its inputs are prompts.
 
         Args:
@@ -344,7 +346,6 @@ class Generates:
             inputs: One, or several.
             options: The `Options` of the explanation.
             settings: Settings of `generate`.
-            other_answer: An answer that is compared with the written one, as a contrast.
         """
         return None
 

@@ -39,9 +39,6 @@ NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 LARGEST = 2**63
 """Whole numbers are below this limit of 64-bit arrays."""
 
-LIST_MARK = "+"
-"""Separates the values of a setting that takes several; commas separate settings."""
-
 DEEPEST = 16
 """Deepest nesting of a value that is read."""
 
@@ -153,8 +150,6 @@ def described(hint: Any) -> str:
 
 def setting_text(value: Any) -> str:
     """Return a setting's value as it is typed."""
-    if isinstance(value, tuple):
-        return LIST_MARK.join(map(setting_text, value))
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
