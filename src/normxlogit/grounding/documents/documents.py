@@ -132,8 +132,7 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
     if isinstance(document, PathLike):
         return read_file(document)
     if isinstance(document, str):
-        path = Path(document[-80:])
-        if (path.suffix.lower() in READERS or _is_picture_file(path)) and is_file_name(document):
+        if is_file_name(document) and (Path(document).suffix.lower() in READERS or _is_picture(Path(document))):
             raise InputError(f"document {name} is the name of a file; pathlib.Path({document!r}) is read")
         return {"": document}
     fields = _fields(document)
