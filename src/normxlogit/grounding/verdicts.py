@@ -18,8 +18,6 @@ import numpy as np
 
 from ..results.storage.schema import Index, Number
 
-EditKind = Literal["replaced", "inserted", "left out", "exchanged"]
-
 Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
 
@@ -60,7 +58,7 @@ class WordEdit(NamedTuple):
         gain_without: The same without the sources; NaN if not measured.
     """
 
-    kind: EditKind
+    kind: Literal["replaced", "inserted", "left out", "exchanged"]
     start: Index
     end: Index
     text: str

@@ -22,7 +22,7 @@ KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer":
 """Kinds of messages that say something, by their roles."""
 
 KINDS_OF_PARTS = {"image": "picture", "audio": "sound"}
-"""Kinds of messages by the types of parts of messages that say nothing; others are called by their type."""
+"""Kinds of messages by the types of parts that say nothing; others are called by their type."""
 
 THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
 """A text that begins with reasoning; its opening tag may be missing, as templates write that themselves."""
