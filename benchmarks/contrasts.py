@@ -20,7 +20,7 @@ from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.frozen.contributions import backpropagated
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.places import Place, Reading
+from normxlogit.frozen.places import Place, Reading, Side
 from normxlogit.inputs.encoding import Encoding
 
 from .named_words import FIRST, NamedPrompt, named_among
@@ -138,7 +138,7 @@ def _contributions(
     frozen = FrozenModel.of(model)
     batch = model.batch([encoding], [0])
     model.prepare(batch)
-    places = Place.of_text(range(model.layer_count()))
+    places = [Place(Side.TEXT, layer) for layer in range(model.layer_count())]
     run = frozen.run(batch, Reading(places, SINK_THRESHOLD), predict=False)
     if means is not None:
         states = _states(explainer, encoding).hidden_states

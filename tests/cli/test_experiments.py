@@ -15,7 +15,7 @@ ROWS = [
 ]
 
 REFUSED = "frozen-gradient:read_at=99"
-METHODS = f"normxlogit frozen-gradient:read_at=0,points=0.3,baseline=mask lime:samples=4,seed=2 {REFUSED}"
+METHODS = f"normxlogit frozen-gradient:read_at=0,point=0.3,baseline=mask lime:samples=4,seed=2 {REFUSED}"
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ def slope_of(function, x):
 
 def assert_conserved(function, x):
     proof, readout = Conservation(torch.float32), Readout()
-    with recorded(nn.Module(), proof.constants):
+    with recorded(nn.Module(), proof):
         value = function(readout.read(x, enters=True))
     weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(1)).to(value)
-    leaves = [value, *readout.edges, *proof.constants.leaves]
+    leaves = [value, *readout.edges, *proof.leaves]
     with frozen_backward(value, readout.edges, proof.hold):
         gradients = torch.autograd.grad(value, leaves, weights, allow_unused=True)
     proof.check([value, *readout.vectors], gradients)

@@ -11,12 +11,18 @@ from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.contributions import contributions
 from normxlogit.frozen.forward import Recording
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.places import Place, Reading
+from normxlogit.frozen.places import Place, Reading, Side
 from normxlogit.model.task_model import TaskModel
 from normxlogit.tasks.targets import BatchTargets, resolve
 from tests import tiny
 
-EMBEDDINGS, LAST = Place.of_text([0]), Place.of_text([3])
+
+def layers(*numbers):
+    """The places of a text's layers."""
+    return tuple(Place(Side.TEXT, number) for number in numbers)
+
+
+EMBEDDINGS, LAST = layers(0), layers(3)
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
 
 
@@ -60,7 +66,7 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
 def test_contributions_are_gradient_times_the_owners_hidden_state(family):
     """With the gradient of a frozen network of the test's own, read by a hook on the layer."""
     task, batch = made(family, "SequenceClassification", TEXTS[1:2])
-    places, count = Place.of_text((1, 2, 3)), len(batch.encodings[0])
+    places, count = layers(1, 2, 3), len(batch.encodings[0])
     frozen_pass = FrozenModel.of(task).run(batch, Reading(places))
     found = contributions(frozen_pass, resolve(task.task, frozen_pass, ALL), places)
     with torch.no_grad():

@@ -54,7 +54,7 @@ CALLS = {
     "all labels": lambda explainer: explainer(TEXT, target=ALL, method=METHOD),
     "several texts": lambda explainer: explainer(tiny.TEXTS, method=METHOD),
     "layers": lambda explainer: explainer(TEXT, method=METHOD, layers=[1, 2]),
-    "a point": lambda explainer: explainer(TEXT, method=f"{METHOD}:points=0.5"),
+    "a point": lambda explainer: explainer(TEXT, method=f"{METHOD}:point=0.5"),
 }
 WRITERS_CALLS = {
     "a token": lambda explainer: explainer(TEXT, method=METHOD),

@@ -1,23 +1,26 @@
 """A frozen pass of a task model: its answers are the model's own, and it leaves nothing behind."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.frozen.frozen_model import FrozenModel
-from normxlogit.frozen.places import Place, Reading
+from normxlogit.frozen.places import Reading
 from tests import tiny
 
-from .test_contributions import made
+from .test_contributions import layers, made
 
 
 def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
-    frozen.run(batch, Reading(Place.of_text((1, 3))))
-    monkeypatch.setattr(frozen.places, "_outputs", lambda *_, **__: {})
+    frozen.run(batch, Reading(layers(1, 3)))
+    tenth_calls = {place: replace(output, call=10) for place, output in frozen.places.outputs(batch).items()}
+    monkeypatch.setattr(frozen.places, "outputs", lambda _: tenth_calls)
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
-        frozen.run(batch, Reading(Place.of_text((1, 3))))
+        frozen.run(batch, Reading(layers(1, 3)))
 
 
 class Bent(torch.nn.Module):
@@ -64,7 +67,7 @@ def test_one_is_kept_until_the_model_changes():
     task, batch = made("bert")
     first = FrozenModel.of(task)
     assert FrozenModel.of(task) is first
-    first.run(batch, Reading(Place.of_text([0])))
+    first.run(batch, Reading(layers(0)))
     assert FrozenModel.of(task) is first, "nothing was written on it"
     task.caller_model.classifier = torch.nn.Linear(32, 2)
     task.prepare(task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS)))))

@@ -55,7 +55,7 @@ def test_all_layers_are_read_from_one_pass(family):
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)
 
 
-@pytest.mark.parametrize("settings", ["", "baseline=pad", "baseline=mask,points=0.5", "points=0.3+1.0"])
+@pytest.mark.parametrize("settings", ["", "baseline=pad", "baseline=mask,point=0.5", "point=0.3"])
 def test_a_linear_model_gives_its_own_shares_from_every_point(settings):
     model, made = plain.Bag().eval(), tiny.tokenizer_for("bert")
     e = Explainer(model, made, task="sequence-classification", labels=["no", "yes"])
@@ -70,7 +70,7 @@ def test_a_linear_model_gives_its_own_shares_from_every_point(settings):
 
 @pytest.mark.parametrize(
     ("family", "settings"),
-    [("llama", ""), ("gpt2", ""), ("llama", ":read_at=0"), ("llama", ":read_at=-1"), ("gpt2", ":read_at=0,points=0.3")],
+    [("llama", ""), ("gpt2", ""), ("llama", ":read_at=0"), ("llama", ":read_at=-1"), ("gpt2", ":read_at=0,point=0.3")],
 )
 def test_a_completion_from_one_pass_is_token_by_token(family, settings):
     e, method = explainer(family, "CausalLM"), f"frozen-gradient{settings}"

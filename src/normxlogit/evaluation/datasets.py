@@ -12,8 +12,6 @@ from ..errors import DataError, InputError, reason_of
 from ..long_runs.tables import RowSource, source_in_memory, source_of_file
 from ..results.storage.tables import optional_module
 
-__all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
-
 SAMPLE = "reviews"
 """A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""
 

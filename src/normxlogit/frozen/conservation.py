@@ -1,19 +1,42 @@
 """The proof of a frozen pass: what its input and all that the model adds contribute sums to its answer.
 
 The frozen network is affine: f(x) = <g, x> + sum over constants c of <g_c, c>, for every bias, every table of
-positions, every vector that the model adds. In a pass that is proved these are leaves (`forward.Constants`), and their
-gradients come with the input's, from the backward pass of what is explained. A rule that is wrong, or an operation that
-hides what is not linear, shows as a difference.
+positions, every vector that the model adds. In a pass that is proved these are leaves, and their gradients come with
+the input's, from the backward pass of what is explained. A rule that is wrong, or an operation that hides what is not
+linear, shows as a difference.
 """
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from math import isfinite
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from ..parts.proofs import proof, rounding_of
-from .forward import Constants
+from .backward import MODULE_PATH
+from .rules import LEAF, RULES
+from .slopes import VALUE, divide, keep_value, power, stem
+
+_WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "masked_fill"])
+_ADDITIVE = _WITH_NUMBERS | {
+    "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "append", "copy", "setitem", "lerp",
+    "masked_scatter", "index_put", "index_add", "index_copy", "scatter", "scatter_add", "maximum", "minimum", "fmax",
+    "fmin", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
+}  # fmt: skip
+"""Functions whose constant tensors, and of some whose numbers, are part of the bias, by name without underscores."""
+
+_ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(["addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"], (0,)),
+    **dict.fromkeys(["linear", *(f"conv{way}{axes}d" for way in ("", "_transpose") for axes in (1, 2, 3))], (2,)),
+    **dict.fromkeys(["bilinear", "layer_norm", "group_norm"], (3,)),
+    **dict.fromkeys(["instance_norm", "batch_norm"], (4,)),
+    "multi_head_attention_forward": (6, 7, 8, 12),
+}
+"""The arguments that other functions add, by position; by keyword, they are an input or a bias."""
 
 
 class Conservation:
@@ -24,14 +47,89 @@ class Conservation:
         accept: Called when the pass is proved.
 
     Attributes:
-        constants: All that the pass adds, which are leaves of its graph.
+        leaves: The constants that the pass adds, which are its bias, as leaves of its graph.
+        recorded: The paths of the modules that need a `Recording`, "" for the whole model.
         held: What held values contribute in the backward pass.
     """
 
     def __init__(self, dtype: torch.dtype, accept: Callable[[], object] = lambda: None) -> None:
-        self.constants = Constants()
         self._dtype, self._accept = dtype, accept
+        self.leaves: list[Tensor] = []
+        self.recorded: set[str] = set()
         self.held: list[Tensor] = []
+        self._paths: dict[int, str] = {}
+
+    def watch(self, copy: nn.Module, stack: ExitStack) -> None:
+        """Make the biases of a copy's modules that are not torch's leaves until an exit stack is closed.
+
+        Autograd functions of other packages may add them. Where a function of torch adds one, it is a leaf twice: the
+        later leaf gets the gradient.
+        """
+        self._paths = {id(module): path for path, module in copy.named_modules()}
+        for module in copy.modules():
+            if type(module).__module__.startswith("torch."):
+                continue
+            tables: tuple[Any, ...] = module._parameters, module._buffers, module.__dict__
+            for table in tables:
+                bias = table.get("bias")
+                if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
+                    stack.callback(table.__setitem__, "bias", bias)
+                    table["bias"] = leaf = nn.Parameter(bias.detach())
+                    self.leaves.append(leaf)
+
+    def as_leaf(self, value: Any, *, numbers: bool = False) -> Any:
+        """Return a constant as a leaf; anything else unchanged."""
+        if type(value) in (tuple, list):
+            return type(value)(self.as_leaf(part, numbers=numbers) for part in value)
+        if type(value) in (Tensor, nn.Parameter):
+            if _depends_on_input(value) or not value.is_floating_point() or value.is_meta:
+                return value
+            leaf = value.detach().requires_grad_()
+        elif numbers and type(value) in (int, float) and value and isfinite(value):
+            leaf = torch.tensor(value, dtype=torch.float64).requires_grad_()
+        else:
+            return value
+        self.leaves.append(leaf)
+        return leaf
+
+    def as_leaves(self, function_name: str, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Return the arguments of a call with the constants that it adds as leaves."""
+        name = function_name.strip("_")
+        added = range(len(args)) if name in _ADDITIVE else _ADDED_ARGUMENTS.get(name)
+        if added is None or not _depends_on_input((args, kwargs)):
+            return args, kwargs
+        numbers, is_operator = name in _WITH_NUMBERS, function_name.endswith("__")
+        in_place = function_name.startswith(("__i", "__set")) or (function_name.endswith("_") and not is_operator)
+        written: Any = args[0] if in_place else None  # no leaf is written on
+        overwritten = in_place and not _depends_on_input(written) and not written.is_inference()
+        if overwritten and written.is_floating_point() and written.any():
+            written.copy_(self.as_leaf(written.clone()))
+        args = tuple(
+            self.as_leaf(value, numbers=numbers) if index in added and value is not written else value
+            for index, value in enumerate(args)
+        )
+        biases = [key for key in kwargs if name in _ADDITIVE or key == "input" or "bias" in key]
+        return args, kwargs | {key: self.as_leaf(kwargs[key]) for key in biases}
+
+    def note(self, node: Any, result: Tensor) -> None:
+        """Note a value that may be held, and of operations without a rule their module; a call may add several."""
+        if (row := RULES.get(stem(node))) is not None and row.slope in (keep_value, divide, power):
+            node.metadata[VALUE] = result.detach()
+        while node is not None and stem(node) not in RULES and stem(node) != LEAF and MODULE_PATH not in node.metadata:
+            node.metadata[MODULE_PATH] = self.path()
+            node = node.next_functions[0][0] if node.next_functions else None
+
+    def path(self) -> str | None:
+        """Find the innermost module that is being called, "" for the model itself; None if none is."""
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            # The local variables of every frame would take longer to read than the pass.
+            if frame.f_code.co_name == "_call_impl":
+                path = self._paths.get(id(frame.f_locals.get("self")))
+                if path is not None:
+                    return path
+            frame = frame.f_back
+        return None
 
     def hold(self, contribution: Tensor) -> None:
         """Count the contribution of a held value."""
@@ -57,7 +155,7 @@ class Conservation:
         answer, given = vectors[0], len(vectors)
         if all(gradient is None for gradient in gradients[1:given]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")
-        explained, *products = map(_products, [*vectors, *self.constants.leaves], gradients)
+        explained, *products = map(_products, [*vectors, *self.leaves], gradients)
         by_token = [each.sum(-1) for each in products[: given - 1]]
         terms = [explained, *self.held, *by_token, *products[given - 1 :]]
         sums = [torch.stack((each.sum(), each.abs().sum())).to(answer.device) for each in terms]
@@ -80,3 +178,12 @@ def _products(vector: Tensor, gradient: Tensor | None) -> Tensor:
         return torch.zeros((), dtype=torch.float64)
     gradient = gradient.double()
     return gradient * vector.detach().double().masked_fill(gradient == 0, 0.0)
+
+
+def _depends_on_input(value: Any) -> bool:
+    """Return whether a tensor, or one among some arguments, depends on the input: it has a graph and is no weight."""
+    if isinstance(value, Tensor):
+        return value.requires_grad and not isinstance(value, nn.Parameter)
+    if isinstance(value, dict):
+        return any(map(_depends_on_input, value.values()))
+    return isinstance(value, (tuple, list)) and any(map(_depends_on_input, value))

@@ -1,6 +1,6 @@
 """Each token's contribution to the answers of a frozen pass, from backward passes through it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +21,8 @@ from .places import Place, Readout, detach_sinks, lowest_of_sides, masks_of, onl
 BACKPROPAGATED_AT_ONCE = 8
 """Quantities that are backpropagated together; each needs memory for its own gradients."""
 
-HeadAnswer = tuple[Tensor, Tensor]
-"""States, (n, H), and a vocabulary head's logits for them, (n, V), with the graph between them."""
+Head = Callable[[Tensor], Tensor]
+"""The head of a language model, a function of states, (N, H), that returns logits, (N, V)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +32,14 @@ class FrozenPass(ForwardPass):
     Attributes:
         readouts: By place, where contributions can be read; at the lowest of each side the input enters the graph.
         answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
-        head: The head of such a language model; None for other models.
+        head: The head of such a language model, at which the pass ended; None for other models.
         is_recorded: Whether all of its operations were recorded.
         proof: What proves the pass, over one text, when it is backpropagated through; None if it needs no proof.
     """
 
     readouts: dict[Place, Readout]
     answer: Tensor
-    head: "VocabularyHead | None" = None
+    head: Head | None = None
     is_recorded: bool = True
     proof: Conservation | None = None
 
@@ -85,7 +85,7 @@ def contributions(
     positions = run.positions if read_positions is None else read_positions
     with without_autocast(run.batch.inputs):
         if run.head is not None and positions is not None:
-            answer = run.head.quantities(run.answer, target, positions, weights)  # (B, K)
+            answer = vocabulary_quantities(run.head, run.answer, target, positions, weights)  # (B, K)
         else:
             _ = None if read_positions is None else run.hidden  # without a head, its error says why
             answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
@@ -112,9 +112,7 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     readouts = [run.readouts[place] for place in places_read]
     entry_edges = [edge for place in entries for edge in run.readouts[place].edges]
     groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
-    proved: list[Tensor | GradientEdge] = []
-    if proof is not None:
-        proved = [run.answer, *entry_edges, *proof.constants.leaves]
+    proved: Sequence[Any] = () if proof is None else (run.answer, *entry_edges, *proof.leaves)
     gradients: list[Tensor | None] = []
     found: list[list[Tensor]] = []  # by group and place, (k, B, T)
     constant = None if proof is None else proof.hold
@@ -155,12 +153,12 @@ def _gradients(
 ) -> tuple[list[Tensor], list[Tensor | None]]:
     """Return the contributions at each readout to a group of k of the sums, (k, B, T) each, and further gradients."""
     edges: list[Any] = [*(edge for readout in readouts for edge in readout.edges), *proved]
-    if len(group) == 1:
-        found = torch.autograd.grad(sums[group[0]], edges, retain_graph=retain, allow_unused=True)
-    else:
-        eye = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)[group]  # (k, K)
-        found = torch.autograd.grad(sums, edges, eye, retain_graph=retain, allow_unused=True, is_grads_batched=True)
-    gradients = iter(found)
+    several, weights = len(group) > 1, torch.eye(len(sums), dtype=sums.dtype, device=sums.device)[group]  # (k, K)
+    gradients = iter(
+        torch.autograd.grad(
+            sums, edges, weights if several else weights[0], retain, allow_unused=True, is_grads_batched=several
+        )
+    )
     values = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
     return [each.expand(len(group), *each.shape[-2:]) for each in values], list(gradients)
 
@@ -178,70 +176,47 @@ def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
 # --- what a vocabulary head answers ----------------------------------------------------------------------------------
 
 
-class VocabularyHead:
-    """The head of a language model, at which a pass ends: the logits of a vocabulary are computed for a few states.
+def vocabulary_quantities(
+    head: Head, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """Return a language model's quantities, (B, K), from what its head reads, (B, T, H).
+
+    Args:
+        head: The head.
+        states: What it reads.
+        target: The targets.
+        positions: Where all targets of a text are read, (B,), or each of G, (B, G), negative where a text has fewer.
+        weights: As in `contributions`.
+    """
+    on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
+    by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
+    found = (by_position >= 0).nonzero()  # (N, 2), the N places of all texts
+    rows = torch.cat([found, by_position[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
+    texts, columns, places = rows.T  # (N,) each
+    contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
+    values = _contrasted_logits(head, states[texts, places], ids[texts, columns], contrast)  # (N, K) or (N, 1)
+    answer = values.new_zeros(*by_position.shape, values.shape[1]).index_put((texts, columns), values).flatten(1)
+    return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
+
+
+def _contrasted_logits(head: Head, states: Tensor, ids: Tensor, contrast: Tensor | None) -> Tensor:
+    """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean over all.
 
     The head's gradients are taken here, as each logit depends on its own state alone: the head of the frozen network is
     affine, value + <g, state>, and no logits need be kept for the backward pass.
-
-    Args:
-        tokens: A function of states, (N, H), that returns logits, (N, V).
     """
-
-    def __init__(self, tokens: Any) -> None:
-        self._tokens = tokens
-        self._predicted: list[HeadAnswer] = []  # at the position of each text, if that was asked for
-
-    def predict(self, states: Tensor) -> Tensor:
-        """Return the logits, (B, V), of the state at the position of each text, (B, H), and keep their graph."""
-        self._predicted = list(self._answers(states))
-        return torch.cat([logits.detach() for _, logits in self._predicted])
-
-    def quantities(
-        self, states: Tensor, target: BatchTargets, positions: Tensor, weights: Tensor | None = None
-    ) -> Tensor:
-        """Return a language model's quantities, (B, K), from what its head reads, (B, T, H).
-
-        Args:
-            states: What it reads.
-            target: The targets.
-            positions: Where all targets of a text are read, (B,), or each of G, (B, G), negative where a text has
-                fewer.
-            weights: As in `contributions`.
-        """
-        on_host, ids = positions.cpu(), target.ids.to(states.device)  # on a GPU, each question for a place would wait
-        by_position, ids = (on_host[:, None], ids[:, None]) if positions.ndim == 1 else (on_host, ids[:, :, None])
-        found = (by_position >= 0).nonzero()  # (N, 2), the N places of all texts
-        rows = torch.cat([found, by_position[found[:, 0], found[:, 1], None]], 1).to(states.device)  # (N, 3)
-        texts, columns, places = rows.T  # (N,) each
-        contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
-        predicted = self._predicted if positions.ndim == 1 else []
-        values = self._contrasted(states[texts, places], ids[texts, columns], contrast, predicted)  # (N, K) or (N, 1)
-        answer = values.new_zeros(*by_position.shape, values.shape[1]).index_put((texts, columns), values).flatten(1)
-        return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
-
-    def _answers(self, states: Tensor) -> Iterator[HeadAnswer]:
-        """Yield the logits of a few of N states, (N, H), at a time, with their graph."""
-        for rows in states.split(BACKPROPAGATED_AT_ONCE):
-            leaf = rows.detach().requires_grad_()
-            with torch.enable_grad(), Recording():
-                logits = self._tokens(leaf).float()
-            yield leaf, logits
-
-    def _contrasted(
-        self, states: Tensor, ids: Tensor, contrast: Tensor | None, predicted: Sequence[HeadAnswer]
-    ) -> Tensor:
-        """Return the logits of entries (N, K) for states (N, H), less the contrast's, (N,), or the mean over all."""
-        values, gradients, start = [], [], 0
-        for leaf, logits in predicted or self._answers(states):
-            rows = slice(start, start := start + len(leaf))
-            subtracted = mean_logit(logits) if contrast is None else logits.gather(-1, contrast[rows, None])  # (n, 1)
-            value = logits.gather(-1, ids[rows]) - subtracted  # (n, K)
-            values.append(value.detach())
-            if states.requires_grad:
-                totals = value.sum(0)  # (K,)
-                with frozen_backward(totals, [leaf]):
-                    by_target = [torch.autograd.grad(each, leaf, retain_graph=True)[0] for each in totals]  # (n, H)
-                gradients.append(torch.stack(by_target, 1))
-        answer = torch.cat(values)
-        return answer + ((states - states.detach())[:, None] * torch.cat(gradients)).sum(-1) if gradients else answer
+    values, gradients = [], []
+    for rows in torch.arange(len(states), device=states.device).split(BACKPROPAGATED_AT_ONCE):
+        leaf = states[rows].detach().requires_grad_()
+        with torch.enable_grad(), Recording():
+            logits = head(leaf).float()  # (n, V)
+        subtracted = mean_logit(logits) if contrast is None else logits.gather(-1, contrast[rows, None])  # (n, 1)
+        value = logits.gather(-1, ids[rows]) - subtracted  # (n, K)
+        values.append(value.detach())
+        if states.requires_grad:
+            totals = value.sum(0)  # (K,)
+            with frozen_backward(totals, [leaf]):
+                by_target = [torch.autograd.grad(each, leaf, retain_graph=True)[0] for each in totals]  # (n, H)
+            gradients.append(torch.stack(by_target, 1))
+    answer = torch.cat(values)
+    return answer + ((states - states.detach())[:, None] * torch.cat(gradients)).sum(-1) if gradients else answer

@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.arithmetic import full_float32
+from ..copies.checkpointing import checkpointed, without_cache
 from ..copies.clone import clone
 from ..copies.pool import Pool, constant_clone
 from ..copies.run import run, without_autocast
@@ -24,8 +25,8 @@ from ..parts.headpiece import Head, answer_of
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
-from .contributions import FrozenPass, VocabularyHead, answer_at, proved_by_random_sum
-from .forward import call_recorded, checkpointed, recorded, without_cache
+from .contributions import FrozenPass, answer_at, proved_by_random_sum
+from .forward import Recording, call_recorded, recorded
 from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, hold_sinks, masks_of
 
 PROOF_TOKENS = 512
@@ -73,21 +74,12 @@ class FrozenModel:
         """Run the frozen network once over a batch; its outputs are the model's own.
 
         A short text alone is proved by the very passes that explain it. For a batch, for a long text, whose layers are
-        checkpointed, and for another point than the text, others prove it, over the beginning of the first text.
-
-        Args:
-            batch: The batch.
-            reading: What is read.
-            predict: As for `TaskModel.run`.
+        checkpointed, and for another point than the text, others prove it, over the beginning of the first text. With
+        `predict` it gives the logits of a language model, see `TaskModel.run`.
 
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
         """
-        if not reading.is_of_the_text and WORDS not in reading.places:
-            raise UnsupportedModelError(
-                f"{self.name} reads no word embeddings that could be replaced, so there is no path to them from a "
-                "baseline; points=1.0 and baseline=zero need none"
-            )
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
 
@@ -101,20 +93,19 @@ class FrozenModel:
 
         The layers of a long pass keep only their inputs, except in a pass that is proved.
         """
-        parts, readouts = self.model.parts, dict[Place, Readout]()
-        head = None if self.head is None else VocabularyHead(self.head)
-        long, layers = proof is None and self._is_long(batch), self.places.layer_paths
+        parts, head, readouts = self.model.parts, self.head, dict[Place, Readout]()
+        long = proof is None and self._is_long(batch)
+        layers = {output.path for place, output in self.places.outputs(batch).items() if place.layer}
         everywhere = long or proof is not None or "" in self.recorded
         instead = {} if everywhere else dict.fromkeys(self.recorded, call_recorded)
         with ExitStack() as stack:
             # A long pass keeps its copy, as its layers run again in the backward pass.
             copy = constant_clone(self._without_cache) if long else stack.enter_context(self._pool.lease())
-            constants = None if proof is None else proof.constants
-            stack.enter_context(recorded(copy, constants) if everywhere else torch.enable_grad())
+            stack.enter_context(recorded(copy, proof) if everywhere else torch.enable_grad())
             replaced = stack.enter_context(self.places.replaced(batch, reading, readouts))
             # Replacements inside a layer would not be applied when the layer runs again.
             if long and not any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers):
-                stack.enter_context(checkpointed(copy, layers))
+                stack.enter_context(checkpointed(copy, layers, Recording))
             stop = None if head is None else parts.trunk_site
             done = run(copy, batch.inputs, record=parts.sites, replace=replaced, instead=instead, stop=stop)
         if not readouts.keys() >= set(reading.places):
@@ -129,7 +120,7 @@ class FrozenModel:
         if answer is None:
             raise UnsupportedModelError(f"{self.name} returned no logits")
         with torch.no_grad():
-            forward = self.model.read(batch, done, predict=predict, head=None if head is None else head.predict)
+            forward = self.model.read(batch, done, predict=predict)
         return FrozenPass(
             **vars(forward), readouts=readouts, answer=answer, head=head, is_recorded=everywhere, proof=proof
         )
@@ -145,14 +136,19 @@ class FrozenModel:
         kind, lowest = (bool(batch.media), batch.has_source), min(set(reading.places) - {MEDIA})
         if kind in self._proved and self._proved[kind] <= lowest:
             return None
-        sample = first_text(self.model, batch)
+        # A signal is one input, not a sequence of tokens that could be cut; a prompt with pictures is read by itself.
+        is_cut = self.model.task.outputs.vocabulary and not batch.source_is_signal
+        sample = batch if batch.media else batch.rows(slice(1), PROOF_TOKENS if is_cut else None)
+        is_whole = all(sample.inputs[name].shape == value.shape for name, value in batch.inputs.items())
+        sample = batch if is_whole else sample
         dtype = getattr(self.module, "dtype", torch.float32)
         conservation = Conservation(dtype, partial(self._proved.__setitem__, kind, lowest))
         with full_float32() as is_changed:
             run = self._run_copy(sample, replace(reading, baseline=None, point=1.0), predict, conservation)
-            self.recorded |= conservation.constants.recorded
+            self.recorded |= conservation.recorded
             self.frozen_answers_as_the_model(run)
-            is_explained = sample is batch and reading.is_of_the_text and not (is_changed or self._is_long(batch))
+            at_text = reading.point == 1.0 and reading.baseline is None
+            is_explained = is_whole and at_text and not (is_changed or self._is_long(batch))
             if self.model.parts.trunk is not None:
                 self._prove_head(run, Conservation(dtype))
             if self.model.parts.trunk is None or not is_explained:
@@ -163,7 +159,7 @@ class FrozenModel:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
         readout = Readout()
         copy = cast(PreTrainedModel, self._without_cache)
-        pool = Pool(copy, partial(recorded, constants=conservation.constants))
+        pool = Pool(copy, partial(recorded, proof=conservation))
         head = Head(pool, self.model.parts.head)
         with torch.enable_grad():
             states = readout.read(run.hidden, enters=True)
@@ -206,22 +202,10 @@ class FrozenModel:
                 self.model.copy.proved_alone = True
                 return
             self.model.prove_alone()  # the model's weights may have been trained since
-            if self.head is not None:
-                expected = self._compared(self.model.states(run.batch), run.batch)
-            else:
-                expected = self._compared(self.model.answer(inputs), run.batch)
+            own = self.model.answer(inputs) if self.head is None else self.model.states(run.batch)
+            expected = self._compared(own, run.batch)
         difference = largest_difference(answer, expected.to(answer.device))
         if not difference <= SUM_ERROR * tolerance_for(expected):
             raise UnsupportedModelError(
                 f"{self.name} cannot be frozen: the pass gives another answer than the model, by {difference:.2g}"
             )
-
-
-def first_text(model: TaskModel, batch: Batch) -> Batch:
-    """Return the first text of a batch, for a language model its beginning; the batch itself if it has no more."""
-    if batch.media:  # a prompt with pictures, which is read by itself
-        return batch
-    # A signal is one input, not a sequence of tokens that could be cut.
-    is_cut = model.task.outputs.vocabulary and not batch.source_is_signal
-    first = batch.rows(slice(1), PROOF_TOKENS if is_cut else None)
-    return batch if all(first.inputs[name].shape == value.shape for name, value in batch.inputs.items()) else first

@@ -5,7 +5,7 @@ that arrives there; with the bias of what follows these sum to the answer. A `Re
 value, in a pass of the library's own as in one that the caller ran.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -13,24 +13,21 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from ..copies.pool import private_clone
 from ..copies.run import Replace, Site, tensor_of, with_tensor
-from ..copies.trace import Axes, path_of, trace
+from ..copies.trace import BATCH_FIRST, Axes
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import Batch
 from ..model.task_model import TaskModel
-from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, table_of
-from ..parts.layer_outputs import LayerOutput, layer_outputs
+from ..parts.embeddings import Lookup, WordEmbeddings, changed_lookups, decoder_table
+from ..parts.layer_outputs import LayerOutput, encoder_outputs
 from ..parts.signal_entry import SignalEntry, find_signal_entry
 
 ReadAt = int | Literal["first-half", "middle", "all"]
 """The layers at which contributions are read, see `FrozenGradient`."""
-
-BATCH_FIRST: Axes = (0, 1, 2)
-"""The axes of a state of shape (B, T, H)."""
 
 
 class Side(IntEnum):
@@ -55,11 +52,6 @@ class Place(NamedTuple):
 
     side: Side
     layer: int
-
-    @classmethod
-    def of_text(cls, layers: Iterable[int]) -> "tuple[Place, ...]":
-        """Return the places of a text's layers."""
-        return tuple(cls(Side.TEXT, layer) for layer in layers)
 
 
 WORDS, SOURCE, MEDIA = Place(Side.TEXT, -1), Place(Side.SOURCE, 0), Place(Side.MEDIA, 0)
@@ -94,11 +86,6 @@ class Reading:
     sink_threshold: float | None = None
     baseline: Tensor | None = None
     point: float = 1.0
-
-    @property
-    def is_of_the_text(self) -> bool:
-        """Whether the network is frozen at the text itself, and contributions are not differences."""
-        return self.baseline is None and self.point == 1.0
 
 
 @dataclass
@@ -261,7 +248,7 @@ class ModelPlaces:
             return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)
         text_layers = layers or self._layers(batch, read_at)
         if text_layers != (0,) or self.words is None:
-            return Place.of_text(text_layers)
+            return tuple(Place(Side.TEXT, layer) for layer in text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
 
     @contextmanager
@@ -285,13 +272,13 @@ class ModelPlaces:
                 at_point = states if at == 1.0 else states - (1 - at) * direction
                 return readouts.setdefault(place, Readout()).read(at_point, direction, enters=True)
 
-        lookups, module = list[Lookup](), self.model.module
+        lookups = list[Lookup]()
         if SOURCE in places and not batch.source_is_signal:
             ids = batch.inputs["source"][..., 0]
-            lookups.append(Lookup(_word_embedding_path(module, "encoder"), ids, partial(read_entry, SOURCE)))
+            lookups.append(Lookup(self.model.embeddings.path, ids, partial(read_entry, SOURCE)))
         if WORDS in places:
             ids, mask = batch.inputs["input_ids"], batch.placeholder_mask
-            path = _word_embedding_path(module, "decoder") if batch.has_source else self.model.embeddings.path
+            path = decoder_table(self.model.module) if batch.has_source else self.model.embeddings.path
             lookups.append(
                 Lookup(path, ids, partial(read_entry, WORDS, start=reading.baseline, at=reading.point), mask)
             )
@@ -302,59 +289,50 @@ class ModelPlaces:
             for place in (SOURCE, MEDIA):
                 if place in places and (place == MEDIA or batch.source_is_signal):
                     replaced |= self.signal(batch.inputs).replaced(partial(read_entry, place))
-            outputs = self._outputs(batch, reading).items()
+            outputs = self._outputs_read(batch, reading).items()
             yield replaced | {Site(out.path, out.call): partial(read_layer, place, out) for place, out in outputs}
 
     # --- layers ------------------------------------------------------------------------------------------------------
+
+    def outputs(self, batch: Batch) -> dict[Place, LayerOutput]:
+        """Return the modules that return the outputs of layers, of the text and of its source, as far as known."""
+        parts = self.model.parts
+        found = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
+        if parts.embedding_output is not None:
+            found[Place(Side.TEXT, 0)] = parts.embedding_output
+        if batch.has_source:
+            if self._source_layers is None:
+                inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
+                self._source_layers = encoder_outputs(private_clone(self.model.copy.unmodified), inputs)
+            found |= {Place(Side.SOURCE, layer): output for layer, output in enumerate(self._source_layers, 1)}
+        return found
 
     def _layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers at which `read_at` reads contributions of the text or of a source, 0 for its entry."""
         if read_at == 0:
             return (0,)
-        parts, outputs = self.model.parts, self._source_outputs(batch) if batch.has_source else self.model.parts.outputs
+        side = Side.SOURCE if batch.has_source else Side.TEXT
+        count = sum(place.side is side and place.layer > 0 for place in self.outputs(batch))
         if isinstance(read_at, int):
-            if not outputs and batch.has_source:
+            if not count and batch.has_source:
                 raise UnsupportedModelError(
                     f"no module of the encoder of {self.name} returns its layers' outputs, so the source can be read "
                     "at its word embeddings alone: read_at=0"
                 )
-            return layers_read(read_at, len(outputs) if outputs else self.model.layer_count())
+            return layers_read(read_at, count or self.model.layer_count())
         if batch.has_source:
             bypassed = batch.source_is_signal  # a sound has no word embeddings
         else:
             # Pictures that are inserted after the embeddings, and tables that later layers look up, bypass layer 0.
-            bypassed = parts.embedding_output is None or bool(self.tables(batch) or batch.media)
+            bypassed = self.model.parts.embedding_output is None or bool(self.tables(batch) or batch.media)
             # Placeholder tokens of a picture are read at layers only if the patches of each token are known.
-            outputs = None if any(medium.by_token is None for medium in batch.media) else outputs
-        return layers_read(read_at, len(outputs), int(bypassed)) if outputs else (0,)
+            count = 0 if any(medium.by_token is None for medium in batch.media) else count
+        return layers_read(read_at, count, int(bypassed)) if count else (0,)
 
-    def _source_outputs(self, batch: Batch) -> tuple[LayerOutput, ...]:
-        """Return the modules that return the outputs of the encoder's layers; () if unknown."""
-        if self._source_layers is None:
-            copy: Any = private_clone(self.model.copy.unmodified)
-            inputs = self.model.task.caller_inputs(batch.inputs, batch, self.model.device)
-            calls, outputs = trace(copy, {**inputs, "use_cache": False})
-            states = outputs.get("encoder_hidden_states") or ()
-            are_tensors = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
-            layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) if are_tensors else None
-            self._source_layers = () if layers is None or any(layer.axes != BATCH_FIRST for layer in layers) else layers
-        return self._source_layers
-
-    @property
-    def layer_paths(self) -> set[str]:
-        """The modules that return the outputs of layers."""
-        return {output.path for output in (*(self.model.parts.outputs or ()), *(self._source_layers or ()))}
-
-    def _outputs(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
+    def _outputs_read(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
         """Return the modules whose outputs a pass reads: at places, and for attention sinks above the lowest, too."""
-        parts = self.model.parts
-        outputs = {Place(Side.TEXT, layer): output for layer, output in enumerate(parts.outputs or (), 1)}
-        if batch.has_source:
-            outputs |= {Place(Side.SOURCE, layer): out for layer, out in enumerate(self._source_outputs(batch), 1)}
-        if parts.embedding_output is not None:
-            outputs[Place(Side.TEXT, 0)] = parts.embedding_output
-        wanted = set(reading.places) - {WORDS, SOURCE, MEDIA}
-        if missing := wanted - outputs.keys():
+        outputs, read = self.outputs(batch), set(reading.places) - {WORDS, SOURCE, MEDIA}
+        if missing := read - outputs.keys():
             layer = min(missing).layer
             what = f"the output of layer {layer}" if layer else "the embeddings"
             hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
@@ -364,8 +342,8 @@ class ModelPlaces:
             )
         if reading.sink_threshold is not None:
             lowest = {place.side: place for place in lowest_of_sides(reading.places)}
-            wanted |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
-        return {place: outputs[place] for place in wanted}
+            read |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
+        return {place: outputs[place] for place in read}
 
     # --- entries -----------------------------------------------------------------------------------------------------
 
@@ -379,8 +357,7 @@ class ModelPlaces:
 
     def signal(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return the module at which pictures and sounds enter the model; it is searched for once."""
-        if self._signal is None:
-            self._signal = find_signal_entry(private_clone(self.model.module), inputs)
+        self._signal = self._signal or find_signal_entry(private_clone(self.model.module), inputs)
         if self._signal is None:
             raise UnsupportedModelError(
                 f"no convolution or linear layer of {self.name} is given the picture or the "
@@ -393,15 +370,3 @@ class ModelPlaces:
         if batch.has_source or (words := self.words) is None:
             return []
         return [path for path in self.model.parts.tables if path not in (words.path, words.path.rpartition(".")[0])]
-
-
-def _word_embedding_path(module: nn.Module, stack: str) -> str:
-    """Return the path of the word embeddings of an encoder or a decoder."""
-    either: Any = module
-    table = table_of(either.get_encoder() if stack == "encoder" else either.get_decoder())
-    if table is None:
-        raise UnsupportedModelError(
-            f"{type(module).__name__} names no table of word embeddings for its {stack}, from which something would "
-            "flow; normxlogit scores the decoder's tokens, and occlusion the sources"
-        )
-    return str(path_of(module, table))

@@ -60,8 +60,7 @@ class Citations(Record):
 
     kind: ClassVar = "citations"
     described: ClassVar = "an answer with citations"
-    stored: ClassVar = STORED
-    derived: ClassVar = DERIVED
+    columns: ClassVar = {**STORED, **DERIVED}
 
     question: str
     attribution: Attribution

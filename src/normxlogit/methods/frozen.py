@@ -1,8 +1,6 @@
 """The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,25 +8,22 @@ from torch import Tensor
 from ..copies.run import without_autocast
 from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
-from ..frozen.contributions import Contributions, FrozenPass, VocabularyHead, contributions
+from ..frozen.contributions import Contributions, FrozenPass, contributions, vocabulary_quantities
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
-from ..model.forward_pass import ForwardPass
-from ..model.given_outputs import check_same_pass
+from ..model.forward_pass import ForwardPass, check_same_pass
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
 from ..tasks.targets import Layers
 from .base import Baseline, Method, Request, Scores, baseline_vectors
 from .registry import register
 
-NEEDS = "a model whose operations can be frozen"
-
 
 @register(
     "frozen-gradient",
     paper="Ali et al., 2022; Modarressi et al., 2023",
-    needs=NEEDS,
+    needs="a model whose operations can be frozen",
     per_layer=True,
     signed=True,
     passes="1 forward, 1 backward",
@@ -53,14 +48,13 @@ class FrozenGradient(Method):
             these); "all" the mean over the inputs of all layers, x^0 to x^(L-1). 0 reads the word embeddings, l the
             output of layer l, a negative number that many layers before the last one's output (-1 backpropagates
             through the last layer only), "middle" x^(L/2) alone. Of encoder-decoder models this is where the source is
-            read; the decoder's own tokens are read at its word embeddings. With points or another baseline it is 0,
-            where these are defined.
-        points: Points between the baseline and the text at which the network is frozen, 1.0 being the text; the
-            gradient is their mean.
+            read; the decoder's own tokens are read at its word embeddings. With a point below 1, or another baseline,
+            it is 0, where these are defined.
+        point: Where between the baseline, 0, and the text, 1, the network is frozen.
         baseline: What contributions are differences from: "zero" vectors, or the embedding of the "mask" or "pad" token
             for all tokens except the special ones.
         sink_threshold: From how many times the median of its layer on a hidden state is held as an attention sink;
-            none holds none. With points below 1, none is held.
+            none holds none. With a point below 1, none is held.
     """
 
     needs_grad = True
@@ -69,27 +63,21 @@ class FrozenGradient(Method):
     def __init__(
         self,
         read_at: ReadAt = "first-half",
-        points: tuple[float, ...] = (1.0,),
+        point: float = 1.0,
         baseline: Baseline = "zero",
         sink_threshold: float | None = 10.0,
     ) -> None:
-        if points != (1.0,) or baseline != "zero":
-            read_at = 0 if read_at == "first-half" else read_at
-            if read_at != 0:
-                raise ValueError("points and baseline are of the word embeddings: they go with read_at=0")
-        if any(not 0 < point <= 1 for point in points):
-            raise ValueError("points lie above 0, the baseline, and up to 1, the text")
+        self._at_text = point == 1.0 and baseline == "zero"
+        if not self._at_text and read_at not in ("first-half", 0):
+            raise ValueError("point and baseline are of the word embeddings: they go with read_at=0")
+        if not 0 < point <= 1:
+            raise ValueError("point lies above 0, the baseline, and up to 1, the text")
         if sink_threshold is not None and not sink_threshold > 1:
             raise ValueError("sink_threshold is a multiple of the median: above 1, or none")
-        self.read_at: ReadAt = read_at
-        self.points = points
+        self.read_at: ReadAt = read_at if self._at_text else 0
+        self.point = point
         self.baseline: Baseline = baseline
         self.sink_threshold = sink_threshold
-
-    @property
-    def _at_text(self) -> bool:
-        """Whether the network is frozen at the text alone, not at points on a path from a baseline."""
-        return self.points == (1.0,) and self.baseline == "zero"
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Run the frozen network as the forward pass: it gives the model's logits."""
@@ -100,12 +88,12 @@ class FrozenGradient(Method):
             )
         if self._at_text:
             model.prepare(batch, alone=False)
-            return self._run(model, batch, model.layer_numbers(layers), predict=predict and not batch.has_source)
-        if batch.media:
-            raise MethodError(
-                f"{self.spec}: of texts with pictures or sounds the frozen gradient has no other points and baselines"
-            )
-        return super().forward(model, batch, predict=predict)
+            reading = self._reading(model, batch, model.layer_numbers(layers))
+            return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)
+        run = super().forward(model, batch, predict=predict)
+        if batch.media or FrozenModel.of(model).places.words is None:
+            raise MethodError(f"{self.spec}: point and baseline are of word embeddings, and this is not read as words")
+        return run
 
     def score(self, request: Request) -> Scores:
         """Score by gradient times hidden state of the frozen network."""
@@ -114,7 +102,7 @@ class FrozenGradient(Method):
     def score_each(self, request: Request, places: Tensor | None = None, weights: Tensor | None = None) -> Scores:
         """Run, backpropagate, sum; with `places` each position, or weighted sum of positions, is a quantity of its own.
 
-        1. Run the model with its graph (at each point of the path).
+        1. Run the model with its graph (at a point of the path).
         2. Backpropagate the answer with all non-linear factors held: g at each place that is read.
         3. Each token's score is <g_i, h_i>, the mean over the places; what is missing of the answer is the bias.
 
@@ -125,54 +113,48 @@ class FrozenGradient(Method):
         forward, frozen = request.forward, FrozenModel.of(request.model)
         read = frozen.places.read(forward.batch, self.read_at, request.layers)
         try:
-            found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
+            found = contributions(self._pass(request), request.target, read, places, weights)
         except NotRecordedError:  # this text takes another way through the model than the one that was proved
             frozen.recorded.add("")
-            found = [contributions(run, request.target, read, places, weights) for run in self._passes(request)]
-        answer = found[-1].answer
-        if not self._at_text:
+            found = contributions(self._pass(request), request.target, read, places, weights)
+        if not self._at_text:  # the answer is that to the text
             with torch.no_grad(), without_autocast(forward.batch.inputs):
                 if places is None:
                     answer = request.target.quantity(forward.logits)
                 else:
-                    answer = VocabularyHead(frozen.head).quantities(forward.hidden, request.target, places, weights)
-        values = {place: torch.stack([each.values[place] for each in found]).mean(0) for place in read}
-        return _scores_of(replace(found[0], answer=answer, values=values), forward.batch, bool(request.layers))
+                    head = request.model.head.tokens
+                    answer = vocabulary_quantities(head, forward.hidden, request.target, places, weights)
+            found = replace(found, answer=answer)
+        return _scores_of(found, forward.batch, bool(request.layers))
 
-    def _passes(self, request: Request) -> Iterator[FrozenPass]:
-        """Yield the passes to backpropagate through: that of `forward`, or one at each point."""
+    def _pass(self, request: Request) -> FrozenPass:
+        """Return the pass to backpropagate through: that of `forward`, or one at the point."""
         model, run, baseline = request.model, request.forward, None
-        recorded = FrozenModel.of(model).recorded
-        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in recorded):
-            yield run
-            return
+        frozen = FrozenModel.of(model)
+        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or "" not in frozen.recorded):
+            return run
         if self.baseline != "zero":
             with torch.no_grad():
                 vectors = model.embeddings(run.batch.inputs["input_ids"])  # (B, T, H)
             baseline = baseline_vectors(request, vectors, self.baseline)
-        for point in self.points:
-            at_point = self._run(model, run.batch, request.layers, point=point, baseline=baseline)
-            if run.outputs is not None and point == 1.0:
-                check_same_pass(run, at_point)
-            yield replace(at_point, positions=run.positions)  # the question stays where the text has it
+        reading = self._reading(model, run.batch, request.layers, baseline)
+        at_point = frozen.run(run.batch, reading, predict=False)
+        if run.outputs is not None and self.point == 1.0:
+            check_same_pass(run, at_point)
+        return replace(at_point, positions=run.positions)  # the question stays where the text has it
 
-    def _run(
-        self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = False, **path: Any
-    ) -> FrozenPass:
-        """Run the frozen network where this method reads, at a point of the `path` from a baseline, see `Reading`."""
-        frozen = FrozenModel.of(model)
-        threshold = self.sink_threshold if self.points == (1.0,) else None
-        reading = Reading(frozen.places.read(batch, self.read_at, layers), threshold, **path)
-        return frozen.run(batch, reading, predict=predict)
+    def _reading(
+        self, model: TaskModel, batch: Batch, layers: tuple[int, ...], baseline: Tensor | None = None
+    ) -> Reading:
+        """Return what a pass reads, at the point between a baseline and the text."""
+        places = FrozenModel.of(model).places.read(batch, self.read_at, layers)
+        return Reading(places, self.sink_threshold if self.point == 1.0 else None, baseline, self.point)
 
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
     """Return scores with their bias: scores, sink, parts and bias add up to the answer.
 
-    Args:
-        contributions: The contributions, by place.
-        batch: The batch.
-        per_layer: Whether layers were requested; otherwise the mean over the places of a side is taken.
+    Unless layers were requested, the mean over the places of a side is taken.
     """
     sides = {side: [place for place in contributions.values if place.side is side] for side in Side}
     texts, sources = sides[Side.TEXT], sides[Side.SOURCE]

@@ -5,13 +5,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from ..errors import nearest
 from ..results.storage import schema
-
-LIST_MARK = "+"
-"""Separates the values of a setting that takes several; commas separate settings."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +55,8 @@ def check(setting: Setting, value: Any) -> Any:
         ValueError: If the setting does not take the value.
     """
     for kind in schema.union_members(setting.kind):
-        wrap_value = get_origin(kind) is tuple and not isinstance(value, tuple | list)
         with suppress(ValueError):
-            checked = schema.check(kind)((value,) if wrap_value else value)
-            if checked != ():
-                return checked
+            return schema.check(kind)(value)
     raise _refusal(setting, value)
 
 
@@ -85,15 +79,6 @@ def unknown_setting(method: str, name: str, settings: Mapping[str, Setting]) -> 
     return f"{method} has no setting {name!r}; {hint}it has {', '.join(settings) or 'no settings'}"
 
 
-def format_value(value: Any) -> str:
-    """Return a value as text that `parse` reads."""
-    if isinstance(value, tuple):
-        return LIST_MARK.join(format_value(item) for item in value)
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    return str(value)
-
-
 def _refusal(setting: Setting, value: Any) -> ValueError:
     """Return the error for a value that a setting does not allow."""
     try:
@@ -106,12 +91,10 @@ def _refusal(setting: Setting, value: Any) -> ValueError:
 
 def _parse_as(text: str, kind: Any) -> Any:
     """Parse a text as a value of one type."""
-    if get_origin(kind) is tuple:
-        return tuple(_parse_as(part, get_args(kind)[0]) for part in text.split(LIST_MARK))
     if kind in (int, float, str):
         return schema.check(kind)(kind(text))
     values = {bool: (True, False), type(None): (None,)}.get(kind, get_args(kind))  # or of a Literal
     for value in values:
-        if format_value(value) == text:
+        if schema.setting_text(value) == text:
             return value
-    raise ValueError(f"{text} is not one of {', '.join(map(format_value, values))}")
+    raise ValueError(f"{text} is not one of {', '.join(map(schema.setting_text, values))}")

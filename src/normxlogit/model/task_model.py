@@ -1,7 +1,7 @@
 """`TaskModel`: the model with its task and parts, and its forward passes."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -296,14 +296,7 @@ class TaskModel:
         stop = parts.trunk_site if self.task.outputs.vocabulary and (not keep or parts.trunk_gives_states) else None
         return self.read(batch, copy.run(batch.inputs, record=parts.sites, stop=stop, states=keep), layers, predict)
 
-    def read(
-        self,
-        batch: Batch,
-        done: Pass,
-        layers: bool = False,
-        predict: bool = True,
-        head: Callable[[Tensor], Tensor] | None = None,
-    ) -> ForwardPass:
+    def read(self, batch: Batch, done: Pass, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Return a `ForwardPass` made from a run of a copy that recorded the sites of its parts; see `finish`.
 
         Args:
@@ -311,7 +304,6 @@ class TaskModel:
             done: The run.
             layers: Keep every layer's output.
             predict: As for `run`.
-            head: As for `finish`.
         """
         parts, outputs, returned = self.parts, done.output or {}, done.last(self.parts.trunk_site)
         states = states_of(outputs or returned)
@@ -327,7 +319,7 @@ class TaskModel:
         hidden = None if parts.trunk is None else parts.hidden(self.module, returned)
         logits = answer_of(outputs)
         logits = None if logits is None else logits.detach()
-        return self.finish(batch, hidden, embedded, states if layers else None, logits, predict, head)
+        return self.finish(batch, hidden, embedded, states if layers else None, logits, predict)
 
     def answer(
         self,
@@ -406,7 +398,6 @@ class TaskModel:
         states: tuple[Tensor, ...] | None,
         logits: Tensor | None,
         predict: bool = True,
-        head: Callable[[Tensor], Tensor] | None = None,
     ) -> ForwardPass:
         """Return a `ForwardPass` made from the output of a run of the model.
 
@@ -417,7 +408,6 @@ class TaskModel:
             states: Every layer's output, if they are kept.
             logits: The model's answer; None if the head has not run.
             predict: As for `run`.
-            head: What is called for a language model's logits, (B, V), of states, (B, H), instead of its head.
         """
         parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.outputs.vocabulary
         if hidden is not None and logits is None and not vocabulary:
@@ -432,7 +422,7 @@ class TaskModel:
             read_tokens = None if vocabulary else partial(self.head_logits, hidden, batch)
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
-            logits = (head or self.head.tokens)(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
+            logits = self.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
         elif positions is not None and logits is not None:
             logits = logits_at(logits, positions)  # (B, C)
         if logits is None:

@@ -162,6 +162,17 @@ def table_of(model: nn.Module) -> nn.Module | None:
     return table if isinstance(table, nn.Module) else None  # Perceiver gives its latents
 
 
+def decoder_table(model: PreTrainedModel) -> str:
+    """Return the path of the word embeddings of an encoder-decoder model's decoder."""
+    table = table_of(model.get_decoder())
+    if table is None:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} names no table of word embeddings for its decoder; normxlogit scores the "
+            "decoder's tokens, and occlusion the sources"
+        )
+    return str(path_of(model, table))
+
+
 def _word_embedding_table(model: nn.Module) -> nn.Module | None:
     """Return the word embedding table, in an encoder-decoder model that of the encoder; None if there is none."""
     # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.

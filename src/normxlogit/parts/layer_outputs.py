@@ -1,11 +1,13 @@
 """The module and the call that returns the output of each layer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from ..copies.run import several_states, tensor_of
-from ..copies.trace import Axes, Call, axes_of, families
+from ..copies.trace import BATCH_FIRST, Axes, Call, axes_of, families, path_of, trace
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,16 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
         if order is not None
     ]
     return tuple(ordered) if len(ordered) == len(outputs) else None
+
+
+def encoder_outputs(copy: Any, inputs: Mapping[str, Any]) -> tuple[LayerOutput, ...]:
+    """Find the modules of an encoder-decoder model that return its encoder's layers' outputs; () if unknown."""
+    calls, outputs = trace(copy, {**inputs, "use_cache": False})
+    states = outputs.get("encoder_hidden_states") or ()
+    if len(states) < 2 or not all(isinstance(state, Tensor) for state in states):
+        return ()
+    layers = layer_outputs(calls, path_of(copy, copy.get_encoder()), states) or ()
+    return layers if all(layer.axes == BATCH_FIRST for layer in layers) else ()
 
 
 def _outputs_of_family(family: list[Call], states: tuple[Tensor, ...]) -> list[LayerOutput] | None:

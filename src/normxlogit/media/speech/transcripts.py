@@ -13,14 +13,13 @@ from torch.nn import functional
 from ...copies.memory import enough_memory
 from ...copies.pool import private_clone
 from ...copies.run import Site, run
-from ...copies.trace import path_of
 from ...errors import InputError, MethodError, TargetError
 from ...inputs.alignment import append_tokens
 from ...inputs.encoding import Encoding, readable_tokens
 from ...methods import FrozenGradient, Request, check_finite, run_method
 from ...model.model_copy import input_errors
 from ...model.task_model import TaskModel
-from ...parts.embeddings import table_of
+from ...parts.embeddings import decoder_table
 from ...pipeline.completions.completed_prompts import Completed, generation_config, most_new_tokens
 from ...pipeline.completions.completion import explain_completion, scored_tokens
 from ...pipeline.options import Options
@@ -131,7 +130,7 @@ def _explain_decoder(model: TaskModel, sound: Sound, options: Options, settings:
 def _generated(model: TaskModel, signal: Signal, settings: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """Return the prompt tokens of the decoder, and the generated tokens."""
     copy: Any = private_clone(model.unmodified)
-    path = str(path_of(copy, table_of(copy.get_decoder())))
+    path = decoder_table(copy)
     limit = model.encoder.limit
     requested = most_new_tokens(settings, DECODER_PROMPT)
     room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))

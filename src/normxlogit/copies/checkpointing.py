@@ -1,0 +1,79 @@
+"""Gradient checkpointing of modules of a copy: they save nothing, and run again in the backward pass.
+
+Torch's own gives saved tensors out once, to torch's gradient, and not once more to what reads them in a hook on a node.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+Model = TypeVar("Model", bound=nn.Module)
+
+Around = Callable[[], AbstractContextManager[Any]]
+"""What is entered around a module that runs again."""
+
+
+@contextmanager
+def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcontext) -> Iterator[None]:
+    """Let modules, none inside another, save nothing in the block, and run again when their nodes need what they saved.
+
+    Args:
+        copy: A copy that no other pass uses while the graph is there.
+        paths: The modules.
+        around: What is entered around each that runs again.
+    """
+    latest: dict[Any, list[Tensor]] = {}
+    with ExitStack() as stack:
+        for path in set(paths):
+            table, forward = (module := copy.get_submodule(path)).__dict__, module.__dict__.get("forward")
+            if forward is None:
+                stack.callback(table.pop, "forward")
+            else:  # of the module itself, such as another package's
+                stack.callback(table.update, forward=forward)
+            table["forward"] = partial(_call_checkpointed, latest, around, module.forward)
+        yield
+
+
+def _call_checkpointed(
+    latest: dict[Any, list[Tensor]], around: Around, forward: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Call a module's forward; its graph has numbers in the place of saved tensors, which `latest` holds by call."""
+    call, shapes = object(), list[torch.Size]()
+    states = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
+    versions = [state._version for state in states]
+
+    def pack(tensor: Tensor) -> int:
+        shapes.append(tensor.shape)
+        return len(shapes) - 1
+
+    def unpack(number: int) -> Tensor:
+        if call not in latest:
+            latest.clear()
+            saved: list[Tensor] = []
+
+            def keep(tensor: Tensor) -> None:  # weights as they are; with its graph, a state would not be freed
+                saved.append(tensor if isinstance(tensor, nn.Parameter) else tensor.detach().clone())
+
+            with torch.enable_grad(), around(), saved_tensors_hooks(keep, lambda kept: kept):
+                forward(*args, **kwargs)
+            if versions != [state._version for state in states] or shapes != [tensor.shape for tensor in saved]:
+                raise RuntimeError("a layer that runs again has another input, or computes something else")
+            latest[call] = saved
+        return latest[call][number]
+
+    with saved_tensors_hooks(pack, unpack):
+        return forward(*args, **kwargs)
+
+
+def without_cache(copy: Model) -> Model:
+    """Let a copy keep no cache of keys, which a layer that runs again would find; return it."""
+    for module in copy.modules():
+        config: Any = module.__dict__.get("config")
+        if getattr(config, "use_cache", None):
+            config.use_cache = False
+    return copy
