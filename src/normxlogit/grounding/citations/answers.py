@@ -17,9 +17,7 @@ from .prompts import SourcedPrompt, conversation_prompt, question_prompt
 class Answered(NamedTuple):
     """A question with its sources and an answer."""
 
-    completed: (
-        Completed  # prompt and answer, which may be longer than the model reads; its named sources are the sources
-    )
+    completed: Completed  # prompt and answer, both of any length; its named sources are the sources
     question: str
     messages: tuple[MessageSpan, ...] = ()  # that the sources are of, in the order of the prompt; none of documents
 
