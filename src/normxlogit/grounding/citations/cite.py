@@ -14,8 +14,8 @@ from ...pipeline.options import Options
 from ..result import Citations, of_targets
 from .answers import Answered, read_answered
 from .checking import checker_of, checks
+from .losses import tested
 from .reading import SentencesAfterPrompt
-from .testing import tested
 from .windows import read_in_windows
 
 UNTESTED_MEDIA = (
