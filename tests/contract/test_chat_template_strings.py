@@ -47,6 +47,21 @@ def test_a_prompt_is_explained_as_the_messages_that_it_was_written_from(writer, 
         np.testing.assert_array_equal(of_text.scores, of_messages.scores)
 
 
+def test_no_sentence_of_a_chat_that_is_one_text_reaches_over_its_special_tokens() -> None:
+    tokenizer = tiny.tokenizer()
+    tokenizer.chat_template = "[CLS]{% for m in messages %}{{ m['content'] }}[SEP]{% endfor %}"
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer)
+    chat = [{"role": "system", "content": "the movie is bad"}, {"role": "user", "content": "is a cat here"}]
+    text = tokenizer.apply_chat_template(chat, tokenize=False)
+    of_text, of_messages = (explainer.explain_completion(prompt, "never") for prompt in (text, chat))
+    for kind in ("sentence", "paragraph"):
+        sources = of_text.sources(kind)
+        assert sources.units.text[:2] == tuple(message["content"] for message in chat)
+        np.testing.assert_array_equal(sources.scores, of_messages.sources(kind).scores)
+    pair = tiny.explainer("bert", num_labels=2)(("a cat sat here . The mat", "the plot is good"), method="normxlogit")
+    assert pair.group("sentence").units.text[:3] == ("a cat sat here .", "The mat", "the plot is good")
+
+
 @pytest.mark.parametrize("family", ["llama", "bert"])
 def test_a_rendered_text_is_classified_by_the_tokens_of_the_template_alone(family) -> None:
     explainer = Explainer(tiny.model(family, num_labels=3, pad_token_id=0), with_template())

@@ -20,6 +20,7 @@ def test_the_same_method_twice_is_told_apart():
     assert columns(Page(both.to_html()))[2:4] == names
     text = str(both)
     assert all(f"\n{name}  The movie" in text for name in names)
+    assert "200 forward" not in text  # the price at the default settings
     assert [label.get_text() for label in both.plot().axes[0].get_yticklabels()] == names
     assert all(name in Attributions([*both]).to_html() for name in names)
 

@@ -92,8 +92,8 @@ class PictureScores(_Drawn):
             width, height = media[number].extent
             if not (0 <= left < right <= width and 0 <= top < bottom <= height):
                 raise InputError(
-                    f"source {name!r}: {tuple(box[-4:])} is not a box (left, top, right, bottom) of a picture of "
-                    f"{width} x {height} pixels"
+                    f"source {name!r}: {tuple(box[-4:])} is not a box (left, top, right, bottom) in "
+                    f"{media[number].name}, whose patches end at ({width}, {height})"
                 )
             regions[name] = number, (left, top, right, bottom)
         return regions

@@ -42,8 +42,8 @@ def header(results: Sequence[Attribution], tested: str = "") -> Header:
     """
     first, methods = results[0], [method_of(a) for a in results]
     if len(results) > 1:
-        passes = ("" if (info := _info(a)) is None else info.passes for a in results)
-        methods = [f"{name}: {cost}" if cost else name for name, cost in zip(methods, passes, strict=True)]
+        costs = {info.name: info.passes for a in results if (info := _info(a)) is not None}  # at the default settings
+        methods = [f"{name}: {costs[name]}" if name in costs else name for name in methods]
     facts = [("explained", meanings(first)[0]), *(("method", name) for name in methods)]
     facts.append(("model", model_text(first.model)))
     prediction = prediction_of(first)

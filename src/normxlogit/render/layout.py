@@ -182,7 +182,7 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
         name = texts[current][start:end] or a.units.text[group[0]]
         piece = Piece(name if kind == "special" else NO_CHARACTER, kind=kind, column=i)
         spans[current].append((start, end, piece))
-        names.append(quoted(visible(name)))
+        names.append(quoted(visible(name or a.units.names[group[0]])))
         kinds.append(kind)
         details.append("\n".join(lines))
     layers = [f"layer {layer}" for layer in a.layers or ()] or [""]

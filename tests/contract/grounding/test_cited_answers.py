@@ -33,6 +33,25 @@ def test_an_answer_is_a_completion_explained_by_sources():
     assert Citations.from_dict(answer.to_dict()) == answer
 
 
+def test_the_marks_of_an_answer_that_cites_by_itself_are_no_words_of_it():
+    explainer = made()
+    plain = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
+    for given in (
+        "The movie was great [1]. The keys are here.[2][3]",
+        "The movie was great.[1, 2] The keys are here [doc2].",
+        "The movie was great[^1]. The keys are here.【1†source】",
+    ):
+        cited = explainer.cite(QUESTION, DOCUMENTS, answer=given)
+        assert cited.answer.strip() == ANSWER
+        np.testing.assert_array_equal(cited.attribution.scores, plain.attribution.scores)
+        assert [s.judgement for s in cited.support] == [s.judgement for s in plain.support]
+        assert any("[" in note or "【" in note for note in cited.attribution.notes)
+    reasoned = explainer.cite(QUESTION, DOCUMENTS, answer="It is good [1]. The keys are here.", reasoning=[(0, 15)])
+    assert [sentence.strip() for sentence in reasoned.sentences] == ["The keys are here."]
+    year = "The movie [2024] was great. The keys are here."
+    assert explainer.cite(QUESTION, DOCUMENTS, answer=year).answer.strip() == year
+
+
 def test_the_prefix_of_a_pipeline_stands_before_the_sources():
     model, tokenizer = tiny.model("llama", "CausalLM", max_position_embeddings=60), tiny.tokenizer_for("llama")
     pipeline = transformers.pipeline("text-generation", model=model, tokenizer=tokenizer, prefix="Never bad. ")
@@ -98,7 +117,7 @@ def test_marks_and_footnotes_stand_behind_supported_sentences():
 MARKUP = [
     "# heading *a* __b__ `c` ~~d~~",
     "<script>alert(1)</script> &lt; &amp;",
-    "[link](http://a.b) ![picture](c.png) [^9]: note",
+    "[link](http://a.b) ![picture](c.png) [^x]: note",
     "1. one\n2) two\n- three\n+ four\n* five\n> six",
     "above\n===\nbelow\n---\n    indented\n\tcode",
     "| a | b |\n|---|---|\n| $x$ | back\\slash |",

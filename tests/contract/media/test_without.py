@@ -20,6 +20,14 @@ def test_a_box_of_a_picture_is_left_out() -> None:
     assert removal.value == pytest.approx(same.value, abs=1e-6)
 
 
+def test_regions_of_a_picture_are_shown_by_their_names() -> None:
+    a = Explainer(vit(), PROCESSOR)(picture())
+    grouped = a.group({"the ear": (0, 0, 1, 1)})
+    for drawn in (str(grouped), grouped.to_html()):
+        assert "the ear" in drawn
+        assert "the rest of the picture" in drawn
+
+
 def test_seconds_of_a_sound_are_left_out() -> None:
     torch.manual_seed(0)
     convolutions = {"conv_dim": (16, 16), "conv_stride": (160, 2), "conv_kernel": (160, 2)}

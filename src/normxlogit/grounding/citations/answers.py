@@ -1,23 +1,29 @@
 """An answer with its sources, read or generated, before anything is scored."""
 
+import re
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...errors import InputError
 from ...inputs.chat import ReadPrompt, has_chat_template
 from ...inputs.encoder import private_tokenizer
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed, generate_each, read_completion
-from ...pipeline.completions.reasoning import ReasoningSpec, opens_reasoning, reasoning_marks, shifted
+from ...pipeline.completions.reasoning import ReasoningSpec, Spans, are_marks, opens_reasoning, reasoning_marks, shifted
 from ...results.units.spans import MessageSpan
 from ..documents.conversations import Conversation, read_conversation
 from .prompts import SourcedPrompt, conversation_prompt, question_prompt
+
+CITATION_MARK = re.compile(
+    r"[^\S\n]*(?:\[\^?(?:(?:doc|document|source) ?)?[1-9]\d{0,2}(?:[,;–-] ?\d+)*\](?:\(\S*?\))?|【[^】]*】)"
+)
+"""A mark by which an answer cites by itself: "[1]", "[1, 2]", "[^1]", "[doc1]", "[1](https://...)", "【1†source】"."""
 
 
 class Answered(NamedTuple):
     """A question with its sources and an answer."""
 
-    completed: Completed  # prompt and answer, both of any length; its named sources are the sources
+    completed: Completed  # prompt and answer, maybe longer than the model reads; its named sources are the sources
     question: str
     messages: tuple[MessageSpan, ...] = ()  # that the sources are of, in the order of the prompt; none of documents
 
@@ -88,11 +94,15 @@ def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: R
     """Encode a prompt and an answer that was written elsewhere.
 
     Special tokens at the end of the answer are dropped, with white space around them; inside it they are read as plain
-    text. Where the prompt opens a reasoning, the answer may have none.
+    text. Marks of its own citations are dropped too, with a note: they are no words that a document could say. Where
+    the prompt opens a reasoning, the answer may have none.
 
     Raises:
         InputError: If the tokenizer cannot read a special token inside the answer as text.
     """
+    answer, reasoning, own_marks = _without_citation_marks(answer, reasoning)
+    if own_marks:
+        prompt = replace(prompt, notes=(*prompt.notes, f"not read: the answer's own marks {', '.join(own_marks)}"))
     opening, marks = "" if has_chat_template(model.reader) else " ", reasoning_marks(model.reader)
     if not prompt.media and marks[1] not in answer and opens_reasoning(prompt.text, marks[0]):
         prompt = replace(prompt, text=f"{prompt.text}\n{marks[1]}\n\n")
@@ -110,6 +120,20 @@ def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: R
     if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in special_tokens_inside}:
         raise InputError(f"the answer holds {special_tokens_inside[0]!r}, a special token of the model; take it out")
     return read_completion(model, prompt, ids, longer=True, reasoning=reasoning)
+
+
+def _without_citation_marks(
+    answer: str, reasoning: ReasoningSpec | None
+) -> tuple[str, ReasoningSpec | None, list[str]]:
+    """Return an answer without the marks of its own citations, where its reasoning is then, and the marks."""
+    marks = [match.span() for match in CITATION_MARK.finditer(answer)]
+
+    def moved(place: int) -> int:
+        return place - sum(min(end, place) - start for start, end in marks if start < place)
+
+    if reasoning is not None and not are_marks(reasoning):
+        reasoning = [(moved(start), moved(end)) for start, end in cast(Spans, shifted(reasoning, 0))]
+    return CITATION_MARK.sub("", answer), reasoning, [answer[start:end].strip() for start, end in marks]
 
 
 def _without_ending(completed: Completed) -> Completed:

@@ -104,6 +104,17 @@ class Sequenced:
         begins = self._begins[first:last]
         return tuple((np.flatnonzero((start <= begins) & (begins < end)) + first).tolist())
 
+    def between_special_tokens(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the spans of characters between special tokens, such as those of a chat that was written as a text."""
+        edges = [edge for span in self._special_spans if start <= span[0] < span[1] <= end for edge in span]
+        return list(zip([start, *edges[1::2]], [*edges[::2], end], strict=True))
+
+    @cached_property
+    def _special_spans(self) -> list[tuple[int, int]]:
+        """The spans of special tokens that stand in the text."""
+        pairs = zip(self.offsets, self.special, strict=False)  # pictures have no offsets
+        return [(begin, stop) for (begin, stop), special in pairs if special and begin < stop]
+
     @cached_property
     def _begins(self) -> NDArray[np.int64]:
         """The first character of each token that is not white space, shape (T,); -1 for special tokens."""
@@ -202,7 +213,11 @@ def _groups_between(sequence: Sequenced, kind: str, start: int, end: int, *, of_
         spans = [(a, b) for a, b, _ in word_groups(sequence.text, tokens, start if of_answer else end, sequence.words)]
     else:
         cut = sentence_spans if kind == "sentence" else paragraph_spans
-        spans = [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
+        spans = [
+            (first + a, first + b)
+            for first, last in sequence.between_special_tokens(start, end)
+            for a, b in cut(sequence.text[first:last])
+        ]
     groups = [NamedSpan(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=of_answer)) for a, b in spans]
     return [group for group in groups if group.tokens]
 
@@ -329,15 +344,14 @@ def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
     text = (a.text, a.text_pair)[sequence]
     if a.offsets is None or text is None:
         raise DataError("sources need the text and the character offsets of its tokens")
-    masked = [
-        special or text_index not in (None, sequence)
-        for special, text_index in zip(a.special_tokens_mask, a.units.sequence, strict=False)
-    ]
+    in_other = [text_index not in (None, sequence) for text_index in a.units.sequence]
+    offsets = [(0, 0) if other else span for span, other in zip(a.offsets, in_other, strict=False)]
+    masked = [special or other for special, other in zip(a.special_tokens_mask, in_other, strict=False)]
     completion_length = len(a.completion or "") if a.prompt_tokens is not None else 0
     prompt_tokens = a.text_units if a.prompt_tokens is None else a.prompt_tokens
     messages = None if sequence else a.messages
     prompt_characters = len(text) - completion_length
-    return Sequenced(text, a.offsets, masked, prompt_tokens, prompt_characters, messages, a.units.words)
+    return Sequenced(text, offsets, masked, prompt_tokens, prompt_characters, messages, a.units.words)
 
 
 def groups_of(a: "Attribution", by: SourceSpec) -> list[NamedSpan]:
