@@ -402,8 +402,7 @@ class Citations(Record):
 
         Before the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
         citations and its "support" (verdict, probabilities, shares, what it loses without the documents); and
-        "citations", each with its number, document, span of characters
-        in "text", share and nats.
+        "citations", each with its number, document, span of characters in "text", share and nats.
         """
         fields, sentences = super().to_dict(), zip(self.conclusion.targets, self.marks, self.support, strict=True)
         read_first = {name: fields[name] for name in ("kind", "format_version", "question")}
