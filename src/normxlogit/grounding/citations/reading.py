@@ -74,6 +74,7 @@ class Sentence(NamedTuple):
         start: Its first character in the prompt with the answer.
         text: Its text, with white space before it.
         offsets: The span of each token in the text.
+        entry_end: One past the number of a list's entry that it begins with, which no document says; 0 without one.
     """
 
     answer: Ids
@@ -81,6 +82,7 @@ class Sentence(NamedTuple):
     start: int
     text: str
     offsets: tuple[tuple[int, int], ...]
+    entry_end: int
 
     @property
     def prefix(self) -> Ids:
@@ -91,6 +93,11 @@ class Sentence(NamedTuple):
     def ids(self) -> Ids:
         """Its own token ids."""
         return self.answer[self.tokens]
+
+    def words(self) -> list[tuple[int, int, list[int]]]:
+        """Return its words: first character, one past the last, and which of its tokens."""
+        tokens = [(i, *offset) for i, offset in enumerate(self.offsets) if offset[1] > self.entry_end]
+        return word_groups(self.text, tokens)
 
 
 class SentencesAfterPrompt:
@@ -181,7 +188,7 @@ def reading_of(
         source_words: The words of each source.
     """
     words = []
-    for start, end, tokens in word_groups(sentence.text, [(i, *offset) for i, offset in enumerate(sentence.offsets)]):
+    for start, end, tokens in sentence.words():
         word = sentence.text[start:end]
         sums = float(nats[tokens].sum()), float(nats_without[tokens].sum())
         words.append(WordReading(sentence.start + start, sentence.start + end, word, *sums))
@@ -411,6 +418,7 @@ def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sente
     sequence, encoding, start = completed.sequenced(), completed.encoding, completed.prompt_tokens
     shift = len(sequence.offsets) - len(encoding)  # of the source of an encoder-decoder model
     answer, sentences = tuple(encoding.ids[start:]), []
+    ends = _entry_ends(sequence.text, sequence.prompt_characters)
     for part in parts:
         first, last = min(part.tokens), max(part.tokens) + 1
         before = sequence.offsets[first - 1][1] if first else 0
@@ -423,9 +431,20 @@ def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sente
                 begin,
                 sequence.text[begin : offsets[-1][1]],
                 tuple((a - begin, b - begin) for a, b in offsets),
+                ends[part.start] - begin if part.start in ends else 0,
             )
         )
     return sentences
 
 
+def _entry_ends(text: str, start: int) -> dict[int, int]:
+    """Return the end of the number of each entry of a list behind a character, by where it begins: 1, 2, 3, ..."""
+    ends, number = dict[int, int](), 0
+    for entry in _ENTRY.finditer(text[start:]):
+        if int(entry["number"]) in (1, number + 1):
+            number, ends[start + entry.start("mark")] = int(entry["number"]), start + entry.end("mark")
+    return ends
+
+
+_ENTRY = re.compile(r"^[^\S\n]*(?P<mark>\(?(?P<number>\d{1,3})[.)])(?=\s)", re.MULTILINE)
 _WORD = re.compile(r"\w+(?:[^\w\s]\w+)*")
