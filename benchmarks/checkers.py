@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from transformers import pipeline
 
+from normxlogit.evaluation.evidence import auroc
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.grounding.citations.checking import SOURCES
 from normxlogit.grounding.citations.reading import split_words
-from normxlogit.grounding.evaluation.evaluation import MeasuredSentence, auroc
+from normxlogit.grounding.evaluation.evaluation import MeasuredSentence
 from normxlogit.grounding.verdicts import Check, Judgement, checked
 from normxlogit.results.units.sentences import sentence_spans
 
@@ -80,8 +81,9 @@ def table(sentences: Sequence[CheckedSentence]) -> str:
     groups = [("true", true), *((kind, list(of_kind)) for kind, of_kind in kinds), ("all that are false", false)]
     rows = []
     for name, group in groups:
-        pairs = zip(_values(true), _values(group), strict=True)
-        areas = ["", "", ""] if group is true else [f"{auroc(*pair):.2f}" for pair in pairs]
+        columns_of_both = map(np.concatenate, zip(_values(true), _values(group), strict=True))
+        is_true = np.arange(len(true) + len(group)) < len(true)
+        areas = ["", "", ""] if group is true else [f"{auroc(values, is_true):.2f}" for values in columns_of_both]
         alone: list[Judgement] = [sentence.measured.verdict.judgement for sentence in group]
         together: list[Judgement] = [checked(sentence.measured.verdict, sentence.check) for sentence in group]
         rows.append([name, str(len(group)), *areas, *_shares(alone), *_shares(together)])

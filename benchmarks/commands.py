@@ -15,11 +15,10 @@ from normxlogit.cli import run_app
 from normxlogit.cli.console import deliver, quiet, write
 from normxlogit.cli.options import Device, DType, verified_units
 from normxlogit.errors import InputError
-from normxlogit.evaluation.datasets import load_examples
+from normxlogit.evaluation.datasets import load_examples, parsed_rows
 from normxlogit.evaluation.options import methods_of
 from normxlogit.evaluation.timing import environment
-from normxlogit.grounding.evaluation.questions import load_questions, read_lines
-from normxlogit.grounding.evaluation.sources import evaluate_sources, sources_table
+from normxlogit.grounding.evaluation.sources import evaluate_sources, load_questions, sources_table
 from normxlogit.loading.load import AUTO, default_model_folder, device_named
 from normxlogit.long_runs.console import progress
 
@@ -407,8 +406,8 @@ def qnli(
     output: Annotated[Path, typer.Option(help="Where the questions are written.")] = Path("questions.jsonl"),
 ) -> None:
     """Make questions with documents of seven sentences, one of which answers, of QNLI's rows."""
-    questions = qnli_questions(read_lines(data, dict, "not a row of QNLI"), limit, seed)
-    output.write_text("".join(json.dumps(asdict(asked)) + "\n" for asked in questions), "utf-8")
+    questions = qnli_questions(parsed_rows(data, dict, "not a row of QNLI"), limit, seed)
+    output.write_text("".join(json.dumps(asked._asdict()) + "\n" for asked in questions), "utf-8")
     write(f"written to {output}\n")
 
 

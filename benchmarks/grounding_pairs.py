@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from normxlogit.errors import DataError
-from normxlogit.grounding.evaluation.questions import read_lines
+from normxlogit.evaluation.datasets import parsed_rows
 
 from .next_token import split_sentences
 
@@ -74,7 +74,7 @@ class Asked(NamedTuple):
 
 def written() -> list[Asked]:
     """Read the pairs that were written by hand."""
-    rows = read_lines(WRITTEN, dict, "not pairs of sentences")
+    rows = parsed_rows(WRITTEN, dict, "not pairs of sentences")
     return [_asked(row, "written") for row in rows]
 
 
@@ -123,7 +123,7 @@ def made(sentences: Sequence[Sequence[str]], origin: str, split: Split, count: i
 def of_qnli(path: Path, count: int, seed: int = 0) -> list[Asked]:
     """Make training pairs of QNLI's rows; the sentences of one question are a group."""
     groups: dict[str, list[str]] = {}
-    for row in read_lines(path, dict, "not a row of QNLI"):
+    for row in parsed_rows(path, dict, "not a row of QNLI"):
         groups.setdefault(str(row["question"]), []).append(" ".join(str(row["sentence"]).split()))
     pairs = sorted(groups.values(), key=lambda group: -len(group))  # those with another sentence first
     return made([group for group in pairs if PLAIN.fullmatch(group[0])], "QNLI", "train", count, seed)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from normxlogit.errors import DataError
-from normxlogit.grounding.evaluation.questions import read_lines
+from normxlogit.evaluation.datasets import parsed_rows
 from normxlogit.results.units.media import Medium
 
 Evidence = tuple[tuple[float, ...], ...]
@@ -59,10 +58,7 @@ def load_pointing_cases(path: str | Path, limit: int) -> list[PointingCase]:
     Raises:
         DataError: If the file cannot be read; names file and line.
     """
-    cases = read_lines(path, partial(_case, Path(path).parent), "no picture or sound with its evidence", limit)
-    if not cases:
-        raise DataError(f"{path}: empty")
-    return cases
+    return parsed_rows(path, partial(_case, Path(path).parent), "no picture or sound with its evidence", limit)
 
 
 def _case(folder: Path, row: Mapping[str, Any]) -> PointingCase:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from normxlogit.decompositions.matrix import with_residual
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
-from normxlogit.media.inputs.sounds import moments_of, read_sound
+from normxlogit.media.inputs.sounds import read_sound
 from normxlogit.methods.base import import_package
 from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry
 from normxlogit.pipeline.completions.completed_prompts import read_completion
@@ -175,18 +175,18 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs
-        parts: EncodedMedium | partial[EncodedMedium] = encoding.media[0]
+        medium: Any = encoding.media[0]
     else:
         task: Any = model.task
         sound = read_sound(prompt, task.rate, 0)
         heard = task.read_signal(model, sound)
         inputs = {name: value[None] for name, value in heard.inputs.items()} | {"decoder_input_ids": ids[None]}
-        parts = partial(moments_of, sound, end=heard.times[-1][1])
+        medium = heard.medium
     entry = find_signal_entry(private_clone(model.unmodified), inputs)
     signal = next((name for name, value in inputs.items() if value.is_floating_point()), "")
     if entry is None or math.prod(entry.input_shape) != inputs[signal].numel():
         raise UnsupportedModelError(f"{type(explainer.model).__name__} does not read all of {prompt!r} at one entry")
-    medium = parts if isinstance(parts, EncodedMedium) else parts(_count(entry))
+    medium = medium if g.images else medium(_count(entry))
     places = torch.arange(count - 1, len(ids) - 1)
     return SignalAnswer(explainer.model, inputs, signal, entry, places, ids[count:], medium)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from normxlogit.errors import DataError
-from normxlogit.grounding.evaluation.questions import Asked
+from normxlogit.grounding.evaluation.sources import Asked
 
 
 def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = 7) -> list[Asked]:

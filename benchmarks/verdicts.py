@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 import normxlogit
+from normxlogit.evaluation.datasets import parsed_rows
 from normxlogit.grounding.evaluation.evaluation import MeasuredSentence, Statement, listed, verdict_table
-from normxlogit.grounding.evaluation.questions import read_lines
-from normxlogit.grounding.verdicts import AGREED, COVERED, verdict_of
+from normxlogit.grounding.verdicts import verdict_of
 from normxlogit.results.storage.schema import check
 
 Array = npt.NDArray[np.float64]
@@ -27,6 +27,12 @@ FITTED = Path(normxlogit.__file__).with_name("grounding") / "verdicts.json"
 
 MEASURED = Path(__file__).with_name("grounding_measured.jsonl")
 """The sentences that they are fitted to and tested by."""
+
+COVERED = ("coefficient", "coverage")
+"""The features for whether the sources say the sentence at all."""
+
+AGREED = ("best edit", "own words", "values elsewhere")
+"""The features for whether the sources rather say something else."""
 
 NAMES = (*COVERED, *AGREED)
 """The features in a line of that file, in their order."""
@@ -95,7 +101,7 @@ def measured_features(path: Path) -> list[tuple[Statement, dict[str, float]]]:
             for kind, sentence, true, *values in line["sentences"]
         ]
 
-    return [sentence for of_line in read_lines(path, of_domain, "not measured sentences") for sentence in of_line]
+    return [sentence for of_line in parsed_rows(path, of_domain, "not measured sentences") for sentence in of_line]
 
 
 def measured_sentences(path: Path, fitted: Mapping[str, Any] | None = None) -> list[MeasuredSentence]:

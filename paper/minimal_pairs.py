@@ -8,8 +8,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from normxlogit.errors import DataError, UnsupportedModelError
-from normxlogit.grounding.evaluation.questions import read_lines
+from normxlogit.errors import UnsupportedModelError
+from normxlogit.evaluation.datasets import parsed_rows
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.tasks import TaskName
@@ -85,9 +85,7 @@ def load_minimal_pairs(path: Path, limit: int | None = None) -> tuple[list[Pair]
     Raises:
         DataError: If the file cannot be read; names the line.
     """
-    rows = read_lines(path, _pair_of, "not a minimal pair with evidence", limit)
-    if not rows:
-        raise DataError(f"{path}: empty")
+    rows = parsed_rows(path, _pair_of, "not a minimal pair with evidence", limit)
     return [pair for pair, _ in rows], [spans for _, spans in rows]
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import TASKS, load_examples
-from normxlogit.evaluation.faithfulness import Faithfulness, Protocol, check_head, count_texts
+from normxlogit.evaluation.faithfulness import Faithfulness, check_head, count_texts, run_methods
+from normxlogit.evaluation.options import Protocol
 from normxlogit.evaluation.report import curves_figure, emphasised, markdown_table, write_faithfulness
-from normxlogit.evaluation.runs import run_methods, under
+from normxlogit.evaluation.runs import under
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
 

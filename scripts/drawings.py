@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from normxlogit import ALL, Explainer
 from normxlogit.app.answers import App
 from normxlogit.app.models import LoadedModels
 from normxlogit.app.page import EXAMPLES, blocks
-from normxlogit.app.server import listen, make, served
+from normxlogit.app.server import address_of, listen, make, serve
 from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.evaluation.frontier import Cost, Point
 from normxlogit.evaluation.frontier_report import frontier_figure
@@ -146,14 +147,15 @@ def _point(method: str, passes: str, aopc: str, interval: str) -> Point:
 
 def app(browser: Browser, shown: str) -> None:
     """Draw the app with two methods, at the width of a desk and of a phone."""
-    with served(make(), listen("127.0.0.1", 0)) as (address, _):
-        for name, width, height, scheme in (("app", 1180, 1300, "light"), ("app-phone", 390, 1500, "dark")):
-            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-            page.goto(address)
-            page.frame_locator("#explained iframe").locator(".nxl-text .nxl-mark").first.wait_for()
-            page.wait_for_timeout(500)  # the frame grows
-            keep(page.screenshot(), name, shown)
-            page.close()
+    listening = listen("127.0.0.1", 0)
+    threading.Thread(target=serve, args=(make(), listening), daemon=True).start()
+    for name, width, height, scheme in (("app", 1180, 1300, "light"), ("app-phone", 390, 1500, "dark")):
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        page.goto(address_of(listening))
+        page.frame_locator("#explained iframe").locator(".nxl-text .nxl-mark").first.wait_for()
+        page.wait_for_timeout(500)  # the frame grows
+        keep(page.screenshot(), name, shown)
+        page.close()
 
 
 def shown_by_app() -> str:

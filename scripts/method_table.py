@@ -15,7 +15,8 @@ from typing import Literal, get_args, get_origin
 from normxlogit import Method, MethodInfo, list_methods
 from normxlogit.methods.defaults import DEFAULTS
 from normxlogit.methods.registry import CATALOGUES
-from normxlogit.methods.settings import Setting, format_value
+from normxlogit.methods.settings import Setting
+from normxlogit.results.storage.schema import setting_text
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "methods" / "index.md"
@@ -89,8 +90,8 @@ def _headings() -> Iterator[tuple[str, str]]:
 def _described(setting: Setting) -> str:
     """Return a setting as one types its default, and what it takes."""
     values = get_args(setting.kind) if get_origin(setting.kind) is Literal else ()
-    allowed = ", ".join(f"`{format_value(value)}`" for value in values) or setting.allowed
-    return f"`{setting.name}={format_value(setting.default)}` ({allowed})"
+    allowed = ", ".join(f"`{setting_text(value)}`" for value in values) or setting.allowed
+    return f"`{setting.name}={setting_text(setting.default)}` ({allowed})"
 
 
 def _marks(m: MethodInfo) -> list[str]:

@@ -30,7 +30,7 @@ EVERYWHERE = [
     "tests/contract/test_same_in_batch.py",
     "tests/contract/test_untouched_model.py",
     "tests/contract/test_unchanged_process.py",
-    "tests/contract/test_from_outputs.py",
+    "tests/contract/recorded/test_from_outputs.py",
 ]
 """What holds for all rooms."""
 

@@ -41,7 +41,7 @@ FAST = [
     "tests/cli/test_console.py",
     "tests/cli/test_explain.py",
     "tests/contract/test_formulas.py",
-    "tests/contract/test_from_outputs.py",
+    "tests/contract/recorded/test_from_outputs.py",
     "tests/contract/test_own_answers.py",
     "tests/contract/test_right_or_refused.py",
     "tests/contract/test_round_trip.py",

@@ -15,12 +15,14 @@ PACKAGE, PROMISES = ROOT / "src" / "normxlogit", ROOT / "tests" / "contract"
 
 NEEDS: dict[str, tuple[str, ...]] = {
     "app": (),
+    "choices": (),
     "corpora": ("long_runs",),
     "decompositions": (),
     "evaluation": ("long_runs",),
     "grounding": (),
     "media": (),
     "model_comparison": ("long_runs",),
+    "recorded": (),
     "similarity": (),
 }
 """The folders of the package that can be deleted, each with those that it stands on. The promises of each lie in a

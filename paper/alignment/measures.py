@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.faithfulness import Protocol
+from normxlogit.evaluation.options import Protocol
 from normxlogit.methods import Method, Request, check_finite, method_named, run_method
 from normxlogit.model.batch_attempts import batch_attempts
 from normxlogit.model.task_model import TaskModel

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.evaluation.faithfulness import Protocol
-from normxlogit.evaluation.runs import Refused, ResultCache, under, unfinished
+from normxlogit.evaluation.options import Protocol
+from normxlogit.evaluation.runs import OnProgress, Refused, ResultCache, under
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.methods import Method, method_named
@@ -122,6 +122,16 @@ def _measured(
         return tuple(align(model, items, method, words=words, protocol=protocol, on_progress=unfinished(on_progress)))
     except UnsupportedModelError as error:
         return Refused(method.spec, str(error))
+
+
+def unfinished(on_progress: OnProgress | None) -> OnProgress:
+    """Return a progress function that drops the last step, which is reported when the result is stored."""
+
+    def step(what: str, done: int, total: int) -> None:
+        if on_progress is not None and done < total:
+            on_progress(what, done, total)
+
+    return step
 
 
 def published_studies() -> list[Study]:

@@ -16,26 +16,25 @@ from .errors import InputError
 from .extending import named
 from .inputs.chat import Prompt
 from .inputs.encoding import Encoding
-from .inputs.texts import Text, repeatable, split_texts
+from .inputs.texts import Question, Text, repeatable, split_texts
 from .leave_out.units import Together, Verify
 from .loading.load import load, task_of_loaded
 from .loading.wrappers import wrapped_state
 from .methods import Method, method_named
-from .methods.defaults import completion_methods, named_or_default
+from .methods.defaults import named_or_default
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
-from .pipeline.completions.given_completion import explain_generation
-from .pipeline.completions.prompts import explain_generated, explain_written, without_other_answer
+from .pipeline.completions.prompts import explain_generated, explain_written
 from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
-from .pipeline.texts import explain_by_default, explain_inputs, explain_outputs
+from .pipeline.texts import explain_by_default, explain_inputs
 from .results.attribution import Attribution
+from .results.base import Record
 from .results.collection import Attributions
 from .results.verification import Removal
 from .tasks import TaskName
 from .tasks.base import Pooling
-from .tasks.choice import Question
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -282,18 +281,17 @@ class Explainer:
             raise InputError(f"without has no argument {refused[0]!r}: the model is asked, and nothing is scored")
         a: Any
         if documents is not None or messages is not None:
-            measured = named("normxlogit.grounding.citations.cite:without")
-            options |= {"documents": documents, "messages": messages, "answer": completion}
-            return measured(self.language_model, inputs, units, **options)  # type: ignore[no-any-return]
-        if second is not None:
+            options |= {"messages": messages, "answer": completion}
+            a = self.cite(inputs, documents, method="random", verify=units, **options)
+        elif second is not None:
             a = self.similarity(inputs, second, verify=units, **options)
         elif completion is None:
             a = self(inputs, method="random", verify=units, **options)
         else:
             a = self.explain_completion(inputs, completion, method="random", verify=units, **options)
-        if not isinstance(a, Attribution) or a.verified is None:
-            raise InputError(a.notes[-1] if isinstance(a, Attribution) else "without() takes one input, not a list")
-        return a.verified.together
+        if not isinstance(a, Record) or a.scored.verified is None:
+            raise InputError(a.scored.notes[-1] if isinstance(a, Record) else "without() takes one input, not a list")
+        return a.scored.verified.together
 
     def encode(
         self, texts: Text | Iterable[Any], *, is_split_into_words: bool = False, max_length: int | None = None
@@ -335,10 +333,11 @@ class Explainer:
             MethodError: If the method does not exist, or needs a pass of its own over a completion.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
-        chosen_method = named_or_default(options.get("method"), "recorded")
-        if isinstance(outputs, Mapping) and outputs.get("sequences") is not None:
-            return explain_generation(self.language_model, inputs, outputs, Options.of(options, method=chosen_method))
-        return explain_outputs(self._model, inputs, outputs, Options.of(options, method=chosen_method))
+        checked = Options.of(options, method=named_or_default(options.get("method"), "recorded"))
+        generated = isinstance(outputs, Mapping) and outputs.get("sequences") is not None
+        model = self.language_model if generated else self._model
+        explain = named(f"normxlogit.recorded.{'generation' if generated else 'outputs'}:explain")
+        return explain(model, inputs, outputs, checked)  # type: ignore[no-any-return]
 
     @overload
     def generate(self, prompt: Prompt | Path | npt.NDArray[Any], **options: Any) -> Attribution: ...
@@ -366,12 +365,9 @@ class Explainer:
             UnsupportedModelError: If the model does not generate, or the method does not work on it.
         """
         own_options = {name: options.pop(name) for name in get_type_hints(keywords.Generate) if name in options}
-        own_options, other_answer = without_other_answer(own_options)
-        reasoning = own_options.pop("reasoning", None)
-        explained = Options.of(own_options, **completion_methods(own_options.get("method")))
-        return explain_generated(
-            self.language_model, prompt, max_new_tokens, explained, options, other_answer, reasoning
-        )
+        if max_new_tokens is not None:
+            options["max_new_tokens"] = max_new_tokens
+        return explain_generated(self.language_model, prompt, Options.of_completions(own_options), options)
 
     @overload
     def explain_completion(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
@@ -402,13 +398,7 @@ class Explainer:
             MethodError: If the method does not exist, gives no scores for `layers`, or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        sources, parts = options.pop("sources", None), options.pop("parts", None)
-        reasoning = options.pop("reasoning", None)
-        own_options, other_answer = without_other_answer(options)
-        explained = Options.of(own_options, **completion_methods(options.get("method")))
-        return explain_written(
-            self.language_model, prompt, completion, explained, sources, parts, other_answer, reasoning
-        )
+        return explain_written(self.language_model, prompt, completion, Options.of_completions(options))
 
     def cite(
         self,

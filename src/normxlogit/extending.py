@@ -28,10 +28,10 @@ class Extension:
     Attributes:
         tasks: Classes of tasks (`normxlogit.tasks.base.Task`). Where a class of models has several, those of extensions
             come before the core's.
+        pipelines: Readers of transformers pipelines that ask a model more than a text, by their tasks: functions of a
+            pipeline and the labels that the caller gave, which return what makes the task from the model's own.
         part_readers: Readers of parts of messages that are no texts (`normxlogit.inputs.message_parts.PartReader`).
         media: Classes of what an input holds beside a text, by their kinds (`normxlogit.results.units.media.Medium`).
-        row_kinds: What corpora hold of an input without a text (`normxlogit.results.units.media.RowKind`), by the
-            `result_kind` of its tasks.
         methods: Modules whose import registers methods, see `normxlogit.methods.register`.
         commands: Functions or Typer apps of the command line by their words, as {"cite": ...} or
             {"evaluate cite": ...}.
@@ -39,9 +39,9 @@ class Extension:
     """
 
     tasks: Sequence[str] = ()
+    pipelines: Mapping[str, str] = field(default_factory=dict)
     part_readers: Sequence[str] = ()
     media: Mapping[str, str] = field(default_factory=dict)
-    row_kinds: Mapping[str, str] = field(default_factory=dict)
     methods: Sequence[str] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, str] = field(default_factory=dict)

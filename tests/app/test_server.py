@@ -80,7 +80,6 @@ def test_a_body_that_is_refused_is_read_before_the_answer_so_that_the_sender_see
 
 def test_an_address_that_is_taken_is_an_error(capsys):
     with listen("127.0.0.1", 0) as taken:
-        taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match="choose another --port"):
             listen("127.0.0.1", port)

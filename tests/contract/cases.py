@@ -3,6 +3,7 @@
 import functools
 import string
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ HEADS = {
     ),
     "TokenClassification": ("bert", "deberta-v2", "xlnet", "gpt2", "bloom", "t5"),
     "QuestionAnswering": ("distilbert", "electra", "albert", "opt", "bart"),
-    "MultipleChoice": ("roberta", "big_bird"),
+    "MultipleChoice": ("roberta", "big_bird") if find_spec("normxlogit.choices") else (),
     "MaskedLM": ("bert", "roberta", "distilbert", "modernbert", "deberta-v2"),
     "CausalLM": ("gpt2", "opt", "llama", "qwen2", "bloom", "mamba"),
 }

@@ -96,7 +96,7 @@ def test_it_is_verified_by_the_log_probability_of_both_without_parts_of_the_prom
 def test_sources_are_sums_of_tokens_and_the_total_stays(writer) -> None:
     tokens = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED)
     result = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, sources={"film": (4, 9)})
-    assert result.units.names == ("film", "the rest of the prompt")
+    assert result.units.names == ("film", "the rest of the text")
     assert result.scores[0] == pytest.approx(tokens.scores[1], abs=1e-5)
     assert total(result) == pytest.approx(less(explained, writer, PROMPT), abs=1e-3)
 

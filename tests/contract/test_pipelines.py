@@ -119,21 +119,11 @@ def text_generation() -> None:
     assert result.prompt.startswith("cat ")
 
 
-def zero_shot_classification() -> None:
-    for independent in (True, False):
-        settings = {"candidate_labels": ["cat", "movie"], "multi_label": independent, "hypothesis_template": "a {}"}
-        pipeline = of_texts("zero-shot-classification", "bert", "SequenceClassification", **settings)
-        answer, a = pipeline(TEXT), Explainer(pipeline)(TEXT)
-        assert a.prediction.label == answer["labels"][0]
-        assert a.prediction.probability == pytest.approx(answer["scores"][0], abs=1e-5)
-
-
 EXPLAINED: Mapping[str, Callable[..., None]] = {
     "text-classification": text_classification,
     "token-classification": token_classification,
     "fill-mask": fill_mask,
     "text-generation": text_generation,
-    "zero-shot-classification": zero_shot_classification,
 }
 
 

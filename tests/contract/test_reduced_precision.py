@@ -58,6 +58,7 @@ def test_explained_in_the_precision_that_is_set(tf32, family, kind, prompt, meth
 
 
 def test_outputs_of_the_callers_own_pass_are_read():
+    pytest.importorskip("normxlogit.recorded")
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     inputs = tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
     with torch.no_grad():

@@ -6,6 +6,7 @@ from normxlogit.decompositions import Lime
 from normxlogit.evaluation import faithfulness, frontier_report
 from normxlogit.evaluation import timing as clock
 from normxlogit.evaluation.frontier import Cost, Point, frontier, measure_cost
+from normxlogit.evaluation.runs import Refused
 from normxlogit.methods import NormXLogit
 from tests import tiny
 
@@ -17,7 +18,7 @@ def explainer():
 
 def point(name, passes, aopc, reason=""):
     if reason:
-        return Point(name, reason=reason)
+        return Point(name, Refused(name, reason))
     curves = dict.fromkeys(("aopc", "sufficiency", "quality"), (aopc,) * 9)
     result = faithfulness.Faithfulness(
         name, aopc, (aopc - 0.05, aopc + 0.05), 0.1, (0.02, 0.2), 0.5, "accuracy", curves, 3, (aopc,) * 3

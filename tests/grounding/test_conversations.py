@@ -128,7 +128,7 @@ def test_files_of_json(tmp_path):
         path.write_text(text, encoding="utf-8")
         assert read(path) == SAID
     path.write_text("\n".join(map(json.dumps, OPENAI)), encoding="utf-8")
-    with pytest.raises(DataError, match="is not JSON"):
+    with pytest.raises(DataError, match="not JSON"):
         read(path)
     with pytest.raises(DataError, match="cannot read"):
         read(tmp_path / "none.json")

@@ -2,11 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from normxlogit.errors import DataError
-from normxlogit.grounding.evaluation.evaluation import auroc, load_statements, measure_statements, verdict_table
+from normxlogit.grounding.evaluation.evaluation import load_statements, measure_statements, verdict_table
 from tests import tiny
 
 ROW = {
@@ -29,7 +28,3 @@ def test_sentences_are_measured_and_judged_by_kind(tmp_path):
     assert kinds == ["true", "name", "number", "all that are false"]
     with pytest.raises(DataError, match="true and false"):
         verdict_table([m for m in measured if m.statement.true])
-
-
-def test_the_auroc_counts_ties_half():
-    assert auroc(np.array([1.0, 2.0]), np.array([1.0, 0.0])) == 0.875

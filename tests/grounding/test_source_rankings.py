@@ -10,8 +10,7 @@ from scipy.stats import spearmanr
 from normxlogit import DataError, Explainer
 from normxlogit.grounding.citations.answers import read_answered
 from normxlogit.grounding.evaluation import sources as generation
-from normxlogit.grounding.evaluation.questions import Asked
-from normxlogit.grounding.evaluation.sources import AnsweredPrompt, evaluate_sources
+from normxlogit.grounding.evaluation.sources import AnsweredPrompt, Asked, evaluate_sources
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.completions.leave_out import Ablations

@@ -10,7 +10,8 @@ import torch
 
 from normxlogit import ALL, Explainer, MethodError, list_methods
 from normxlogit.methods import method_named, registry
-from normxlogit.methods.settings import Setting, format_value, parse
+from normxlogit.methods.settings import Setting, parse
+from normxlogit.results.storage.schema import setting_text
 from tests import tiny
 
 ROOT = Path(__file__).parent.parent.parent
@@ -91,7 +92,7 @@ def test_every_method_reads_back_from_its_spec(info):
         assert other != plain
         assert other.spec.startswith(f"{info.name}:")
     assert {name for name in info.settings if f"{name}=" in other.spec} >= set(info.settings) - {"baseline", "read_at"}
-    spelled_out = info.name + ":" + ",".join(f"{k}={format_value(v)}" for k, v in plain.settings.items())
+    spelled_out = info.name + ":" + ",".join(f"{k}={setting_text(v)}" for k, v in plain.settings.items())
     assert method_named(spelled_out) == plain, "defaults may be written too"
 
 
@@ -105,6 +106,6 @@ def test_every_method_reads_back_from_its_spec(info):
     ],
 )
 def test_a_setting_is_written_as_text_and_read_from_it(kind, value, text):
-    assert format_value(value) == text
+    assert setting_text(value) == text
     found = parse(Setting("s", None, kind), text)
     assert (found, type(found)) == (value, type(value))

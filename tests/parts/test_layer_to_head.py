@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from normxlogit.copies.run import Form
-from normxlogit.model.given_outputs import read_outputs
 from normxlogit.parts import layer_to_head
+from normxlogit.recorded.outputs import read_outputs
 from tests import tiny
 
 STEPS = {

@@ -8,10 +8,11 @@ import torch
 
 from normxlogit import InputError
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.tasks.answers import locate
+from normxlogit.tasks.tagging import AtTaggedToken
 from tests import tiny
 
 TEXT = "the cat sat on a mat"
+PLACES = AtTaggedToken(list)
 
 
 def encodings(*texts):
@@ -19,7 +20,7 @@ def encodings(*texts):
 
 
 def located(position, *texts):
-    return [e.position for e in locate(encodings(*texts), position)]
+    return [e.position for e in PLACES.locate(encodings(*texts), position)]
 
 
 @pytest.mark.parametrize(
@@ -57,4 +58,4 @@ def test_a_piece_that_stands_there_twice_or_never(piece, times):
 def test_tokens_without_offsets_have_no_characters():
     (encoding,) = encodings(TEXT)
     with pytest.raises(InputError, match="needs the text and the character offsets of its tokens"):
-        locate([replace(encoding, offsets=None)], "sat")
+        PLACES.locate([replace(encoding, offsets=None)], "sat")

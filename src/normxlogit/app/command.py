@@ -1,5 +1,6 @@
 """The command that opens the page in a browser."""
 
+import webbrowser
 from typing import Annotated
 
 import typer
@@ -35,7 +36,7 @@ def app(
     """
     with quiet():
         from ..explainer import Explainer
-        from .server import LOOPBACK, listen, make, serve
+        from .server import LOOPBACK, address_of, listen, make, serve
 
         def load(name: str | None) -> Explainer:
             return Explainer.from_pretrained(
@@ -47,4 +48,7 @@ def app(
             application = make(model, method, host=host, load=load)
         if host not in LOOPBACK:
             write("everyone who reaches this machine can use the app, and load any model by its name or folder\n")
-        serve(application, listening, ready=lambda address: write(f"{address}  (Ctrl+C ends it)\n"), browse=browse)
+        write(f"{address_of(listening)}  (Ctrl+C ends it)\n")
+        if browse:
+            webbrowser.open(address_of(listening))
+        serve(application, listening)

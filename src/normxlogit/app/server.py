@@ -4,9 +4,7 @@ import contextlib
 import logging
 import os
 import socket
-import threading
-import webbrowser
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from ..errors import DataError, InputError, reason_of
@@ -183,46 +181,24 @@ def make(
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address."""
-    listener: socket.socket | None = None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        return socket.create_server((host, port), family=family)
     except (OSError, OverflowError, UnicodeError) as error:
-        if listener is not None:
-            listener.close()
         reason = reason_of(error)
-        raise InputError(f"cannot listen at {host}, port {port}: {reason}; choose another --port or --host") from None
-    return listener
+    raise InputError(f"cannot listen at {host}, port {port}: {reason}; choose another --port or --host")
 
 
-def serve(application: Any, listening: socket.socket, *, ready: Callable[[str], None], browse: bool = False) -> None:
-    """Serve the app until it is interrupted."""
-    with served(application, listening) as (address, thread):
-        ready(address)
-        if browse:
-            webbrowser.open(address)
-        with contextlib.suppress(KeyboardInterrupt):
-            while thread.is_alive():
-                thread.join(0.5)
+def address_of(listening: socket.socket) -> str:
+    """Return the address of a page that is served at a socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-@contextlib.contextmanager
-def served(application: Any, listening: socket.socket) -> Iterator[tuple[str, threading.Thread]]:
-    """Serve the app in a thread while the block runs, and yield its address and the thread."""
+def serve(application: Any, listening: socket.socket) -> None:
+    """Serve the app until it is interrupted; who asks before it is up waits."""
     import uvicorn
 
-    host, port = listening.getsockname()[:2]
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-    server = uvicorn.Server(uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    while not server.started and thread.is_alive():
-        thread.join(0.02)
-    try:
-        yield address, thread
-    finally:
-        server.should_exit = True
-        thread.join(10)
-        listening.close()
+    config = uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1)
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])

@@ -94,9 +94,8 @@ def explain(
         chosen_methods = [method_named(text) for text in method or ()]
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
         methods_or_default: Sequence[Method | None] = chosen_methods or [None]
-        keywords: Explain = {"layers": layer_numbers, "verify": _verify(verify, kind, methods_or_default, inputs)}
-        if explainer.task_model.task.reads != "texts" or long_text != "truncate":  # models that compare texts refuse it
-            keywords["long_text"] = long_text
+        keywords: Explain = {"layers": layer_numbers, "long_text": long_text}
+        keywords["verify"] = _verify(verify, kind, methods_or_default, inputs)
         keywords |= cast(Any, typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels))
         texts_or_pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, texts_or_pairs, methods_or_default, keywords)

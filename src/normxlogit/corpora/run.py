@@ -1,24 +1,24 @@
 """`attribute`, which runs or resumes a corpus run."""
 
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
+from ..inputs.texts import positive_integer
 from ..long_runs.columns import CORPUS
 from ..long_runs.model_identity import identity_of
-from ..methods import Method, method_named
-from ..methods.defaults import completion_methods, default_methods, use_of
+from ..methods import Method
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.schema import check
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
-from .progress import Clock, Progress, Watcher
+from .progress import Progress, Watcher
 from .rows.reading import columns_of_text, open_source
 from .rows.shards import WrittenShard, left_shards
 from .worker import Settings, Worker
@@ -108,10 +108,12 @@ def attribute(
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
     columns = replace(job.columns(media=media), id=id_column, keep=tuple(keep))
     columns.check(names, CORPUS[job.kind or model.task.result_kind])
-    chosen_method, media_method = _chosen_methods(explainer, job, method)
+    chosen_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
         shard_rows = Job.shard_rows if media else job.shard_rows
-    settings = Settings(job, columns, chosen_method, media_method, keep_text, shard_rows)
+    settings = Settings(
+        job, columns, chosen_method, media_method, keep_text, positive_integer(shard_rows, "shard_rows")
+    )
     worker = Worker(model, settings)
     manifest = Manifest(tuple(source.parts), model.name, identity_of(model), check(Any)(settings.described()))
     folder = Folder(output)
@@ -119,15 +121,15 @@ def attribute(
     folder.create()
     with folder.locked():
         manifest, written = _resumed(folder, manifest)
-        clock = Clock(written.values())
-        shards = left_shards(source, columns, shard_rows, dict(written), clock.skipped)
+        done = Progress.after(written.values())
+        shards = left_shards(source, columns, shard_rows, dict(written), done.skip)
         if manifest.complete:
             # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
             if next(shards, None) is not None:
                 raise DataError(
                     f"{folder.location} was made of fewer rows than the input has now; give another --output"
                 )
-            return clock.progress
+            return done
         folder.write_manifest(manifest)
         if engine == "ray":
             from .ray_engine import Cluster, run_ray
@@ -139,22 +141,20 @@ def attribute(
         with progress_bar(None, progress, reading, times=False) as update, closing(results):  # type: ignore[type-var]
             for shard, fraction in results:
                 written[shard.shard] = shard
-                clock.add_shard(shard, fraction)
-                update(completed=clock.progress.fraction, description=str(clock.progress))
+                done.add(shard, fraction)
+                update(completed=done.fraction, description=str(done))
                 if watch is not None:
-                    watch(clock.progress)
-                if max_errors is not None and clock.progress.errors > max_errors:
+                    watch(done)
+                if max_errors is not None and done.errors > max_errors:
                     raise DataError(
-                        f"{clock.progress.errors} rows have no result, more than --max-errors {max_errors}; see "
+                        f"{done.errors} rows have no result, more than --max-errors {max_errors}; see "
                         f"{folder.location}/errors"
                     )
         folder.write_manifest(replace(manifest, shards=len(written), complete=True))
-    if clock.progress.rows and clock.progress.rows == clock.progress.errors:  # the settings are at fault, not the rows
+    if done.rows and done.rows == done.errors:  # the settings are at fault, not the rows
         row, _, reason = next(folder.failures(written))
-        raise DataError(
-            f"none of {clock.progress.rows} rows has a result, see {folder.location}/errors; row {row}: {reason}"
-        )
-    return clock.progress
+        raise DataError(f"none of {done.rows} rows has a result, see {folder.location}/errors; row {row}: {reason}")
+    return done
 
 
 def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, dict[int, WrittenShard]]:
@@ -169,19 +169,3 @@ def _resumed(folder: Folder, manifest: Manifest) -> tuple[Manifest, dict[int, Wr
     earlier.refuse_changes(manifest, folder.location)
     complete = earlier.complete and len(written) >= earlier.shards
     return replace(earlier, complete=complete), written  # with the model as on the device that it was begun on
-
-
-def _chosen_methods(explainer: Explainer, job: Job, method: str | Method | None) -> tuple[Method, Method | None]:
-    """Return the method, and the method of prompts with pictures and sounds, None if it is the same."""
-    if not isinstance(job, Predictions):
-        methods = completion_methods(method)
-        return methods["method"], methods["media_method"]
-    if method is not None:
-        return method_named(method), None
-    task = explainer.task_model.task
-    first, *others = default_methods(use_of(task))
-    if others:  # the first that works on the model, which an example shows
-        with suppress(InputError):  # the tokenizer knows nothing of it: the rows will show
-            example = task.example_input(explainer.task_model)
-            return method_named(explainer(example, layers=job.layers, progress=False).method), None
-    return first, None

@@ -35,7 +35,7 @@ def summarize(
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     _check_output(output, folder)
-    from ..render.blocks import Paragraph
+    from ..render.blocks import Block, Paragraph
     from .folder import Folder
     from .summaries.page import summary_cards, summary_page
     from .summaries.summary import summarize as run
@@ -49,10 +49,9 @@ def summarize(
                 None if name == options.DEFAULT_MODEL else name, device, dtype, gguf_file, trust_remote_code
             )
     summary = run(folder, gold=gold, top=top, min_count=min_count, verify=verify, explainer=explainer)
-    heading_and_blocks = [
-        ([Paragraph(card.heading)] if card.heading else [], card.blocks) for card in summary_cards(summary)
-    ]
-    blocks = [block for heading, rest in heading_and_blocks for block in (*heading, *rest)]
+    blocks: list[Block] = []
+    for card in summary_cards(summary):
+        blocks += [*([Paragraph(card.heading)] if card.heading else []), *card.blocks]
     deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)
 
 

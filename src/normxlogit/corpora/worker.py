@@ -4,24 +4,16 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from .._version import __version__
-from ..inputs.texts import positive_integer
-from ..long_runs.columns import CORPUS, corpus_row
+from ..long_runs.columns import CORPUS
 from ..long_runs.tables import arrow_module
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options
-from ..results.attribution import Attribution
 from ..results.storage.columns import METADATA, arrow_types
 from ..results.storage.schema import FORMAT_VERSION
-from ..results.units.kinds import Merge
-from ..results.units.words import merge_words
-from ..tasks.targets import index_of
 from .folder import Folder
-from .jobs.base import Job, ShardRows, Together
-from .jobs.predictions import Predictions
+from .jobs.base import Job, StepRun
 from .rows.shards import InputColumns, Shard, WrittenShard
 
 
@@ -45,11 +37,6 @@ class Settings:
     keep_text: bool
     shard_rows: int
 
-    def __post_init__(self) -> None:
-        """Check what can be checked without a model."""
-        positive_integer(self.shard_rows, "shard_rows")
-        self.options()
-
     def options(self) -> Options:
         """Return the options for explaining rows."""
         options = Options(method=self.method, media_method=self.media_method, token_predictions=False, progress=False)
@@ -70,6 +57,21 @@ class Settings:
         }
 
 
+@dataclass
+class ShardRows:
+    """The rows of a shard on their way from the input to the output, each by its place in the shard.
+
+    Attributes:
+        shard: The shard.
+        values: What the steps so far made of them: in the end a result with the number of its tokens.
+        problems: Why the others have no result.
+    """
+
+    shard: Shard
+    values: dict[int, Any]
+    problems: dict[int, str]
+
+
 class Worker:
     """Reads, explains and writes shards with one model; reading may be in another thread.
 
@@ -79,16 +81,16 @@ class Worker:
     """
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
+        options = settings.options()
         self.model, self.settings = settings.job.model_of(model), settings
-        self._reading, self._explaining = Together(), Together()  # they count apart
+        self._reading, *self._explaining = map(StepRun, settings.job.steps(self.model, options))
 
     def read(self, shard: Shard) -> ShardRows:
         """Read and tokenise the rows of a shard."""
         problems = {place: row.problem for place, row in enumerate(shard.rows) if row.problem is not None}
-        rows = ShardRows(shard, problems=problems)
-        readable = {place: row.cells for place, row in enumerate(shard.rows) if place not in problems}
-        self.settings.job.read(self.model, readable, rows, self._reading)
-        return rows
+        cells = {place: row.cells for place, row in enumerate(shard.rows) if place not in problems}
+        self._reading(cells, problems)
+        return ShardRows(shard, cells, problems)
 
     def explain(self, rows: ShardRows) -> None:
         """Run the model and the method over rows that are read.
@@ -96,7 +98,8 @@ class Worker:
         Raises:
             NormXLogitError: If the model or the settings are at fault, not single rows.
         """
-        self.settings.job.explain(self.model, rows, self.settings.options(), self._explaining)
+        for step in self._explaining:
+            step(rows.values, rows.problems)
 
     def write(self, folder: Folder, run: str, rows: ShardRows) -> WrittenShard:
         """Write results and errors.
@@ -109,75 +112,41 @@ class Worker:
         Raises:
             DataError: If they cannot be written.
         """
-        shard = rows.shard
-        count, first = len(shard.rows), shard.rows[0].number
-        written = WrittenShard(shard.index, first, count, len(rows.problems), rows.tokens, shard.digest)
-        results = _shard_table(self.model, self.settings, rows, {"shard": vars(written) | {"run": run}})
+        shard, tokens = rows.shard, sum(tokens for _, tokens in rows.values.values())
+        first, count = shard.rows[0].number, len(shard.rows)
+        written = WrittenShard(shard.index, first, count, len(rows.problems), tokens, shard.digest)
+        results = self._result_table(rows, {"shard": vars(written) | {"run": run}})
         folder.write_shard(written, results, _error_table(rows))
         return written
 
-
-def _shard_table(model: TaskModel, settings: Settings, rows: ShardRows, metadata: dict[str, Any]) -> Any:
-    """Return the results of the rows of a shard, in their order.
-
-    Args:
-        model: The model.
-        settings: The settings of the run.
-        rows: The rows.
-        metadata: Further values that all rows share.
-    """
-    arrow, job = arrow_module(), settings.job
-    kind = job.kind or model.task.result_kind
-    types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=settings.keep_text))
-    merge = (job.merge or settings.method.word_merge) if isinstance(job, Predictions) and job.words else None
-    places = sorted(rows.results)
-    results = [rows.results[place] for place in places]
-    cells = [corpus_row(result) | ({} if merge is None else _words(result.scored, merge)) for result in results]
-    named = [rows.shard.rows[place] for place in places]
-    cells = [{**cell, "row": row.number, "id": row.id} for cell, row in zip(cells, named, strict=True)]
-    columns = {name: arrow.array([row.get(name) for row in cells], type_) for name, type_ in types.items()}
-    indices = arrow.array(places, arrow.int64())
-    columns |= {name: rows.shard.kept[name].take(indices) for name in settings.columns.keep}
-    common = {
-        "format_version": FORMAT_VERSION,
-        "kind": kind,
-        "version": __version__,
-        "signed": settings.method.signed_on(model.task),
-        "quantity": results[0].scored.quantity if results else "logit",
-        **(_shared_by_predictions(model, settings, job, results) if isinstance(job, Predictions) else {}),
-        **metadata,
-    }
-    schema = arrow.schema(
-        [(name, types.get(name, column.type)) for name, column in columns.items()],
-        metadata={METADATA: json.dumps(common)},
-    )
-    return arrow.table([*columns.values()], schema=schema)
-
-
-def _shared_by_predictions(model: TaskModel, settings: Settings, job: Predictions, results: Any) -> dict[str, Any]:
-    """Return the values that all texts, pictures or sounds of a run share."""
-    contrast = None if job.contrast is None else index_of(model.task, job.contrast, model.output_count)
-    return {
-        "labels": list(model.task.outputs.labels),
-        "target": {
-            "kind": model.task.outputs.kind,
-            "contrast": None if contrast is None else model.task.outputs.name_of(contrast),
-            "contrast_id": contrast,
-        },
-        "quantity": settings.method.quantity_on(model.task, contrasted=contrast is not None),
-        "layers": list(results[0].layers) if results and results[0].layers else None,
-        "settings": settings.method.settings,
-        "merge": settings.method.word_merge,
-    }
-
-
-def _words(a: Attribution, merge: Merge) -> dict[str, Any]:
-    """Return the words of a text and their scores, merged from token scores."""
-    scores = a.scores.reshape(len(a.targets), len(a.layers or ()) or 1, -1)  # (K, L, T)
-    texts = [text for text in (a.text, a.text_pair) if text is not None]
-    words = merge_words(scores, texts, a.units.spans or (), a.units.sequence, merge, split=a.units.words)
-    flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
-    return {"words": [word.text for word in words], "word_scores": flat}
+    def _result_table(self, rows: ShardRows, metadata: dict[str, Any]) -> Any:
+        """Return the results of the rows of a shard, in their order; `metadata` is what all of them share."""
+        arrow, model, job, method = arrow_module(), self.model, self.settings.job, self.settings.method
+        kind = job.kind or model.task.result_kind
+        types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=self.settings.keep_text))
+        places = sorted(rows.values)
+        results = [rows.values[place][0] for place in places]
+        cells = []
+        for place, result in zip(places, results, strict=True):
+            row = rows.shard.rows[place]
+            cells.append({**job.cells(result, method), "row": row.number, "id": row.id})
+        columns = {name: arrow.array([row.get(name) for row in cells], type_) for name, type_ in types.items()}
+        indices = arrow.array(places, arrow.int64())
+        columns |= {name: rows.shard.kept[name].take(indices) for name in self.settings.columns.keep}
+        common = {
+            "format_version": FORMAT_VERSION,
+            "kind": kind,
+            "version": __version__,
+            "signed": method.signed_on(model.task),
+            "quantity": results[0].scored.quantity if results else "logit",
+            **job.shared(model, method, results),
+            **metadata,
+        }
+        schema = arrow.schema(
+            [(name, types.get(name, column.type)) for name, column in columns.items()],
+            metadata={METADATA: json.dumps(common)},
+        )
+        return arrow.table([*columns.values()], schema=schema)
 
 
 def _error_table(rows: ShardRows) -> Any:

@@ -39,9 +39,8 @@ def faithfulness(
     check_folder(output)
     with quiet():
         from .datasets import TASKS, load_examples
-        from .faithfulness import check_head, count_texts
+        from .faithfulness import check_head, count_texts, run_methods
         from .report import write_faithfulness
-        from .runs import run_methods
 
         chosen_methods = measures.methods_of(methods or "all")
         data_options = _data_options(split, data_dir, columns, label_column, limit)

@@ -1,21 +1,22 @@
 """Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ..errors import DataError, reason_of
+from ..errors import DataError, InputError, reason_of
 from ..long_runs.tables import RowSource, source_in_memory, source_of_file
 from ..results.storage.tables import optional_module
 
-__all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
-
 SAMPLE = "reviews"
 """A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""
+
+Parsed = TypeVar("Parsed")
+"""The type that a row is parsed to."""
 
 FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 """The formats of files by the ends of their names."""
@@ -174,6 +175,31 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """
     source = _source_of_file(path)
     return list(_rows(source, source.names(), str(path)))
+
+
+def parsed_rows(
+    path: str | Path, parse: Callable[[dict[str, Any]], Parsed], wrong: str = "", limit: int | None = None
+) -> list[Parsed]:
+    """Read the rows of a file as `read_rows`, and parse each, without its missing values.
+
+    Args:
+        path: The file.
+        parse: Makes something of a row; its errors are reported with the row's number.
+        wrong: What is said of a row that cannot be parsed, before the error.
+        limit: Most rows; None for all.
+
+    Raises:
+        DataError: If it cannot be read, or holds no row; names file and row.
+    """
+    parsed = []
+    for number, row in enumerate(read_rows(Path(path))[:limit]):
+        try:
+            parsed.append(parse({name: value for name, value in row.items() if value is not None}))
+        except (ValueError, KeyError, TypeError, InputError) as error:  # noqa: PERF203  # names the row
+            raise DataError(f"{path}, row {number}: {wrong}{': ' * bool(wrong)}{error}") from None
+    if not parsed:
+        raise DataError(f"{path}: empty")
+    return parsed
 
 
 def _source_of_file(path: Path) -> RowSource:

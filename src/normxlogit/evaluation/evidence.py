@@ -17,7 +17,7 @@ from ..methods import Method
 from ..results.attribution import Attribution
 from ..results.storage.schema import Index, check, require
 from ..results.units.kinds import SourceKind
-from .datasets import read_rows
+from .datasets import parsed_rows
 from .report import markdown_table
 from .runs import OnProgress, Refused, with_progress
 from .statistics import interval_text, mean_interval
@@ -113,19 +113,15 @@ def load_evidence(path: str | Path, limit: int | None = None) -> list[Known]:
     Raises:
         DataError: If it cannot be read; names file and row.
     """
-    if not (rows := read_rows(Path(path))[:limit]):
-        raise DataError(f"{path}: empty")
-    cases = []
     defaults = {field.name: field.default for field in fields(Known)}
-    for number, row in enumerate(rows):
-        try:
-            case = check(Known)(defaults | {name: value for name, value in row.items() if value is not None})
-            require(bool(case.evidence), "evidence: expected words of the text, or spans [start, end] of characters")
-            require(bool(case.text) != bool(case.messages), "expected a text, or the messages of a chat")
-        except ValueError as error:
-            raise DataError(f"{path}, row {number}: {error}") from None
-        cases.append(case)
-    return cases
+
+    def known(row: dict[str, Any]) -> Known:
+        case: Known = check(Known)(defaults | row)
+        require(bool(case.evidence), "evidence: expected words of the text, or spans [start, end] of characters")
+        require(bool(case.text) != bool(case.messages), "expected a text, or the messages of a chat")
+        return case
+
+    return parsed_rows(path, known, limit=limit)
 
 
 def evaluate_evidence(

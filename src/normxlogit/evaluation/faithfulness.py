@@ -3,43 +3,31 @@
 See NormXLogit, EMNLP 2025, section 4.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import DataError, InputError, UnsupportedModelError
+from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..leave_out.answers import TextAnswers
 from ..leave_out.removal import TextRemoval, masks
+from ..long_runs.gold import read_gold
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
-from ..results.gold import read_gold
 from ..results.storage.schema import Number
 from .datasets import Example, GlueTask, GoldLabel
 from .flips import delete_words, flips_by_some_word
 from .options import Protocol
+from .runs import OnProgress, Refused, ResultCache
 from .statistics import mean_interval
-
-__all__ = [
-    "LEVELS",
-    "Answers",
-    "Faithfulness",
-    "Protocol",
-    "check_head",
-    "checked_labels",
-    "count_texts",
-    "encode",
-    "evaluate",
-    "measure",
-    "measure_attributions",
-    "paired_p_value",
-]
 
 LEVELS = tuple(k / 10 for k in range(1, 10))
 """Shares of the tokens that are perturbed; figures are means over these levels."""
@@ -102,8 +90,6 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
-    answers: "Answers | None" = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
 
@@ -115,28 +101,67 @@ def evaluate(
             paper's notebook does: texts cut to 90 tokens, int(K x length) with special tokens counted, and only the
             first position excluded from the ranking. Ties go to the earlier position in both.
         seed: Seed of the bootstrap.
-        answers: The model's answers of an earlier call; none of them is computed again.
-        on_progress: Called with the method's name, texts done and texts in all.
 
     Raises:
         DataError: If a label is outside the model's.
         UnsupportedModelError: If the model does not classify, or a method does not work on it.
         MethodError: If a method does not exist.
     """
-    examples = list(examples)
+    chosen = list(map(method_named, [methods] if isinstance(methods, str | Method) else methods))
+    results = run_methods(explainer, list(examples), chosen, protocol=protocol, seed=seed, refusals=())
+    return [result for result in results if isinstance(result, Faithfulness)]
+
+
+def run_methods(
+    explainer: Explainer,
+    examples: Sequence[Example],
+    methods: Sequence[Method],
+    *,
+    folder: Path | None = None,
+    protocol: Protocol = "default",
+    seed: int = 0,
+    refusals: tuple[type[NormXLogitError], ...] = (UnsupportedModelError,),
+    on_progress: OnProgress | None = None,
+) -> Iterator[Faithfulness | Refused]:
+    """Yield the result of each method on the same texts; each distinct perturbed text is run through the model once.
+
+    Args:
+        explainer: The model.
+        examples: Labelled texts.
+        methods: The methods.
+        folder: Where finished results are kept, so that a stopped run can be resumed; None keeps nothing.
+        protocol: As in `evaluate`.
+        seed: Seed of the bootstrap.
+        refusals: Errors which say that a method does not work on the model.
+        on_progress: Called with the method, texts done and texts in all.
+
+    Raises:
+        DataError: If a label is outside the model's.
+        UnsupportedModelError: If the model does not classify.
+    """
     labels = checked_labels(explainer.task_model, examples)
-    encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = answers or Answers.of(explainer, encodings)
-    results = []
-    for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
+    results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
+    cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
+    answers = lru_cache(lambda: Answers.of(explainer, encode(explainer, [e.text for e in examples], protocol)))
+
+    def measure_method(method: Method) -> Faithfulness | Refused:
         attributions: list[Attribution] = []
-        for start in range(0, len(encodings), CHUNK):
-            explained = explainer(encodings[start : start + CHUNK], method=method, token_predictions=False)
-            attributions += explained
-            if on_progress is not None:
-                on_progress(method.spec, len(attributions), len(encodings))
-        results.append(measure(method.spec, answers, attributions, labels, protocol=protocol, seed=seed))
-    return results
+        encodings = answers().masked.encodings
+        try:
+            for start in range(0, len(encodings), CHUNK):
+                explained = explainer(list(encodings[start : start + CHUNK]), method=method, token_predictions=False)
+                attributions += explained
+                if on_progress is not None and len(attributions) < len(encodings):
+                    on_progress(method.spec, len(attributions), len(encodings))
+            return measure(method.spec, answers(), attributions, labels, protocol=protocol, seed=seed)
+        except refusals as error:
+            return Refused(method.spec, str(error))
+
+    for method in methods:
+        result = cache.cached(partial(measure_method, method), method.info.name, method.settings)
+        if on_progress is not None:
+            on_progress(method.spec, len(examples), len(examples))
+        yield result
 
 
 def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:

@@ -14,8 +14,8 @@ from ..explainer import Explainer
 from ..inputs.encoding import Encoding, batches
 from ..methods import Method, list_methods, method_named
 from .datasets import Example
-from .faithfulness import Faithfulness, encode
-from .runs import OnProgress, Refused, ResultCache, run_methods
+from .faithfulness import Faithfulness, encode, run_methods
+from .runs import OnProgress, Refused, ResultCache
 from .timing import environment, in_turn, ratio, ratios
 
 TIMED = 16
@@ -53,15 +53,13 @@ class Point:
 
     Attributes:
         method: Its name, with settings that differ from the defaults.
-        result: How faithful it is; None if it does not work on the model.
+        result: How faithful it is; or the reason why it does not work on the model.
         cost: Its cost; None if it does not work on the model.
-        reason: Why it does not work, empty if it does.
     """
 
     method: str
-    result: Faithfulness | None = None
+    result: Faithfulness | Refused
     cost: Cost | None = None
-    reason: str = ""
 
 
 def frontier_methods(explainer: Explainer) -> list[Method]:
@@ -135,7 +133,7 @@ def run_frontier(
     points = []
     for method, result in zip(method_list, run_methods(explainer, examples, method_list, **options), strict=True):
         if isinstance(result, Refused):
-            points.append(Point(method.spec, reason=result.reason))
+            points.append(Point(method.spec, result))
         else:
             work = partial(measure_cost, explainer, timed_encodings, method, rounds=rounds)
             cost = costs.cached(work, f"cost-{method.info.name}", method.settings)
@@ -173,13 +171,18 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
 
 def frontier(points: Sequence[Point]) -> list[Point]:
     """Return the points with a higher AOPC than every cheaper point, the cheapest first."""
-    measured = [(p.cost.passes, p.result.aopc, p) for p in points if p.cost is not None and p.result is not None]
     best, undominated = float("-inf"), []
-    for _, aopc, point in sorted(measured, key=lambda entry: (entry[0], -entry[1])):
-        if aopc > best:
-            best = aopc
+    for point, _, result in sorted(measured(points), key=lambda entry: (entry[1].passes, -entry[2].aopc)):
+        if result.aopc > best:
+            best = result.aopc
             undominated.append(point)
     return undominated
+
+
+def measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:
+    """Return the points that were measured, the cheapest first."""
+    found = [(p, p.cost, p.result) for p in points if p.cost is not None and isinstance(p.result, Faithfulness)]
+    return sorted(found, key=lambda entry: entry[1].passes)
 
 
 def _spread_out(encodings: Sequence[Encoding]) -> list[Encoding]:

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from ..render.describe import shortened
-from .faithfulness import Faithfulness
-from .frontier import Cost, Point, frontier
+from .frontier import Point, frontier, measured
 from .report import flips_table, markdown_table, report
+from .runs import Refused
 from .timing import environment
 
 if TYPE_CHECKING:
@@ -32,11 +32,12 @@ def frontier_table(points: Sequence[Point]) -> str:
     best = frontier(points)
     columns = ["method", "forward passes", "AOPC ↑", "95% interval", "sufficiency ↓", "95% interval"]
     rows = []
-    for point, cost, result in _measured(points):
+    for point, cost, result in measured(points):
         aopc = f"**{result.aopc:.3f}**" if point in best else f"{result.aopc:.3f}"
         figures = [aopc, _interval(result.aopc_interval), f"{result.sufficiency:.3f}"]
         rows.append([point.method, f"{cost.passes:.3g}", *figures, _interval(result.sufficiency_interval)])
-    rows += [[p.method, f"N/A: {p.reason.replace('|', '/')}", "", "", "", ""] for p in points if p.reason]
+    refused = [p.result for p in points if isinstance(p.result, Refused)]
+    rows += [[r.method, f"N/A: {r.reason.replace('|', '/')}", "", "", "", ""] for r in refused]
     return markdown_table(columns, rows)
 
 
@@ -58,9 +59,9 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     with panel_figure(len(panels), 1) as (figure, grid):
         figure.set_size_inches(WIDTH, PANEL * len(panels) + LINE * sum(map(len, panels.values())))
         for axes, (title, points) in zip(grid, panels.items(), strict=True):
-            if line := [(cost.passes, result.aopc) for _, cost, result in _measured(frontier(points))]:
+            if line := [(cost.passes, result.aopc) for _, cost, result in measured(frontier(points))]:
                 axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
-            for point, cost, result in sorted(_measured(points), key=lambda entry: -entry[2].aopc):
+            for point, cost, result in sorted(measured(points), key=lambda entry: -entry[2].aopc):
                 (marker, color), (low, high) = looks[point.method], result.aopc_interval
                 errors = [[result.aopc - low], [high - result.aopc]]
                 name = f"{result.aopc:.3f}  {shortened(point.method, NAME)}"
@@ -102,14 +103,8 @@ def write_frontier(
 
 
 def _flips(points: Sequence[Point]) -> str:
-    table = flips_table([result for _, _, result in _measured(points)])
+    table = flips_table([result for _, _, result in measured(points)])
     return f"\n{table}" if table else ""
-
-
-def _measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:
-    """Return the points that were measured, the cheapest first."""
-    measured = [(p, p.cost, p.result) for p in points if p.cost is not None and p.result is not None]
-    return sorted(measured, key=lambda entry: entry[1].passes)
 
 
 def _interval(interval: tuple[float, float]) -> str:

@@ -16,15 +16,6 @@ from .statistics import mean_interval
 if TYPE_CHECKING:
     from ..render.figure import PlotFigure
 
-__all__ = [
-    "curves_figure",
-    "faithfulness_table",
-    "flips_table",
-    "markdown_table",
-    "write_faithfulness",
-    "report",
-]
-
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; the columns after the first are aligned right."""

@@ -77,30 +77,29 @@ def cite(
     With --messages: which messages, tool results and sentences the last answer of a conversation rests on.
     """
     options.required(model, options.NO_LANGUAGE_MODEL)
-    if messages is None:
-        options.required(question or "", "give a question with --question, or a conversation with --messages")
-    elif documents or question or system is not None:
-        raise InputError("--messages holds all that the answer rests on: leave out documents, --question and --system")
-    verified_sources = options.verified_units(verify)
-    kind = output_format or format_for(output)
+    verified_sources, kind = options.verified_units(verify), output_format or format_for(output)
     if kind == "csv":
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
-    document_names = [] if messages is not None else documents or ["-"]
-    if answer == "-" and "-" in document_names:
-        raise InputError("standard input can be the documents or the answer; give a file for the other")
-    written_answer = None if answer is None else _written_answer(answer)
-    if messages is None:
-        texts = _documents(document_names, output)
-    else:
-        check_output(output, messages)
+    texts = None
+    if messages is not None:
+        if documents or question or system is not None:
+            raise InputError(
+                "--messages holds all that the answer rests on: leave out documents, --question and --system"
+            )
         from .documents.conversations import read_conversation
 
-        texts = None
+        check_output(output, messages)
         read_conversation(messages)  # its mistakes are found before the model is loaded
+    else:
+        options.required(question or "", "give a question with --question, or a conversation with --messages")
+        if answer == "-" and "-" in (documents or ["-"]):
+            raise InputError("standard input can be the documents or the answer; give a file for the other")
+        texts = _documents(documents or ["-"], output)
+    keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
+    keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources}
+    keywords["answer"] = None if answer is None else _written_answer(answer)
     with quiet():
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)
-        keywords: dict[str, Any] = {"messages": messages, "turn": turn, "system": system, "method": method}
-        keywords |= {"max_new_tokens": max_new_tokens, "verify": verified_sources, "answer": written_answer}
         keywords["checker"] = None if checker is None else options.load(checker, device, dtype, None)
         with status("answering, and testing the answer" if answer is None else "reading the documents and the answer"):
             cited = explainer.cite(question, texts, **keywords)
@@ -124,12 +123,7 @@ def _written_answer(text_or_file: str) -> str:
 
 
 def _documents(names: list[str], output: Path | None) -> list[Any]:
-    """Return documents as `cite` reads them: files and folders, and standard input as a text ("-").
-
-    Raises:
-        DataError: If there is no such file.
-        InputError: If standard input is a terminal, or the answer would be written over a document.
-    """
+    """Return documents as `cite` reads them: files and folders, and standard input as a text ("-")."""
     documents: list[Any] = []
     for name in dict.fromkeys(names):
         if name != "-":

@@ -9,7 +9,7 @@ from ..render.charts import Legend
 from ..render.describe import removals_table
 from ..render.layout import answer_pieces, cut
 from ..render.sources import SHARE, as_sentences, facts_of, links_of, prompt_fold, source_table, ways_of
-from .result import Citations
+from .result import MEDIA, Citations
 
 MATTERS = 0.05
 """A message with this share of some sentence of the answer is never folded."""
@@ -20,28 +20,26 @@ LONG = 400
 
 def citation_blocks(cited: Citations) -> list[Block]:
     """Return the blocks of an answer with citations: the text or conversation, verdicts and sources."""
-    s, name, evidence, support = cited.attribution, cited.origin, cited.evidence, cited.support
+    s, name, support, words = cited.attribution, cited.origin, cited.support, cited.words
     verdict_of = dict(zip(cited.concluding, (sentence.verdict for sentence in support), strict=True))
-    answer = _marked_answer(cited)
-    marked = any(piece.kind == "unsupported" for piece in answer)
-    of_sentence = [[word for word in cited.words if word.sentence == k and word.unsaid] for k in range(len(support))]
+    answer, all_sources = _marked_answer(cited), cited.top(len(cited.sources))
+    unsaid = [", ".join(w.text for w in words if w.sentence == k and w.unsaid) for k in range(len(support))]
     verdicts = [
-        [cell(sentence.text), cell(sentence.verdict), cell(", ".join(word.text for word in words))]
-        for sentence, words in zip(support, of_sentence, strict=True)
+        [cell(sentence.text), cell(sentence.verdict), cell(of_sentence)]
+        for sentence, of_sentence in zip(support, unsaid, strict=True)
     ]
     columns = [Column("sentence"), Column("verdict"), Column("words not said there")]
-    tested = [source for source in cited.top(len(cited.sources)) if source.number is None and source.nats is not None]
+    tested = [source for source in all_sources if source.number is None and source.nats is not None]
     rows = [
         (f"[{source.number}] {source.name}" if source.number else source.name, source.text, source.share, source.nats)
         for source in (*cited.citations(), *tested)
     ]
-    rendered = as_sentences([Piece(s.prompt or "")], small=True)
     are_larger = cited.verified is not None and any(len(removal.tokens) > 1 for removal in cited.verified.single)
-    figures = Table(
-        [Column("sentence"), Column("figures")],
-        [[cell(sentence.text), cell(sentence.reason)] for sentence in support if sentence.reason],
-        stacked=True,
-    )
+    reasons = [[cell(sentence.text), cell(sentence.reason)] for sentence in support if sentence.reason]
+    figures = Table([Column("sentence"), Column("figures")], reasons, stacked=True)
+    losses = source_table(rows, "What the answer loses without each") if rows else None
+    underlined = f"underlined: a word that the {name} {'do' if name == 'documents' else 'does'} not say"
+    prompt = Fold("The prompt as the model reads it", [as_sentences([Piece(s.prompt or "")], small=True)])
     return [
         Header("", [("question", cited.question), *facts_of(s)], s.notes),
         _chat_of(cited, answer) if cited.messages else as_sentences(answer),
@@ -50,18 +48,9 @@ def citation_blocks(cited: Citations) -> list[Block]:
         Table(columns, verdicts, f"Does the answer rest on the {name}?", stacked=True),
         *removals_table(cited.verified if are_larger else None),
         source_table([(*row[:3], None) for row in rows], "Sources") if rows else Paragraph("no source is cited"),
-        Legend(
-            SHARE.format("a"),
-            styles=[f"underlined: a word that the {name} does not say".replace("documents does", "documents do")]
-            if marked
-            else [],
-        ),
-        *(
-            [Fold("Figures behind the verdicts", [figures, source_table(rows, "What the answer loses without each")])]
-            if rows
-            else []
-        ),
-        Fold("The prompt as the model reads it", [rendered]) if cited.messages else prompt_fold(evidence),
+        Legend(SHARE.format("a"), styles=[underlined] if any(piece.kind == "unsupported" for piece in answer) else []),
+        *([Fold("Figures behind the verdicts", [figures, losses])] if losses else []),
+        prompt if cited.messages else prompt_fold(cited.evidence),
     ]
 
 
@@ -104,7 +93,7 @@ def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     turns = []
     for index, message in enumerate(cited.messages):
         inside = [s for s, of in enumerate(indices) if of == index]
-        if message.role in ("picture", "sound"):  # whose placeholder says nothing
+        if message.role in MEDIA:  # whose placeholder says nothing
             pieces = [sources[s][-1]._replace(text=f"[{message.role}]") for s in inside]
         else:
             pieces = cut(cited.text, [sources[s] for s in inside], message.start, message.end)

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,11 +15,11 @@ from ..results.storage.schema import FloatArray, plain, require
 from ..results.units.characters import markdown_escaped, one_line
 from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
-from ..results.units.units import APART
+from ..results.units.units import APART, Units
 from ..results.verification import LEAST_LOSS, Verification
 from .columns import DERIVED, STORED, citation_row, citation_state
 from .support import AnswerWord, Origin, Source, Support
-from .verdicts import Check, Judgement, Reading, WordEdit, checked
+from .verdicts import Check, Judgement, Reading, checked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,6 +34,9 @@ MOST = 3
 
 LEAST_QUOTED = 3
 """Words of the shortest quotation."""
+
+MEDIA = ("picture", "sound")
+"""Roles of messages that say nothing."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -56,8 +60,7 @@ class Citations(Record):
 
     kind: ClassVar = "citations"
     described: ClassVar = "an answer with citations"
-    stored: ClassVar = STORED
-    derived: ClassVar = DERIVED
+    columns: ClassVar = {**STORED, **DERIVED}
 
     question: str
     attribution: Attribution
@@ -122,31 +125,33 @@ class Citations(Record):
         return self.attribution.units.sources
 
     @property
+    def source_units(self) -> Units:
+        """The units that are sources."""
+        return self.attribution.units.take(self.sources)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the sources."""
-        names = self.attribution.units.name
-        return tuple(names[i] for i in self.sources)
+        return self.source_units.name
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The character spans of the sources in `text`."""
-        spans = self.attribution.units.spans or ()
-        return tuple(spans[i] for i in self.sources)
+        return self.source_units.spans or ()
 
     @property
     def documents(self) -> tuple[str, ...]:
         """The name of each source's document or message."""
-        if not self.messages:
-            kinds = [self.attribution.units.kind[i] for i in self.sources]
-            pairs = zip(self.names, kinds, strict=True)
-            return tuple(name if kind == "medium" else name.rpartition(":")[0] or name for name, kind in pairs)
-        return tuple(self.messages[i].name for i in self.message_indices)
+        if self.messages:
+            return tuple(self.messages[i].name for i in self.message_indices)
+        pairs = zip(self.names, self.source_units.kind, strict=True)
+        return tuple(name if kind == "medium" else name.rpartition(":")[0] or name for name, kind in pairs)
 
     @property
     def message_indices(self) -> list[int]:
         """The index of each source's message in the conversation."""
         starts = [message.start for message in self.messages]
-        media = {m.name: i for i, m in enumerate(self.messages) if m.role in ("picture", "sound")}
+        media = {m.name: i for i, m in enumerate(self.messages) if m.role in MEDIA}
         pairs = zip(self.names, self.spans, strict=True)
         return [media.get(name, bisect_right(starts, start) - 1) for name, (start, _) in pairs]
 
@@ -196,8 +201,10 @@ class Citations(Record):
 
     @property
     def quotations(self) -> dict[int, int]:
-        """The sentences that stand in the sources word for word: the source of each."""
-        return quotations(self.sentences, [self.text[start:end] for start, end in self.spans])
+        """The sentences that stand in the sources word for word: the first such source of each."""
+        sources = [_quotable(self.text[start:end]) for start, end in self.spans]
+        sentences = {k: _quotable(sentence) for k, sentence in enumerate(self.sentences)}
+        return {k: sources.index(words) for k, words in sentences.items() if words and words in sources}
 
     @property
     def words(self) -> list[AnswerWord]:
@@ -206,38 +213,12 @@ class Citations(Record):
         for k, reading in enumerate(self.readings):
             judgement = self._judgement(k, quoted)
             for word in reading.words:
-                edit, text = reading.edit_of(word), self.text[word.start : word.end]
-                words.append(
-                    AnswerWord(
-                        k,
-                        text,
-                        word.start,
-                        word.end,
-                        word.nats - word.nats_without,
-                        "" if edit is None else self._after(edit),
-                        0.0 if edit is None else edit.gain,
-                        any(map(str.isalnum, text)) and reading.unsaid(word, judgement),
-                    )
-                )
+                text, edit = self.text[word.start : word.end], reading.edit_of(word)
+                rather = "" if edit is None else edit.described(self.text)
+                unsaid = any(map(str.isalnum, text)) and reading.unsaid(word, judgement)
+                gain = word.nats - word.nats_without
+                words.append(AnswerWord(k, text, word.start, word.end, gain, rather, unsaid))
         return words
-
-    def _rather(self, reading: Reading) -> str:
-        """Return what the sources rather say than a sentence: what an edit says, or not the values that they lack."""
-        if reading.rather is not None and reading.rather.due_to_sources > 0:
-            return self._after(reading.rather)
-        values = [reading.words[place] for clause in reading.clauses for place in clause.values_elsewhere]
-        quoted = ", ".join(f'"{self.text[word.start : word.end]}"' for word in values)
-        return f"something else than {quoted}" if values else ""
-
-    def _after(self, edit: WordEdit) -> str:
-        """Return what the sources rather say, as a text."""
-        before, after = self.text[edit.start : edit.end].strip(), edit.text.strip()
-        if edit.kind == "left out":
-            return f'nothing in place of "{before}"'
-        if edit.kind == "inserted":
-            following = self.text[edit.end :].split(maxsplit=1)
-            return f'"{after} {following[0]}" than "{following[0]}"' if following else f'"{after}"'
-        return f'"{after}" than "{before}"'
 
     @property
     def shares(self) -> FloatArray:
@@ -261,12 +242,11 @@ class Citations(Record):
     def source_losses(self) -> FloatArray:
         """The drop of each sentence's log-probability without each source, in nats, (K, S); NaN if not removed."""
         losses = np.full((len(self.sentences), len(self.sources)), np.nan, np.float32)
-        if self.tested is not None:
-            nats_with_all = np.array(self.tested.original.values)  # (K,)
-            source_of_unit = {unit: source for source, unit in enumerate(self.sources)}
-            for removal in self.tested.single:
-                if len(removal.tokens) == 1:  # of several that were removed together, none has a loss of its own
-                    losses[:, source_of_unit[removal.tokens[0]]] = nats_with_all - removal.values
+        if (tested := self.tested) is not None:
+            place = {unit: place for place, unit in enumerate(self.sources)}
+            for removal in (removal for removal in tested.single if len(removal.tokens) == 1):
+                # Of several that were removed together, none has a loss of its own.
+                losses[:, place[removal.tokens[0]]] = np.subtract(tested.original.values, removal.values)
         return losses
 
     @property
@@ -287,33 +267,24 @@ class Citations(Record):
             TargetError: If the answer has no such sentence.
         """
         scores = self.evidence.whole() if sentence is None else self.evidence[sentence]
-        sources = self._sources(scores.shares[self.sources])
-        source_of_unit = dict(zip(self.sources, sources, strict=True))
-        ranked = [source_of_unit[unit.position] for unit in scores.top(len(sources))]
+        sources = dict(zip(self.sources, self._sources(scores.shares[self.sources]), strict=True))
+        ranked = [sources[unit.position] for unit in scores.top(len(sources))]
         if sentence is None:  # stable: sources that were not removed follow by score
             ranked.sort(key=lambda source: -math.inf if source.nats is None else source.nats, reverse=True)
         return ranked[:k]
 
     def citations(self) -> list[Source]:
         """Return the cited sources, in the order of their numbers in the answer."""
-        numbered = {source.number: source for source in self._sources(self.shares) if source.number is not None}
-        return [numbered[number] for number in sorted(numbered)]
+        cited = [source for source in self._sources(self.shares) if source.number is not None]
+        return sorted(cited, key=lambda source: source.number or 0)
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
-        support = self.support
-        numbers = {  # of the citations, by source
-            source: number
-            for sentence in support
-            for source, number in zip(sentence.sources, sentence.citations, strict=True)
-        }
-        texts = [self.attribution.units.text[unit] for unit in self.sources]  # pictures have none
-        described = zip(self.documents, self.names, texts, shares.tolist(), strict=True)
+        pairs = (zip(sentence.sources, sentence.citations, strict=True) for sentence in self.support)
+        numbers = dict(chain.from_iterable(pairs))
         losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
-        return [
-            Source(numbers.get(i), i, document, name, text, share, losses[i])
-            for i, (document, name, text, share) in enumerate(described)
-        ]
+        columns = zip(self.documents, self.names, self.source_units.text, shares.tolist(), losses, strict=True)
+        return [Source(numbers.get(i), i, *described) for i, described in enumerate(columns)]
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
@@ -327,32 +298,31 @@ class Citations(Record):
     @property
     def support(self) -> tuple[Support, ...]:
         """The support of each sentence of the answer; see docs/grounding.md for the verdicts."""
-        a, documents_of, quotations = self.conclusion, self.documents, self.quotations
+        a, documents_of, quoted = self.conclusion, self.documents, self.quotations
         kinds = np.array([kind if kind in APART else "source" for kind in a.units.kind])
         without_all, support = self.sentence_losses.tolist(), []
         numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
         for k, (shares, losses) in enumerate(zip(self.sentence_shares, self.source_losses, strict=True)):
             scores = a.scores[k].astype(np.float64) * (a.bias is not None)  # (U,)
             parts = [float(scores[kinds == kind].sum()) for kind in ("source", *APART)]
-            loss = None if math.isnan(without_all[k]) else without_all[k]
-            reading = self.readings[k] if self.readings and k not in quotations else None
-            judgement = self._judgement(k, quotations)
-            cited = (
-                () if judgement == "not in the sources" else _cited_sources(shares, losses, reasoned=bool(a.reasoning))
-            )
-            if k in quotations:
-                cited = (quotations[k],)
+            reading = self.readings[k] if self.readings and k not in quoted else None
+            covered, agreed, _ = (None, None, None) if reading is None else reading.verdict
+            judgement, cited = self._judgement(k, quoted), tuple[int, ...]()
+            if k in quoted:
+                cited = (quoted[k],)
+            elif judgement != "not in the sources":
+                cited = _cited_sources(shares, losses, reasoned=bool(a.reasoning))
             support.append(
                 Support(
                     text=a.targets[k].name,
                     judgement=judgement,
                     share=parts[0] / (sum(map(abs, parts)) or 1.0),
                     citations=tuple(numbers.setdefault(i, len(numbers) + 1) for i in cited),
-                    loss=loss,
-                    covered=None if reading is None else reading.verdict.covered,
-                    agreed=None if reading is None else reading.verdict.agreed,
-                    rather="" if reading is None else self._rather(reading),
-                    quoted=k in quotations,
+                    loss=None if math.isnan(without_all[k]) else without_all[k],
+                    covered=covered,
+                    agreed=agreed,
+                    rather="" if reading is None else reading.contradicted(self.text),
+                    quoted=k in quoted,
                     messages=tuple(documents_of[i] for i in cited) if self.messages else (),
                     origin=self.origin,
                     sources=cited,
@@ -399,7 +369,7 @@ class Citations(Record):
 
     def _validate(self) -> None:
         """Raise ValueError if the fields do not belong together, as in a file that was changed by hand."""
-        a, sources = self.attribution, self.sources
+        a, sources, sentences = self.attribution, self.sources, len(self.concluding)
         a._validate()  # noqa: SLF001  # a result that holds another
         require(a.completion is not None and a.text is not None, "attribution: not of an answer")
         require(a.has_target_axis and a.layers is None, "attribution: not one score for each sentence and source")
@@ -407,7 +377,6 @@ class Citations(Record):
         require(bool(a.units.name and a.units.spans and sources), "attribution: without named sources")
         fits = self.weighted_scores is None or self.weighted_scores.shape == (len(a.targets), len(a.units))
         require(fits, "weighted_scores: not one for each sentence and unit")
-        sentences = len(self.sentences)
         require(sentences > 0, "attribution: an answer that is all reasoning")
         require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
         require(len(self.checks) in (0, len(self.readings)), "checks: not one for each reading")
@@ -415,17 +384,15 @@ class Citations(Record):
         for reading in self.readings:
             spans = [(word.start, word.end) for word in reading.words] + [(e.start, e.end) for e in reading.edits]
             inside = all(start <= end <= len(self.text) for start, end in spans)
-            require(inside, "readings: a word outside the text")
-            require(bool(reading.words), "readings: a sentence without words")
+            require(inside and bool(reading.words), "readings: a word outside the text, or a sentence without words")
         if (tested := self.tested) is not None:
             for removal in (tested.original, *tested.single, tested.together):
                 require(len(removal.values) == sentences, "verified: not one value for each sentence")
-            for removal in tested.single:
-                fits = bool(removal.tokens) and set(removal.tokens) <= set(sources)
-                require(fits, "verified: a removal of no source")
+            fits = all(removal.tokens and set(removal.tokens) <= set(sources) for removal in tested.single)
+            require(fits, "verified: a removal of no source")
         place, limit = 0, len(self.text) - len(self.answer)
         for message in self.messages:
-            is_shown = message.role in ("picture", "sound")  # its placeholder may have no characters that are known
+            is_shown = message.role in MEDIA  # its placeholder may have no characters that are known
             in_order = place <= message.start < message.end + is_shown <= limit + is_shown
             require(in_order, "messages: not one after the other in the prompt")
             place = message.end
@@ -441,16 +408,13 @@ class Citations(Record):
         "citations", each with its number, document, span of characters
         in "text", share and nats.
         """
-        support = [_support_state(sentence) for sentence in self.support]
-        fields = super().to_dict()
-        read_first = {
-            "kind": fields["kind"],
-            "format_version": fields["format_version"],
-            "question": fields["question"],
+        fields, sentences = super().to_dict(), zip(self.conclusion.targets, self.marks, self.support, strict=True)
+        read_first = {name: fields[name] for name in ("kind", "format_version", "question")}
+        read_first |= {
             "answer": self.answer.strip(),
             "sentences": [
-                {"text": target.name, "span": list(target.span or ()), "citations": list(numbers), "support": state}
-                for target, numbers, state in zip(self.conclusion.targets, self.marks, support, strict=True)
+                {"text": t.name, "span": list(t.span or ()), "citations": list(numbers), "support": _state_of(support)}
+                for t, numbers, support in sentences
             ],
             "citations": [{**c._asdict(), "span": list(self.spans[c.source])} for c in self.citations()],
             "text": self.text,
@@ -468,12 +432,8 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    def _row(self) -> dict[str, Any]:
-        return citation_row(self)
-
-    @classmethod
-    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
-        return citation_state(row, attribution)
+    _row = citation_row
+    _state_of_row = staticmethod(citation_state)
 
     def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from .drawing import citation_blocks
@@ -513,18 +473,11 @@ def of_targets(a: Attribution, rows: Sequence[int]) -> Attribution:
     return replace(a, scores=a.scores[kept], targets=tuple(a.targets[k] for k in kept), bias=bias, sink=sink)
 
 
-def _support_state(support: Support) -> dict[str, Any]:
+def _state_of(support: Support) -> dict[str, Any]:
+    """Return the support of a sentence for JSON, beside which its text and its citations stand."""
     apart = ("text", "citations", "sources", "origin")
     state = {name: plain(value) for name, value in support._asdict().items() if name not in apart}
     return {**state, "rests": support.rests, "verdict": support.verdict}
-
-
-def quotations(sentences: Sequence[str], sources: Sequence[str]) -> dict[int, int]:
-    """Return the sentences that stand in the sources word for word: the first such source of each, by their indices."""
-    texts = {_quotable(source): i for i, source in reversed(list(enumerate(sources)))}
-    texts.pop("", None)
-    quoted = {k: texts.get(_quotable(sentence)) for k, sentence in enumerate(sentences)}
-    return {k: source for k, source in quoted.items() if source is not None}
 
 
 def _quotable(text: str) -> str:

@@ -41,7 +41,6 @@ class AnswerWord(NamedTuple):
         end: One past its last.
         gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
         rather: What the sources rather say there; empty if no edit of the word is clearly likelier.
-        rather_gain: What the sentence gains from that edit, in nats; 0 without one.
         unsaid: Whether it is marked: the sources do not say it, and the sentence does not rest on them.
     """
 
@@ -51,7 +50,6 @@ class AnswerWord(NamedTuple):
     end: int
     gain: float
     rather: str
-    rather_gain: float
     unsaid: bool
 
 
@@ -105,12 +103,11 @@ class Support(NamedTuple):
         for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
             numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
         cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
+        on, says = cited or f"the {self.origin}", "says" if self.origin == "conversation" else "say"
         if self.judgement == "rests":
-            return f"rests on {cited or f'the {self.origin}'}" + (", word for word" if self.quoted else "")
+            return f"rests on {on}" + (", word for word" if self.quoted else "")
         if self.judgement == "contradicts":
-            says = "documents rather say" if self.origin == "documents" else "conversation rather says"
-            said = f": the {says} {self.rather}" if self.rather else ""
-            return f"contradicts {cited or f'the {self.origin}'}{said}"
+            return f"contradicts {on}" + (f": the {self.origin} rather {says} {self.rather}" if self.rather else "")
         if self.judgement == "not in the sources":
             return f"not in the {self.origin}"
         return self.judgement + (f"; compare {cited}" if cited else "")

@@ -23,12 +23,6 @@ EditKind = Literal["replaced", "inserted", "left out", "exchanged"]
 Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
 
-COVERED = ("coefficient", "coverage")
-"""The features for whether the sources say the sentence at all."""
-
-AGREED = ("best edit", "own words", "values elsewhere")
-"""The features for whether the sources rather say something else."""
-
 NO_GAIN = -8.0
 """The gain where there is no edit, in nats."""
 
@@ -81,6 +75,16 @@ class WordEdit(NamedTuple):
     def edits(self, word: WordReading) -> bool:
         """Return whether a word is edited, or text inserted before it."""
         return self.start < word.end and word.start < max(self.end, self.start + 1)
+
+    def described(self, text: str) -> str:
+        """Return what the sources rather say than a text, such as '"twelve" than "ten"'."""
+        before, after = text[self.start : self.end].strip(), self.text.strip()
+        if self.kind == "left out":
+            return f'nothing in place of "{before}"'
+        if self.kind == "inserted":
+            following = text[self.end :].split(maxsplit=1)
+            return f'"{after} {following[0]}" than "{following[0]}"' if following else f'"{after}"'
+        return f'"{after}" than "{before}"'
 
 
 class Verdict(NamedTuple):
@@ -208,7 +212,7 @@ class Reading(NamedTuple):
         """
         gain = max((edit.gain for edit in self.edits), default=NO_GAIN)
         return {
-            "coefficient": _coefficient(self.nats, self.nats_without),
+            "coefficient": max(1 - self.nats / self.nats_without, -1.0) if self.nats_without else math.nan,
             "coverage": min((clause.coverage for clause in self.clauses), default=0.0),
             "best edit": gain / (1 - self.nats),
             "own words": max((clause.own_words for clause in self.clauses), default=0),
@@ -225,18 +229,24 @@ class Reading(NamedTuple):
         """The edit that says best what the sources rather say; None without edits."""
         return max(self.edits, key=lambda edit: edit.due_to_sources, default=None)
 
-    def edited(self, edit: WordEdit) -> list[WordReading]:
-        """Return the words that an edit replaces or leaves out, or before which it inserts text."""
-        return [word for word in self.words if edit.edits(word)]
+    def contradicted(self, text: str) -> str:
+        """Return what the sources rather say than a text: what an edit says, or not the values that they lack."""
+        if self.rather is not None and self.rather.due_to_sources > 0:
+            return self.rather.described(text)
+        values = [self.words[place] for clause in self.clauses for place in clause.values_elsewhere]
+        quoted = ", ".join(f'"{text[word.start : word.end]}"' for word in values)
+        return f"something else than {quoted}" if values else ""
 
     def edit_of(self, word: WordReading) -> WordEdit | None:
         """Return the best edit of one word alone; None if none is clearly gained from the sources."""
-        edits = [edit for edit in self.edits if edit.due_to_sources >= CLEAR and self._edits_only(edit, word)]
+        edits = [
+            edit
+            for edit in self.edits
+            if edit.due_to_sources >= CLEAR
+            and edit.edits(word)
+            and (edit.kind == "exchanged" or sum(map(edit.edits, self.words)) == 1)
+        ]
         return max(edits, key=lambda edit: edit.due_to_sources, default=None)
-
-    def _edits_only(self, edit: WordEdit, word: WordReading) -> bool:
-        edited = self.edited(edit)
-        return word in edited and (len(edited) == 1 or edit.kind == "exchanged")
 
     def unsaid(self, word: WordReading, judgement: Judgement) -> bool:
         """Return whether the sources do not say a word: they lack it, make it no likelier, or rather say another.
@@ -263,11 +273,6 @@ def _fitted() -> dict[str, Any]:
     """Return the fitted coefficients and thresholds."""
     state: dict[str, Any] = json.loads(files("normxlogit.grounding").joinpath("verdicts.json").read_text("utf-8"))
     return state
-
-
-def _coefficient(nats: float, nats_without: float) -> float:
-    """Return the uncertainty coefficient 1 - D / N of a sentence, at least -1."""
-    return max(1 - nats / nats_without, -1.0) if nats_without else math.nan
 
 
 def _probability(fitted: Mapping[str, Any], features: Mapping[str, float]) -> float:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
+from tokenizers import Regex, pre_tokenizers
 from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, Spans, readable_tokens
@@ -18,6 +19,9 @@ from .texts import SplitText, Text, pair_of
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """A token of a single byte, as SentencePiece writes it."""
+
+SIGNS = r"\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FAFF}\x{20000}-\x{3134F}\p{P}$+<=>^`|~"
+"""Characters that are a word each: ideographs, punctuation, and the other signs of ASCII."""
 
 CONTEXT = 8
 """Tokens before a token with which it is decoded: the text that it adds depends on them."""
@@ -127,24 +131,10 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
 
 def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[tuple[int, int]]:
     """Return the characters of each word, sign, ideograph and special token, as BERT splits texts."""
-    words: list[tuple[int, int]] = []
-    special = "|".join(map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True)))
-    index = 0
-    for number, part in enumerate(re.split(f"({special})", text) if special else [text]):
-        if number % 2:
-            words.append((index, index + len(part)))
-        in_word = False
-        for start, character in enumerate(() if number % 2 else part, index):
-            kind = unicodedata.category(character)
-            is_ideograph = kind == "Lo" and unicodedata.name(character, "").startswith("CJK")
-            is_sign = kind[0] == "P" or (kind[0] == "S" and character.isascii()) or is_ideograph
-            if in_word and not is_sign and not character.isspace():
-                words[-1] = words[-1][0], start + 1
-            elif not character.isspace():
-                words.append((start, start + 1))
-            in_word = not is_sign and not character.isspace()
-        index += len(part)
-    return words
+    special = map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True))
+    pattern = "|".join([*special, f"[{SIGNS}]", rf"[^\s{SIGNS}]+"])
+    pieces = pre_tokenizers.Split(Regex(pattern), "removed", invert=True).pre_tokenize_str(text)
+    return [span for _, span in pieces]
 
 
 def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Spans | None:

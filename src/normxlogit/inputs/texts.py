@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, chain, count
 from typing import Any
 
@@ -10,6 +10,9 @@ from ..errors import InputError
 
 Text = str | tuple[str, str]
 """A text, or a pair of them."""
+
+Question = tuple[str, Sequence[str]]
+"""A prompt and the choices that may follow it."""
 
 
 class SplitText(str):

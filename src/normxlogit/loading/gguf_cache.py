@@ -25,8 +25,8 @@ MAX_BYTES = 4 << 30
 FREE_SPACE_FACTOR = 4
 """The disk must have this multiple of the size of the weights free."""
 
-PROBE = "It's 1,234.5 km to  Zürich,\n\tisn't it? <|im_start|>user\n你好 🙂"
-"""A text on which a tokenizer and its reloaded copy must agree."""
+SPECIAL = ("bos", "eos", "pad", "unk")
+"""Special tokens that a reloaded tokenizer must have as the converted one."""
 
 logger = logging.getLogger("normxlogit")
 
@@ -96,14 +96,8 @@ def _save_checkpoint(model: Any, folder: Path) -> None:
 
 def _same_tokenizer(tokenizer: Any, reloaded: Any) -> bool:
     """Return whether a tokenizer and its reloaded copy give the same ids and render chats alike."""
-    if tokenizer.get_vocab() != reloaded.get_vocab() or tokenizer.chat_template != reloaded.chat_template:
-        return False
-    backends = [
-        backend.to_str() for either in (tokenizer, reloaded) if (backend := getattr(either, "_tokenizer", None))
-    ]
-    if len(set(backends)) > 1:
-        return False
-    special = ("bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "model_max_length", "padding_side")
-    return tokenizer(PROBE)["input_ids"] == reloaded(PROBE)["input_ids"] and all(
-        getattr(tokenizer, name, None) == getattr(reloaded, name, None) for name in special
+    names = ["chat_template", "model_max_length", "padding_side", *(f"{kind}_token_id" for kind in SPECIAL)]
+    first, second = (
+        [each.backend_tokenizer.to_str(), *(getattr(each, name) for name in names)] for each in (tokenizer, reloaded)
     )
+    return first == second

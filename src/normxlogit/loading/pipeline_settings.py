@@ -1,14 +1,15 @@
 """The settings of a transformers pipeline, which are respected or refused by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
 from ..errors import InputError, UnsupportedModelError
+from ..extending import registered
+from ..tasks import Task
 from ..tasks.classification import Problem
-from ..tasks.zero_shot import Hypotheses
 
 PROBLEMS: dict[str, Problem] = {"sigmoid": "multi-label", "softmax": "single-label"}
 """Problem types by the function that turns outputs into probabilities; "none" keeps the logits."""
@@ -19,8 +20,10 @@ GENERATING_TASKS = ("text-generation", "image-text-to-text", "any-to-any")
 ONE_OUTPUT_TASKS = ("text-classification", "image-classification")
 """Pipelines that return a sigmoid probability if a model has one output."""
 
-OTHER_QUESTIONS = ("decision", "document-question-answering", "table-question-answering")
-"""Pipelines that ask a model something other than its text: prompts of their own, places of words, tables."""
+OTHER_QUESTIONS = ("decision", "document-question-answering", "table-question-answering", "zero-shot-classification")
+"""Pipelines that ask a model something other than its text: prompts of their own, places of words, tables, labels.
+
+Those that an extension reads (`Extension.pipelines`) are explained."""
 
 IRRELEVANT = {
     "_legacy", "aggregation_strategy", "candidate_labels", "clean_up_tokenization_spaces", "delimiter",
@@ -38,7 +41,8 @@ class PipelineSettings:
     """Settings of a pipeline.
 
     Attributes:
-        hypotheses: The hypotheses of a zero-shot pipeline.
+        question: What the pipeline asks the model of a text, as an extension has read it: makes the task that asks it
+            from the model's own; None for the text alone.
         problem: What the outputs are, where the pipeline says which function is applied to them.
         add_special_tokens: Whether texts get the tokenizer's special tokens.
         max_length: Most tokens of a text.
@@ -47,7 +51,7 @@ class PipelineSettings:
         chat: Options of the chat template beside the messages.
     """
 
-    hypotheses: Hypotheses | None = None
+    question: Callable[[Any], Task] | None = None
     problem: Problem | None = None
     add_special_tokens: bool = True
     max_length: int | None = None
@@ -56,8 +60,12 @@ class PipelineSettings:
     chat: Mapping[str, Any] = field(default_factory=dict)
 
 
-def pipeline_settings(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineSettings:
+def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSettings:
     """Return the settings of a pipeline; default settings for anything else.
+
+    Args:
+        pipeline: A pipeline, or a model.
+        labels: The labels that the caller gave.
 
     Raises:
         InputError: If a setting changes the output in a way that cannot be explained.
@@ -65,9 +73,10 @@ def pipeline_settings(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineS
     """
     groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
     if not all(isinstance(group, Mapping) for group in groups):
-        return PipelineSettings(hypotheses, _cross_encoder_problem(pipeline))
+        return PipelineSettings(problem=_cross_encoder_problem(pipeline))
     task = getattr(pipeline, "task", None)
-    if task in OTHER_QUESTIONS:
+    reader = registered("pipelines").get(str(task))
+    if reader is None and task in OTHER_QUESTIONS:
         raise UnsupportedModelError(
             f"a pipeline for {task} asks its model more than a text, which is not explained; Explainer(pipeline.model, "
             "pipeline.tokenizer) explains the model's answers to texts"
@@ -112,7 +121,7 @@ def pipeline_settings(pipeline: Any, hypotheses: Hypotheses | None) -> PipelineS
             "than is explained; make it without, or pass Explainer(pipeline.model, pipeline.tokenizer)"
         )
     return PipelineSettings(
-        hypotheses,
+        None if reader is None else reader(pipeline, labels),
         PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
         add_special_tokens is not False,
         None if truncation in (False, "do_not_truncate") else max_length,

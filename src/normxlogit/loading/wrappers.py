@@ -17,7 +17,6 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 from ..errors import InputError, UnsupportedModelError
 from ..tasks import is_bare
 from ..tasks.classification import label_names
-from ..tasks.zero_shot import hypotheses_of
 from .pipeline_settings import pipeline_settings
 
 REPLICATING = (nn.DataParallel, nn.parallel.DistributedDataParallel, AveragedModel)
@@ -66,12 +65,7 @@ def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> d
     """Return the module, tokenizer, labels and pipeline settings of a model or pipeline."""
     module, reader = module_and_reader(model, tokenizer)
     names = None if labels is None else label_names(labels)
-    return {
-        "model": module,
-        "tokenizer": reader,
-        "labels": names,
-        "pipeline": pipeline_settings(model, hypotheses_of(model, names)),
-    }
+    return {"model": module, "tokenizer": reader, "labels": names, "pipeline": pipeline_settings(model, names)}
 
 
 def _reader_of(pipeline: Any) -> Any:

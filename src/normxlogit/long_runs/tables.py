@@ -132,6 +132,8 @@ def source_of_file(open_file: Callable[[], Any], name: str, kind: str, size: int
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         with _opened(open_file, name, kind, size) as table:
+            if kind != "jsonl":  # rows of JSON may lack a column
+                check_columns(table.names(), columns)
             yield from table.blocks(columns)
 
     return RowSource(names, blocks, [name])
@@ -422,6 +424,6 @@ def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:
     existing = list(names)
     for name in requested:
         if name not in existing:
-            raise DataError(f"no column {name!r}; there are {', '.join(map(repr, existing))}")
+            raise DataError(f"no column {name!r} in the input; there are {', '.join(existing)}")
         if existing.count(name) > 1:
             raise DataError(f"{existing.count(name)} columns are called {name!r}; rename all but one")

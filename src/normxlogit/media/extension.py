@@ -17,10 +17,6 @@ EXTENSION = Extension(
         "picture": "normxlogit.media.units:PictureScores",
         "sound": "normxlogit.media.units:SoundScores",
     },
-    row_kinds={
-        "image": "normxlogit.media.units:IMAGE",
-        "audio": "normxlogit.media.units:AUDIO",
-    },
     commands={
         "transcribe": "normxlogit.media.command:transcribe",
     },

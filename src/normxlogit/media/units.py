@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..results.storage.schema import FloatArray, Index, Number
-from ..results.units.media import Medium, Place, RowKind
+from ..results.units.media import Medium, Place
 from ..results.units.words import UnitScore
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class PictureScores(_Drawn):
     unit_kind: ClassVar = "patch"
     parts_name: ClassVar = "patches"
     removed_unit: ClassVar = ("region", "replaced")
+    row_columns: ClassVar = {"rows": Index, "columns": Index, "first": Index}
 
     kind: Literal["picture"] = "picture"
     width: Index
@@ -96,6 +97,17 @@ class PictureScores(_Drawn):
                 )
             regions[name] = number, (left, top, right, bottom)
         return regions
+
+    @classmethod
+    def row(cls, medium: Medium | None, units: int) -> dict[str, Any]:
+        """Return the size of the grid of patches and its first unit; zeros without a picture."""
+        rows, columns = (0, 0) if medium is None else medium.shape
+        return {"rows": rows, "columns": columns, "first": 0 if medium is None else medium.first}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Medium | None:
+        """Return the picture of a row."""
+        return grid_medium(row["rows"], row["columns"], row["first"]) if row["rows"] else None
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -177,6 +189,7 @@ class SoundScores(_Drawn):
     parts_name: ClassVar = "moments"
     removed_unit: ClassVar = ("moment", "silenced")
     is_over_time: ClassVar = True
+    row_columns: ClassVar = {"times": tuple[tuple[Number, Number], ...]}
 
     kind: Literal["sound"] = "sound"
     seconds: Number = 0.0
@@ -202,6 +215,19 @@ class SoundScores(_Drawn):
             if not (0 <= start < end and start < media[0].extent[0]):
                 raise InputError(f"source {name!r}: {start:g} to {end:g} are not seconds of {media[0].name}")
         return {name: (0, (start, min(end, media[0].extent[0]))) for name, (start, end) in named.items()}
+
+    @classmethod
+    def row(cls, medium: Medium | None, units: int) -> dict[str, Any]:
+        """Return the seconds of every unit, (0, 0) of those before the first moment and after the last."""
+        if medium is None:
+            return {"times": []}
+        after = units - medium.units.stop
+        return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Medium | None:
+        """Return the sound of a row."""
+        return sound_of_times(row["times"])
 
     @property
     def extent(self) -> tuple[float]:
@@ -274,31 +300,3 @@ def sound_of_times(times: Sequence[Sequence[float]]) -> SoundScores | None:
         return None
     moments = np.array(times[timed[0] : timed[-1] + 1], np.float32)  # (n, 2)
     return SoundScores.of_places(timed[0], moments)
-
-
-def _grid_cells(medium: Medium | None, units: int) -> dict[str, Any]:
-    """Return the size of a grid of patches and its first unit; zeros without one."""
-    rows, columns = (0, 0) if medium is None else medium.shape
-    return {"rows": rows, "columns": columns, "first": 0 if medium is None else medium.first}
-
-
-def _grid(row: Mapping[str, Any]) -> Medium | None:
-    """Return the picture of a row."""
-    return grid_medium(row["rows"], row["columns"], row["first"]) if row["rows"] else None
-
-
-def _times(medium: Medium | None, units: int) -> dict[str, Any]:
-    """Return beginning and end of every unit in seconds, (0, 0) of those before the first moment and after the last."""
-    if medium is None:
-        return {"times": []}
-    after = units - medium.units.stop
-    return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
-
-
-IMAGE = RowKind("patch", {"rows": Index, "columns": Index, "first": Index}, _grid_cells, _grid)
-"""The columns of corpora of pictures: the grid of patches."""
-
-AUDIO = RowKind(
-    "moment", {"times": tuple[tuple[Number, Number], ...]}, _times, lambda row: sound_of_times(row["times"])
-)
-"""The columns of corpora of sounds: the times of moments."""

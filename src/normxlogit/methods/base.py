@@ -19,10 +19,11 @@ from ..errors import MethodError
 from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass, to_host
 from ..model.task_model import TaskModel
+from ..results.storage.schema import setting_text
 from ..results.targets import Quantity
 from ..tasks import Task
 from ..tasks.targets import BatchTargets, Layers
-from .settings import check, format_value, settings_of, unknown_setting
+from .settings import check, settings_of, unknown_setting
 
 if TYPE_CHECKING:
     from .registry import MethodInfo
@@ -190,7 +191,7 @@ class Method(ABC):
         """The method as text: its name, and the settings that differ from their defaults."""
         defaults = settings_of(type(self))
         parts = [
-            f"{name}={format_value(value)}" for name, value in self.settings.items() if value != defaults[name].default
+            f"{name}={setting_text(value)}" for name, value in self.settings.items() if value != defaults[name].default
         ]
         return self.info.name + (":" + ",".join(parts) if parts else "")
 

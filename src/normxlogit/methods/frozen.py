@@ -12,8 +12,7 @@ from ..frozen.contributions import Contributions, FrozenPass, contributions, voc
 from ..frozen.frozen_model import FrozenModel
 from ..frozen.places import MEDIA, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
-from ..model.forward_pass import ForwardPass
-from ..model.given_outputs import check_same_pass
+from ..model.forward_pass import ForwardPass, check_same_pass
 from ..model.task_model import TaskModel
 from ..model.token_budget import GRAPH_MEMORY
 from ..tasks.targets import Layers

@@ -79,13 +79,6 @@ def unknown_setting(method: str, name: str, settings: Mapping[str, Setting]) -> 
     return f"{method} has no setting {name!r}; {hint}it has {', '.join(settings) or 'no settings'}"
 
 
-def format_value(value: Any) -> str:
-    """Return a value as text that `parse` reads."""
-    if isinstance(value, bool) or value is None:
-        return str(value).lower()
-    return str(value)
-
-
 def _refusal(setting: Setting, value: Any) -> ValueError:
     """Return the error for a value that a setting does not allow."""
     try:
@@ -102,6 +95,6 @@ def _parse_as(text: str, kind: Any) -> Any:
         return schema.check(kind)(kind(text))
     values = {bool: (True, False), type(None): (None,)}.get(kind, get_args(kind))  # or of a Literal
     for value in values:
-        if format_value(value) == text:
+        if schema.setting_text(value) == text:
             return value
-    raise ValueError(f"{text} is not one of {', '.join(map(format_value, values))}")
+    raise ValueError(f"{text} is not one of {', '.join(map(schema.setting_text, values))}")

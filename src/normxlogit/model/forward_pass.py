@@ -8,8 +8,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ..errors import NormXLogitError, UnsupportedModelError
+from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..inputs.encoding import Batch
+from ..parts.proofs import states_are_of_these_inputs
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,21 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
     flat = torch.cat([t.float().to(on_device[0].device).flatten() for t in tensors if t is not None]).cpu()
     parts = iter(flat.split([t.numel() for t in tensors if t is not None]))
     return [None if t is None else next(parts).view(t.shape).numpy() for t in tensors]
+
+
+def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
+    """Refuse to explain the caller's pass by a second pass with other hidden states.
+
+    Raises:
+        InputError: If the hidden states that the head reads differ.
+    """
+    if isinstance(theirs.final, Tensor) and not states_are_of_these_inputs(
+        theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)
+    ):
+        raise InputError(
+            "the model gives other hidden states than these outputs hold when it is run again; have its weights "
+            "changed, and was it in evaluation mode?"
+        )
 
 
 def no_states(module: nn.Module) -> UnsupportedModelError:

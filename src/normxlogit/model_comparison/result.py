@@ -30,7 +30,7 @@ class ModelDifference(Attribution):
 
     kind: ClassVar = "model-difference"
     described: ClassVar = "a difference of two models"
-    derived: ClassVar[Mapping[str, Any]] = {
+    columns: ClassVar[Mapping[str, Any]] = {
         "changed": bool,
         **{f"prediction_{side}": str for side in ("before", "after")},
         **{f"measured_{side}": Number for side in ("before", "after")},

@@ -1,25 +1,17 @@
 """One result of several of a text: of its windows, or with a target for each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import TargetError
 from ..inputs.encoding import Encoding
 from ..inputs.windows import Indices, text_to_cut
 from ..methods.base import sink_note
-from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
 from ..tasks.base import units_of_tokens
-from ..tasks.targets import is_choice
-from .options import Options
-
-NOT_VERIFIED = (
-    "not verified: the predictions at several positions are explained; verify= tests one, position= says which"
-)
 
 
 def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int) -> Attribution:
@@ -100,40 +92,6 @@ def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: st
         text_pair=encoding.text_pair,
         notes=(*result.notes, note),
         **changes,
-    )
-
-
-def explain_every_position(
-    model: TaskModel,
-    encoding: Encoding,
-    options: Options,
-    explain: Callable[[TaskModel, Sequence[Encoding], Options], list[Attribution]],
-) -> Attribution:
-    """Explain the prediction at every position of a text that has one, each by a row of the same batches.
-
-    Returns:
-        One attribution whose targets are the predictions at the words, or at the masks, named after both.
-
-    Raises:
-        TargetError: If several targets are asked for at each position.
-        InputError: If predictions of the model have no positions.
-    """
-    if options.target is not None and not is_choice(options.target):
-        raise TargetError("position=ALL explains one target at each position: a name, an index or None")
-    positions = model.task.position.every(encoding)
-    results = explain(model, [replace(encoding, position=position) for position in positions], options)
-    first, targets = results[0], []
-    words = {token: word.text for word in (first.words() if first.has_words else ()) for token in word.tokens}
-    for position, result in zip(positions, results, strict=True):
-        name = f"{words.get(position, first.tokens[position])}: {result.target.name}"
-        targets.append(result.target._replace(name=name, position=position))
-    notes = [note for result in results for note in result.notes]
-    notes += [] if options.verify is None else [NOT_VERIFIED]
-    return replace(
-        in_rows(results),
-        targets=tuple(targets),
-        predictions=tuple(result.predictions[0] for result in results),
-        notes=tuple(dict.fromkeys(notes)),
     )
 
 

@@ -8,13 +8,18 @@ from .._version import __version__
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..inputs.encoding import EncodedMedium
-from ..inputs.texts import positive_integer
+from ..inputs.texts import positive_integer, whole_number
 from ..leave_out.units import Group, Verify
 from ..methods import Method
-from ..methods.defaults import default_methods
+from ..methods.defaults import completion_methods, default_methods
 from ..model.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
 from ..results.units.spans import PartSpec
 from ..tasks.targets import Choice, Layers, Position, TargetSpec, is_choice
+
+Results = Attribution | Attributions[Attribution]
+"""The result of a single input, or the results of several."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,10 @@ class Options:
     Attributes:
         media_method: The method for prompts with a picture or a sound; None for `method`.
         verify: Which units are removed, see `leave_out.units.Verify`.
-        parts: The parts of a generated completion that are explained; None for each token.
+        parts: The parts of a completion that are explained; None for each token.
+        sources: What of the prompt of a completion has a score; None for tokens.
+        reasoning: Where a completion reasons; None to look for it.
+        other_answer: A text or token ids that the whole completion is explained against.
     """
 
     method: Method
@@ -39,6 +47,9 @@ class Options:
     media_method: Method | None = None
     verify: Verify = None
     parts: PartSpec = None
+    sources: Any = None
+    reasoning: Any = None
+    other_answer: Any = None
     extra_inputs: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -53,6 +64,10 @@ class Options:
             raise InputError(f"progress must be True, False or None, not {self.progress!r}")
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
+        if self.parts is not None and self.other_answer is not None:
+            raise InputError("a contrast is another whole answer, and parts= divides the one: leave out parts=")
+        if self.verify == "reasoning" and self.other_answer is not None:
+            raise InputError("verify='reasoning' measures what follows the reasoning of one answer: no contrast=")
         object.__setattr__(self, "verify", checked_verify(self.verify))
         if self.targets is None:
             return
@@ -65,6 +80,18 @@ class Options:
     def of(cls, options: Mapping[str, Any], **methods: Any) -> "Options":
         """Return the options of a call with its methods."""
         return cls(**{**options, **methods})
+
+    @classmethod
+    def of_completions(cls, options: Mapping[str, Any]) -> "Options":
+        """Return the options of a call about completions, whose contrast is another answer.
+
+        An index is a token that is subtracted at every place, and so is any contrast of a target that is one.
+        """
+        kept = {**options, **completion_methods(options.get("method"))}
+        names_tokens = any(kept.get(name) is not None for name in ("target", "targets"))
+        if not names_tokens and whole_number(kept.get("contrast")) is None:
+            kept["other_answer"] = kept.pop("contrast", None)
+        return cls(**kept)
 
     @property
     def own_tokens(self) -> bool:
@@ -79,10 +106,6 @@ class Options:
     def only(self, index: int) -> "Options":
         """Return the options of one input."""
         return self if self.targets is None else replace(self, target=self.targets[index], targets=None)
-
-    def some(self, indices: Sequence[int]) -> "Options":
-        """Return the options of some of the inputs."""
-        return self if self.targets is None else replace(self, targets=[self.targets[i] for i in indices])
 
     def check_count(self, inputs: int) -> None:
         """Refuse a list of targets that does not fit the inputs."""

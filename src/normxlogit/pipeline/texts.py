@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
-from ..errors import HeadMismatchError, InputError
-from ..inputs.encoding import Batch, Encoding
+from ..errors import HeadMismatchError, InputError, TargetError
+from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
 from ..inputs.windows import Indices, windows
 from ..leave_out.answers import TextAnswers
@@ -24,24 +24,24 @@ from ..methods.defaults import DEFAULTS, first_working, use_of
 from ..methods.registry import alternatives
 from ..model.batch_attempts import batch_attempts, forward_passes
 from ..model.forward_pass import ForwardPass, to_host
-from ..model.given_outputs import read_outputs
 from ..model.task_model import TaskModel
 from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import message_spans
-from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, resolve
-from .choices import explain_choices
+from ..tasks.targets import ALL, check_target, contrast_note, describe_targets, is_choice, resolve
 from .completions.sequences import explain_next_words, names_sequences
 from .extra_inputs import with_extra_inputs
-from .merging import explain_every_position, merge_windows, spread
-from .options import Options, provenance
+from .merging import in_rows, merge_windows, spread
+from .options import Options, Results, provenance
 from .progress import progress_bar
 
+NOT_VERIFIED = (
+    "not verified: the predictions at several positions are explained; verify= tests one, position= says which"
+)
 
-def explain_by_default(
-    model: TaskModel, inputs: Any, arguments: Mapping[str, Any]
-) -> Attribution | Attributions[Attribution]:
+
+def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, Any]) -> Results:
     """Explain inputs by the first default method that works on the model; results note why others did not.
 
     The arguments are the caller's, of `Options`.
@@ -60,7 +60,7 @@ def explain_by_default(
 
 
 @torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
-def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
+def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
     """Explain inputs of any kind that the model's task reads.
 
     Returns:
@@ -71,24 +71,22 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
     """
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
-    if model.task.reads == "texts":
-        return explain_choices(model, inputs, options, explain_batch)
+    of_several_passes: Results | None = model.task.explain(model, inputs, options)
+    if of_several_passes is not None:
+        return of_several_passes
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     if options.extra_inputs:
         encodings = with_extra_inputs(encodings, options.extra_inputs, model.extra_inputs, single=single)
     options.check_count(len(encodings))
-    explain = explain_encodings
     if model.task.position.left_to_right and names_sequences(model, options):
-        explain = explain_next_words
+        results = explain_next_words(model, model.task.position.locate(encodings, options.position), options)
+        return results[0] if single else Attributions(results)
+    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    if options.position is ALL:
+        each = enumerate(encodings)
+        results = [explain_every_position(model, encoding, options.only(index)) for index, encoding in each]
     else:
-        check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
-    if options.position is ALL and explain is explain_encodings:
-        results = [
-            explain_every_position(model, encoding, options.only(index), explain)
-            for index, encoding in enumerate(encodings)
-        ]
-    else:
-        results = explain(model, model.task.position.locate(encodings, options.position), options)
+        results = explain_encodings(model, model.task.position.locate(encodings, options.position), options)
     return results[0] if single else Attributions(results)
 
 
@@ -127,6 +125,35 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     progress = partial(progress_bar, show=options.progress, description="verifying")
     answers = TextAnswers(model, encodings, ordered, windows=windows_read, progress=progress)
     return run_searches(ordered, [removable_for_task(model, a, options.verify) for a in ordered], answers)
+
+
+def explain_every_position(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
+    """Explain the prediction at every position of a text that has one, each by a row of the same batches.
+
+    Returns:
+        One attribution whose targets are the predictions at the words, or at the masks, named after both.
+
+    Raises:
+        TargetError: If several targets are asked for at each position.
+        InputError: If predictions of the model have no positions.
+    """
+    if options.target is not None and not is_choice(options.target):
+        raise TargetError("position=ALL explains one target at each position: a name, an index or None")
+    positions = model.task.position.every(encoding)
+    results = explain_encodings(model, [replace(encoding, position=position) for position in positions], options)
+    first, targets = results[0], []
+    words = {token: word.text for word in (first.words() if first.has_words else ()) for token in word.tokens}
+    for position, result in zip(positions, results, strict=True):
+        name = f"{words.get(position, first.tokens[position])}: {result.target.name}"
+        targets.append(result.target._replace(name=name, position=position))
+    notes = [note for result in results for note in result.notes]
+    notes += [] if options.verify is None else [NOT_VERIFIED]
+    return replace(
+        in_rows(results),
+        targets=tuple(targets),
+        predictions=tuple(result.predictions[0] for result in results),
+        notes=tuple(dict.fromkeys(notes)),
+    )
 
 
 # --- one forward pass --------------------------------------------------------------------------------------------
@@ -240,7 +267,7 @@ def _token_predictions(
     """
     task, outputs = model.task, model.task.outputs
     were_read = vars(run).get("token_logits") is not None
-    if not (were_read if requested is None else requested) or task.position.at == "span" or task.reads == "texts":
+    if not (were_read if requested is None else requested) or task.position.at == "span":
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
@@ -287,38 +314,3 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tupl
     (prediction,) = outputs.describe(*to_host(outputs.top(mean, outputs.predicted(ids))))
     merged = merge_windows(encoding, kept_windows, results, limit)
     return replace(merged, predictions=(prediction,)), kept_windows
-
-
-# --- forward passes of the caller, and reports -------------------------------------------------------------------
-
-
-@enough_memory("explain this forward pass")
-def explain_outputs(
-    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
-) -> Attributions[Attribution]:
-    """Explain a forward pass that the caller has run."""
-    model.refresh()
-    model.task.check_explains_inputs(model)
-    if model.task.reads == "signal":
-        raise InputError(
-            f"{model.name} reads no tokens, whose states from_outputs explains: call the explainer on the input itself "
-            f"or on what its processor returned, {{'{model.module.main_input_name}': values}}"
-        )
-    if model.task.reads == "texts":
-        raise InputError(
-            f"{model.name} compares several forward passes, and is explained from texts: call the explainer on them"
-        )
-    encodings = model.task.position.locate(model.encoder.from_batch(inputs), options.position)
-    options.check_count(len(encodings))
-    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
-    names_read = {"attention_mask", *encodings[0].inputs}
-    tensors_given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in names_read}
-    tensors = {name: value[None] if value.ndim == 1 else value for name, value in tensors_given.items()}  # (B, T)
-    ids = tensors.get("input_ids")
-    if ids is None:
-        raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
-    tensors = {"attention_mask": torch.ones_like(ids), **tensors}
-    batch = Batch(tensors, tensors["attention_mask"].bool(), encodings, list(range(len(encodings))))
-    with torch.inference_mode():
-        run = read_outputs(model, batch, outputs, layers=options.layers is not None)
-    return Attributions(explain_batch(model, run, options))

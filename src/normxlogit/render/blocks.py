@@ -86,12 +86,17 @@ class Column(NamedTuple):
     numbers: bool = False
 
 
-@dataclass(frozen=True)
 class Block:
-    """The base of a block."""
+    """The base of a block.
 
-    kind: ClassVar[str]
-    """How the backends call it."""
+    Attributes:
+        kind: How the backends call it: the name of the class in small letters, or that of a class that it extends.
+    """
+
+    kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.kind or cls.__name__.lower()
 
 
 @dataclass(frozen=True)
@@ -104,8 +109,6 @@ class Header(Block):
         notes: Notes for the reader.
     """
 
-    kind: ClassVar = "header"
-
     prediction: str = ""
     facts: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
@@ -115,8 +118,6 @@ class Header(Block):
 @dataclass(frozen=True)
 class Paragraph(Block):
     """A line of plain text."""
-
-    kind: ClassVar = "paragraph"
 
     text: str
 
@@ -146,8 +147,6 @@ class Sentences(Block):
         small: Whether it is set like a quotation, not as the main text.
     """
 
-    kind: ClassVar = "sentences"
-
     rows: Sequence[Sentence]
     steps: Sequence[str] = ()
     start: int = 0
@@ -176,8 +175,6 @@ class Turn(NamedTuple):
 class Chat(Block):
     """A conversation with its answer; a terminal shows the answer alone."""
 
-    kind: ClassVar = "chat"
-
     turns: Sequence[Turn]
     answer: Turn
 
@@ -193,8 +190,6 @@ class Table(Block):
         terminal_rows: The rows that a terminal shows; None for all.
         stacked: Whether a narrow page draws each row as a card, because the columns do not fit beside each other.
     """
-
-    kind: ClassVar = "table"
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -214,8 +209,6 @@ class Links(Block):
         data: What the page's script reads: "scores" with one row for each part, of what it has seen, or "shares".
         negative: The meaning of a negative score.
     """
-
-    kind: ClassVar = "links"
 
     data: Mapping[str, Any]
     hint: str
@@ -241,16 +234,12 @@ class Box(NamedTuple):
 class Ways(Block):
     """Columns of boxes with lines between them, for a page alone."""
 
-    kind: ClassVar = "ways"
-
     columns: Mapping[str, Sequence[Box]]
 
 
 @dataclass(frozen=True)
 class Fold(Block):
     """Blocks that a page folds; a terminal, which cannot fold, shows them only if they are `essential`."""
-
-    kind: ClassVar = "fold"
 
     summary: str
     blocks: Sequence[Block]
@@ -281,8 +270,6 @@ class MediumBlock(Block):
         medium: The medium, with its scores.
         parts: A piece for each of its parts.
     """
-
-    kind: ClassVar = "medium"
 
     medium: "Medium"
     parts: Sequence[Piece]

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -37,8 +36,6 @@ class Grid(Block):
         more: How many columns are left out.
         scales: The magnitude of each row that colours and digits of numbers follow.
     """
-
-    kind: ClassVar = "grid"
 
     rows: Sequence[str]
     columns: Sequence[str]
@@ -140,8 +137,6 @@ class Legend(Block):
         grid: The scores, where all that have no colour can be told by one limit or share.
         unread: Whether the model did not read all of the text.
     """
-
-    kind: ClassVar = "legend"
 
     positive: str
     negative: str | None = None

@@ -151,13 +151,11 @@ def verdict(verified: Verification | None) -> str:
     removal, control = verified.smallest or verified.together, verified.control
     has_label = verified.original.prediction is not None and verified.quantity != "value"
     unchanged = "still " if verified.smallest is None and has_label else ""
-    is_number = verified.quantity in ("value", "cosine", "difference")
-    original = f" ({verified.original.value:.3g} with all)" if is_number else ""
-    sentences = [f"Without {_names(verified, removal)}: {unchanged}{answer_text(verified, removal)}{original}."]
-    if control is not None:
-        units = f"{verified.unit}{'s' if len(control.units) > 1 else ''}"
-        sentences.append(f"Without {len(control.units)} other {units}: {answer_text(verified, control)}.")
-    return " ".join(sentences)
+    text = f"Without {_names(verified, removal)}: {unchanged}{answer_text(removal, verified)}{_with_all(removal)}."
+    if control is None:
+        return text
+    units = f"{verified.unit}{'s' if len(control.units) > 1 else ''}"
+    return f"{text} Without {len(control.units)} other {units}: {answer_text(control, verified)}."
 
 
 def without_text(a: Attribution, tokens: Sequence[int]) -> str:
@@ -165,51 +163,40 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
     removal = a.verified.without(tokens[0]) if a.verified is not None and tokens else None
     if a.verified is None or removal is None or (a.verified.unit in LARGER and not set(removal.tokens) <= set(tokens)):
         return ""
-    return answer_text(a.verified, removal)
+    return answer_text(removal, a.verified)
 
 
-def answer_text(verified: Verification, removal: Removal) -> str:
-    """Return an answer, with the probability of the target if that is not the prediction."""
-    original = verified.original
-    if verified.quantity == "difference":
-        return _difference_text(removal)
-    if verified.quantity == "log-probability":
-        return likelihood_text(removal.value - original.value)
-    if removal.prediction is None or verified.quantity == "cosine":
-        return f"{removal.value:.3f}"
-    explains_prediction = original.prediction is None or original.prediction.label == verified.target
-    of_target = f" ({verified.target}: {100 * removal.value:.1f}%)"
-    text = prediction_text(removal.prediction)
-    return text if verified.quantity != "probability" or explains_prediction else text + of_target
+def answer_text(removal: Removal, verified: Verification | None = None) -> str:
+    """Return an answer without units, with the probability of the explained target if that is not the prediction."""
+    value, prediction = removal.value, removal.prediction
+    if removal.quantity == "difference":  # of the answers of two models
+        return f"{value:+.2f}" if prediction is None else f"{prediction.label}, {value:+.2f}"
+    if removal.quantity == "log-probability":
+        return likelihood_text(value - removal.original)
+    if prediction is None or removal.quantity == "cosine":
+        return f"{value:.3f}"
+    original = None if verified is None else verified.original.prediction
+    if verified is None or original is None or removal.quantity != "probability" or original.label == verified.target:
+        return prediction_text(prediction)
+    return f"{prediction_text(prediction)} ({verified.target}: {100 * value:.1f}%)"
+
+
+def _with_all(removal: Removal) -> str:
+    """Return the measured quantity for the whole input; empty where the answer says how it changes."""
+    return f" ({removal.original:.3g} with all)" if removal.quantity in ("value", "cosine", "difference") else ""
 
 
 def removals_table(verified: Verification | None) -> list[Table]:
-    """Return a table of the answers without each unit; None without a verification."""
+    """Return a table of the answers without each unit; none without a verification."""
     if verified is None:
         return []
-    rows = [[cell(_names(verified, removal)), cell(answer_text(verified, removal))] for removal in verified.single]
+    rows = [[cell(_names(verified, removal)), cell(answer_text(removal, verified))] for removal in verified.single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]
 
 
 def removal_text(removal: Removal) -> str:
     """Return the units of a removal, and what the model predicts without them, or how the measured value changes."""
-    value, original = removal.value, removal.original
-    if removal.quantity == "log-probability":
-        answer = likelihood_text(value - original)
-    elif removal.quantity == "cosine":
-        answer = f"the similarity {'falls' if value < original else 'rises'} from {original:.2f} to {value:.2f}"
-    elif removal.quantity == "difference":
-        answer = f"{_difference_text(removal)} ({original:+.2f} with all)"
-    else:
-        answer = "" if removal.prediction is None else prediction_text(removal.prediction)
-        answer += f" ({original:.3g} with all)" if removal.quantity == "value" else ""
-    return f"Without {_listed(removal.units, 'part')}: {answer}."
-
-
-def _difference_text(removal: Removal) -> str:
-    """Return the answers of two models, and what is left of their difference."""
-    left = f"{removal.value:+.2f}"
-    return left if removal.prediction is None else f"{removal.prediction.label}, {left}"
+    return f"Without {_listed(removal.units, 'part')}: {answer_text(removal)}{_with_all(removal)}."
 
 
 def _names(verified: Verification, removal: Removal) -> str:

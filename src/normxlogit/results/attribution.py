@@ -544,10 +544,6 @@ class Attribution(Record):
         if self.verified is not None:
             self.verified.validate(count)
 
-    @classmethod
-    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
-        return {**attribution, "kind": cls.kind}
-
     def _bias_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of `bias` and `sink` for the axes of targets and layers."""
         return shape

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from ..errors import DataError, InputError
-from ..extending import registered
+from ..extending import named, registered
 from .storage.files import write_json, write_text, written
-from .storage.schema import Stored
-from .storage.tables import Columns, to_csv, to_pandas, to_shap, unit_columns
+from .storage.schema import FORMAT_VERSION, abbreviated, check, checked_version, freeze, plain, same
+from .storage.tables import Columns, to_csv, to_pandas, unit_columns
 from .units.characters import escaped
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from typing_extensions import Self
 
     from ..render.blocks import Block
     from .attribution import Attribution
@@ -98,7 +99,7 @@ class Exports(ABC):
             DataError: If shap is missing, there is no result, one is not of one text, or there is a layer axis; choose
                 with `layer(...)`.
         """
-        return to_shap(self._results(), single=isinstance(self, Record))
+        return named("normxlogit.decompositions.shap_export:to_shap")(self._results(), single=isinstance(self, Record))
 
     def to_dataset(self) -> Any:
         """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
@@ -152,14 +153,23 @@ class Exports(ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Record(Stored, Exports):
-    """The base of a result, with the columns of its files and its drawings."""
+class Record(Exports):
+    """The base of a result: a frozen dataclass whose type hints are the schema of its files.
 
-    stored: ClassVar[Mapping[str, Any]] = {}
+    Attributes:
+        format_version: Version of the files' format.
+    """
+
+    kind: ClassVar[str]
+    """Its name in files."""
+
+    described: ClassVar[str]
+    """What an error calls it."""
+
+    columns: ClassVar[Mapping[str, Any]] = {}
     """Columns of its files beside those of the attribution that it holds, with their types."""
 
-    derived: ClassVar[Mapping[str, Any]] = {}
-    """Further columns, which are computed from the others and not read."""
+    format_version: int = FORMAT_VERSION
 
     @property
     @abstractmethod
@@ -186,13 +196,59 @@ class Record(Stored, Exports):
         """
 
     def _row(self) -> dict[str, Any]:
-        """Return the values of its `stored` and `derived` columns, which go before the attribution's."""
+        """Return the values of its `columns`, which go before the attribution's."""
         return {}
 
     @classmethod
     def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
-        """Return the state that `from_dict` reads, from a row of a file and the state of its attribution."""
+        """Return the state that `from_dict` reads, from a row of a corpus and the state of its attribution."""
         return attribution
+
+    @abstractmethod
+    def _validate(self) -> None:
+        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays, and keep settings and diagnostics as files hold them."""
+        freeze(self)
+        for name in ("settings", "diagnostics"):
+            if name in vars(self):
+                object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(same(value, getattr(other, name)) for name, value in vars(self).items())
+
+    __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back.
+
+        Numbers that are not finite, which JSON lacks, become the strings "NaN", "Infinity" and "-Infinity".
+        """
+        return {"kind": self.kind, **plain(self)}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> "Self":
+        """Rebuild a result from `to_dict`'s output.
+
+        Raises:
+            DataError: If the format is another version's, a field is missing or of another type, or the fields do not
+                fit together.
+        """
+        state = checked_version(state)
+        if state.get("kind") != cls.kind:
+            raise DataError(f"not {cls.described}: expected one of {cls.kind}, got {abbreviated(state.get('kind'))}")
+        try:
+            result: Self = check(cls)(state)
+            result._validate()
+        except RecursionError:
+            raise DataError(f"not {cls.described}: nested too deeply") from None
+        except ValueError as error:
+            raise DataError(f"not {cls.described}: {error}") from None
+        return result
 
     def __repr__(self) -> str:
         """Return one line without control characters, whatever the file held that was loaded."""

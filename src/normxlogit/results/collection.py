@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError, InputError
+from ..extending import named
 from .attribution import Attribution
 from .base import Exports, Record, record_type
-from .gold import read_gold
 from .storage.columns import read_parquet
 from .storage.files import read_json
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
@@ -149,6 +149,7 @@ class Attributions(Sequence[R], Exports):
             raise InputError("a regression has no right and wrong labels: filter by a function of the results")
         labels = {(prediction.id, prediction.label) for prediction in predictions if prediction is not None}
         labels |= {(target.id, target.name) for target in targets if target.id is not None}
+        read_gold = named("normxlogit.long_runs.gold:read_gold")
         right = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
         pairs = zip(predictions, right, strict=True)
         return [

@@ -1,6 +1,6 @@
 """Tasks, one file each: everything that differs by task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,13 +11,11 @@ from ..copies.clone import unwrapped
 from ..errors import InputError, UnsupportedModelError
 from ..extending import registered
 from .base import Task, TaskName, Wrapper
-from .choice import MultipleChoice
 from .classification import Classification, Labels, Problem
 from .language import CausalLM, MaskedLM
 from .question_answering import QuestionAnswering
 from .seq2seq import Seq2Seq
 from .tagging import TokenClassification
-from .zero_shot import Hypotheses, ZeroShot
 
 __all__ = [
     "all_tasks",
@@ -38,7 +36,7 @@ __all__ = [
 @cache
 def all_tasks() -> dict[TaskName, type[Task]]:
     """Return all tasks by name, those of extensions first: the first one counts where a class of models has several."""
-    core = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, MultipleChoice, Seq2Seq)
+    core = (Classification, MaskedLM, CausalLM, TokenClassification, QuestionAnswering, Seq2Seq)
     return {task.name: task for task in (*registered("tasks").values(), *core)}
 
 
@@ -72,22 +70,28 @@ def task_of(
     task: TaskName | None = None,
     labels: Sequence[str] | None = None,
     tokenizer: Any = None,
-    hypotheses: Hypotheses | None = None,
+    question: Callable[[Any], Task] | None = None,
     problem: Problem | None = None,
 ) -> Task:
     """Return the task of a model with the names of its outputs.
+
+    Args:
+        model: The model.
+        task: The name of its task; None for the one that its class declares.
+        labels: Names of its outputs, or those that its pipeline asks about.
+        tokenizer: What reads its inputs.
+        question: What a pipeline asks it, see `PipelineSettings`.
+        problem: What the outputs of a classifier are; None as its configuration says.
 
     Raises:
         UnsupportedModelError: If the model has no head, or its task is not known.
         InputError: If there is no such task, the model's class is for another, or the labels are not as many as the
             outputs or the outputs have no labels.
     """
-    chosen = choose_task(model, task)(model, tokenizer, None if hypotheses is not None else labels)
-    if not isinstance(chosen, Classification):
-        return chosen
-    if problem is not None:
+    chosen = choose_task(model, task)(model, tokenizer, labels if question is None else None)
+    if problem is not None and isinstance(chosen, Classification):
         chosen.outputs = Labels(chosen.outputs.labels, problem)
-    return chosen if hypotheses is None else ZeroShot(chosen, hypotheses)
+    return chosen if question is None else question(chosen)
 
 
 def as_task_model(

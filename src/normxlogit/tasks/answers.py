@@ -160,24 +160,35 @@ class AnswerPosition:
     Attributes:
         at: Whether the head answers once for the text, (B, C), or at every token, (B, T, C), of which a token is
             explained, or the start and the end of a span.
+        can_choose: Whether a caller can choose the token whose prediction is explained.
         is_mask: Whether the token explained is a mask, which stays where others are perturbed.
         left_to_right: Whether an answer cannot depend on later tokens.
     """
 
     at: Literal["text", "token", "span"] = "text"
+    can_choose: bool = False
     is_mask: bool = False
     left_to_right: bool = False
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
-        """Return the encodings with a note of the token whose prediction is to be explained.
+        """Return the encodings with a note of the token whose prediction is to be explained; see `targets.Position`.
 
         Raises:
             InputError: If there is no position to choose, or a text has no such place.
         """
         if position is None:
             return encodings
-        hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
-        raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
+        if not self.can_choose:
+            hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
+            raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
+        is_list = isinstance(position, list) or getattr(position, "ndim", 0) > 0  # a tuple is one span
+        places = list(position) if is_list else [position] * len(encodings)
+        if len(places) != len(encodings):
+            raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
+        return [
+            encoding if place is None else replace(encoding, position=_token_index(encoding, place))
+            for encoding, place in zip(encodings, places, strict=True)
+        ]
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the tokens whose predictions `position=ALL` explains.
@@ -217,21 +228,6 @@ class AnswerPosition:
         return prediction
 
 
-def locate(encodings: list[Encoding], position: Any) -> list[Encoding]:
-    """Return the encodings with a note of the token whose prediction is to be explained; see `targets.Position`."""
-    if position is None:
-        return encodings
-    given: Any = position
-    places = list(given) if _has_place_for_each(given) else [given] * len(encodings)
-    if len(places) != len(encodings):
-        raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
-    pairs = zip(encodings, places, strict=True)
-    return [
-        encoding if place is None else replace(encoding, position=_token_index(encoding, place))
-        for encoding, place in pairs
-    ]
-
-
 def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
     """Return positions, (B,), with the default replaced wherever the caller chose one.
 
@@ -263,11 +259,6 @@ def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
     """
     index = positions if positions.ndim == 2 else positions[:, None].expand(-1, logits.shape[-1])  # (B, C)
     return logits.gather(1, index[:, None].to(logits.device)).squeeze(1)
-
-
-def _has_place_for_each(position: Any) -> bool:
-    """Return whether the argument is a list or an array with a place for each input; a tuple is one span."""
-    return isinstance(position, list) or getattr(position, "ndim", 0) > 0
 
 
 def _token_index(encoding: Encoding, position: Any) -> int:

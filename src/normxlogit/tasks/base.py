@@ -129,7 +129,7 @@ class Task:
         reads: Whether an input is one text (or a pair), several texts whose answers are compared, or a signal: patches
             or frames, and not tokens of a vocabulary.
         media: Kinds of media that an input, or a message of a prompt, can hold.
-        result_kind: The kind of rows that results are in a corpus: "text", or one that an extension names.
+        result_kind: The kind of rows that results are in a corpus: "text", or the kind of a medium of an extension.
         outputs: What the model answers with.
         position: Where the answer is read.
         processor: What reads the inputs, as it was given.
@@ -229,6 +229,10 @@ class Task:
             raise InputError(texts_alone(model, prompt.media[0].kind))
         (encoding,) = model.encoder.encode_rendered([prompt.text], long_text=long_text)
         return of_prompt(self.tokenizer, encoding, prompt)
+
+    def explain(self, model: "TaskModel", inputs: Any, options: Any) -> Any:
+        """Return the results of inputs, under `Options`, whose answer takes several passes; None of one pass each."""
+        return None
 
     def example_input(self, model: "TaskModel") -> Any:
         """Return an input for checks of a model that are made before the caller gives one."""
@@ -334,9 +338,7 @@ class Generates:
             InputError: If this is one.
         """
 
-    def explain_written(
-        self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any], other_answer: Any = None
-    ) -> Any:
+    def explain_written(self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any]) -> Any:
         """Return the results of what the model writes about inputs that are no prompts; None if its inputs are prompts.
 
         Args:
@@ -344,7 +346,6 @@ class Generates:
             inputs: One, or several.
             options: The `Options` of the explanation.
             settings: Settings of `generate`.
-            other_answer: An answer that is compared with the written one, as a contrast.
         """
         return None
 

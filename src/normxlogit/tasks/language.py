@@ -9,7 +9,7 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText, private_tokenizer
 from ..inputs.encoding import Batch, Encoding, readable_tokens
-from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, last_tokens, locate, with_chosen_positions
+from .answers import MAX_LISTED_LABELS, AnswerPosition, Outputs, last_tokens, with_chosen_positions
 from .base import Generates, ModelClasses, Task, TaskName, of_prompt
 
 if TYPE_CHECKING:
@@ -169,14 +169,11 @@ class AtMask(AnswerPosition):
     """
 
     at = "token"
+    can_choose = True
     is_mask = True
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-
-    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
-        """Return the encodings with the position of the mask to explain."""
-        return locate(encodings, position)
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the masks."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..inputs.encoding import Batch, Encoding
 from ..results.units.words import word_groups
-from .answers import AnswerPosition, locate, with_chosen_positions
+from .answers import AnswerPosition, with_chosen_positions
 from .base import ModelClasses, Task
 from .classification import Classification, Labels
 
@@ -45,6 +45,7 @@ class AtTaggedToken(AnswerPosition):
     """
 
     at = "token"
+    can_choose = True
 
     def __init__(self, labels: Callable[[], Sequence[str]]) -> None:
         self._labels = labels
@@ -54,10 +55,6 @@ class AtTaggedToken(AnswerPosition):
         """The index of the label of tokens outside every entity; None if no label is called so."""
         labels = self._labels()
         return labels.index(OUTSIDE) if OUTSIDE in labels else None
-
-    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
-        """Return the encodings with a note of the token whose label is to be explained."""
-        return locate(encodings, position)
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the first token of every word, which carries its label by the convention of data sets for tagging."""

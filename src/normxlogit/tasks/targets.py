@@ -286,15 +286,12 @@ def typed_targets(
         contrast: The contrast; empty for none.
         all_labels: Whether every label is explained instead.
     """
-
-    def parse(text: str) -> Choice:
-        return text if task.reads == "texts" else choice_from_text(task, text)
-
     options: dict[str, Any] = {}
     if all_labels:
         options["target"] = ALL
     elif targets:
-        options["target"] = parse(targets[0]) if len(targets) == 1 else [parse(text) for text in targets]
+        choices = [choice_from_text(task, text) for text in targets]
+        options["target"] = choices[0] if len(choices) == 1 else choices
     if contrast and contrast.strip():
-        options["contrast"] = parse(contrast)
+        options["contrast"] = choice_from_text(task, contrast)
     return options

@@ -3,10 +3,11 @@
 import pytest
 
 from normxlogit import Explainer, UnsupportedModelError, attribute
+from tests import tiny
 
-from ..test_tasks import CANDIDATES, TEXT, zero_shot
 
-
-def test_a_corpus_is_not_explained_by_zero_shot(tmp_path):
+def test_a_corpus_is_not_explained_by_multiple_choice(tmp_path):
+    pytest.importorskip("normxlogit.choices")
+    explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
     with pytest.raises(UnsupportedModelError, match="a corpus is not explained by models that compare"):
-        attribute(Explainer(zero_shot(), labels=CANDIDATES), [{"text": TEXT}], tmp_path / "out")
+        attribute(explainer, [{"text": "the movie is not good"}], tmp_path / "out")

@@ -1,20 +1,26 @@
 """A job: what is called for each row of a corpus, the columns that it reads, and those that come out."""
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.chat import ChatTemplateError
+from ...long_runs.columns import corpus_row
+from ...methods import Method
+from ...methods.defaults import completion_methods
 from ...model.task_model import TaskModel
 from ...pipeline.options import Options
 from ...results.base import Record
-from ...tasks.targets import All, Choice
-from ..rows.shards import InputColumns, Shard
+from ...tasks.targets import All
+from ..rows.shards import InputColumns
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ...explainer import Explainer
 
 GIVE_UP = 8
 """If so many rows fail before any succeeds, the model is at fault, and the error is raised."""
@@ -23,84 +29,79 @@ TextColumns = Callable[[], Sequence[str]]
 """Returns the columns of the input that hold texts."""
 
 
-class Column(NamedTuple):
-    """A column that a job reads.
+def column(*usual: str, is_media: bool = False) -> Any:
+    """Return a setting of a job that names a column of the input, such as `text_column` for the role "text".
 
-    Attributes:
-        usual: Its usual names, of which the first is taken that the input has; none where it need not be there.
-        content: A description of its content, for errors.
+    Args:
+        *usual: Its usual names, of which the first is taken that the input has; none where it need not be there.
         is_media: Whether it holds pictures or sounds.
     """
-
-    usual: Sequence[str] = ()
-    content: str = ""
-    is_media: bool = False
+    return field(default=None, metadata={"usual": usual, "is_media": is_media})
 
 
-@dataclass
-class ShardRows:
-    """The rows of a shard on their way from the input to the output, each by its place in the shard.
+@dataclass(frozen=True)
+class Step:
+    """A step of a job: what is called with what the step before made of some rows.
 
     Attributes:
-        shard: The shard.
-        inputs: Those that can be read, as the model reads them: encodings, or prompts with completions.
-        targets: The target of each input; empty without a column of targets.
-        results: Their results.
-        problems: Why the others have no result.
-        tokens: How many tokens were explained.
+        call: Returns what it makes of each of some rows. The first step is called with their cells, by roles such as
+            "prompt" of `prompt_column`; the last one returns results, each with the number of its tokens.
+        at_once: How many rows it is called with; 0 for all of a shard.
+        own: Errors that are of a row itself, and do not count as a fault of the model.
+        size: The size of a row: rows of similar sizes are called together.
     """
 
-    shard: Shard
-    inputs: dict[int, Any] = field(default_factory=dict)
-    targets: dict[int, Choice] = field(default_factory=dict)
-    results: dict[int, Record] = field(default_factory=dict)
-    problems: dict[int, str] = field(default_factory=dict)
-    tokens: int = 0
+    call: Callable[[list[Any]], Iterable[Any]]
+    at_once: int = 0
+    own: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = ()
+    size: Callable[[Any], int] | None = None
 
 
-class Together:
-    """Works on rows together, and on each half where that fails, until the rows that fail stand alone.
+class StepRun:
+    """Calls a step with rows together, and with each half where that fails, until the rows that fail stand alone.
 
     It counts over all shards: when the first rows all fail, the model or the settings are at fault.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, step: Step) -> None:
+        self.step = step
         self._done = self._failed = 0
 
-    def __call__(
-        self,
-        work: Callable[[list[int]], Any],
-        rows: Sequence[int],
-        problems: dict[int, str],
-        *,
-        at_once: int = 0,
-        own: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = (),
-    ) -> None:
-        """Work on rows, and enter the reasons of those that fail.
+    def __call__(self, values: dict[int, Any], problems: dict[int, str]) -> None:
+        """Call the step with all rows.
 
         Args:
-            work: Works on some of the rows.
-            rows: The rows.
-            problems: Where the reasons are entered.
-            at_once: How many rows are worked on together; 0 for all.
-            own: Errors that are of a row itself, and do not count as a fault of the model.
+            values: What the step before made of each row; replaced by what this one makes of it.
+            problems: Where rows that fail go instead, with the reasons.
+
+        Raises:
+            NormXLogitError: If the model or the settings are at fault, not single rows.
         """
-        step = at_once or max(len(rows), 1)
-        for part in (list(rows[start : start + step]) for start in range(0, len(rows), step)):
-            try:
-                work(part)
-                self._done += len(part)
-            except (HeadMismatchError, UnsupportedModelError):  # noqa: PERF203  # of each part alone
-                raise
-            except NormXLogitError as error:
-                if len(part) > 1:
-                    self(work, part, problems, at_once=(len(part) + 1) // 2, own=own)
-                    continue
-                if not isinstance(error, own) or isinstance(error, ChatTemplateError):  # which is of the model
-                    self._failed += 1
-                    if not self._done and self._failed >= GIVE_UP:
-                        raise
-                problems[part[0]] = str(error)
+        size = self.step.size
+        rows = list(values) if size is None else sorted(values, key=lambda row: size(values[row]))
+        at_once = self.step.at_once or max(len(rows), 1)
+        for start in range(0, len(rows), at_once):
+            self._call(rows[start : start + at_once], values, problems)
+
+    def _call(self, rows: list[int], values: dict[int, Any], problems: dict[int, str]) -> None:
+        try:
+            values.update(zip(rows, list(self.step.call([values[row] for row in rows])), strict=True))
+            self._done += len(rows)
+        except (HeadMismatchError, UnsupportedModelError):
+            raise
+        except NormXLogitError as error:
+            if len(rows) > 1:
+                middle = (len(rows) + 1) // 2
+                self._call(rows[:middle], values, problems)
+                self._call(rows[middle:], values, problems)
+                return
+            if not isinstance(error, self.step.own) or isinstance(error, ChatTemplateError):  # which is of the model
+                self._failed += 1
+                if not self._done and self._failed >= GIVE_UP:
+                    raise
+            del values[rows[0]]
+            without_place = re.sub(r"^input 0(,[^:]*)?: ", "", str(error))  # of each call that is the only input
+            problems[rows[0]] = without_place.replace("input 0 ", "the input ")
 
 
 class Job(ABC):
@@ -114,9 +115,13 @@ class Job(ABC):
     shard_rows: ClassVar[int] = 64
     kind: ClassVar[str] = ""
 
-    @abstractmethod
-    def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return what is read, by the setting that names the column; `media` says that it is pictures or sounds."""
+    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
+        """Return the roles of the columns that are read, with the usual names of those that must be there.
+
+        Args:
+            media: Whether the model reads pictures or sounds alone.
+        """
+        return {role_of(each.name): each.metadata["usual"] for each in fields(self) if each.metadata}  # type: ignore[arg-type]
 
     @abstractmethod
     def absent_columns(self, *, keep_text: bool) -> list[str]:
@@ -132,25 +137,21 @@ class Job(ABC):
         """
 
     @abstractmethod
-    def read(
-        self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
-    ) -> None:
-        """Tokenise rows, and enter their inputs and what is wrong with them.
+    def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
+        """Return the steps from the cells of rows to results: one that tokenises, then those that run the model."""
 
-        Args:
-            model: The model.
-            cells: The cells of each row that can be read, by their roles, such as "prompt" of `prompt_column`.
-            rows: Where they are entered.
-            together: Works on rows where one that fails must not stop the others.
-        """
+    def methods(self, explainer: "Explainer", method: str | Method | None) -> tuple[Method, Method | None]:
+        """Return the method, and the method of prompts with pictures and sounds, None if it is the same."""
+        chosen = completion_methods(method)
+        return chosen["method"], chosen["media_method"]
 
-    @abstractmethod
-    def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
-        """Run the model and the method over the inputs of rows, and enter their results and what is wrong with them.
+    def cells(self, result: Record, method: Method) -> dict[str, Any]:
+        """Return the cells of a result by its columns, without `row` and `id`."""
+        return corpus_row(result)
 
-        Raises:
-            NormXLogitError: If the model or the settings are at fault, not single rows.
-        """
+    def shared(self, model: TaskModel, method: Method, results: Sequence[Record]) -> dict[str, Any]:
+        """Return the values that all results of a run share, beside those of every job."""
+        return {}
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for each column that was not given one.
@@ -167,27 +168,28 @@ class Job(ABC):
             InputError: If the job is not one for such a model.
         """
         found: dict[str, Any] = {}
-        required = {setting: reads for setting, reads in self.reads(media=media).items() if reads.usual}
-        for setting, reads in required.items():
+        required = {role: usual for role, usual in self.roles(media=media).items() if usual}
+        for role, usual in required.items():
+            setting = f"{role}_column"
             value = getattr(self, setting)
             if not isinstance(value, str | None):
                 raise InputError(f"{setting}= is the name of a column, not {value!r}")
-            column = value or next((name for name in reads.usual if name in names), None if names else reads.usual[0])
+            column = value or next((name for name in usual if name in names), None if names else usual[0])
             if column is None and len(required) == 1 and not media:
                 of_text = names if len(names) == 1 else columns_of_text()
                 column = of_text[0] if len(of_text) == 1 else None
             if column is None:
-                option = f"{setting} (--column {role_of(setting)}=...)"
-                raise DataError(f"which column holds the {reads.content}? give {option}, one of {', '.join(names)}")
+                content = "pictures or sounds, or their paths" if media else role if role[-1] == "s" else f"{role}s"
+                option = f"{setting} (--column {role}=...)"
+                raise DataError(f"which column holds the {content}? give {option}, one of {', '.join(names)}")
             found[setting] = column
         return replace(self, **found)  # type: ignore[type-var]
 
     def columns(self, *, media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns."""
-        given = {setting: getattr(self, setting) for setting in self.reads(media=media)}
-        media_roles = [role_of(name) for name, column in self.reads(media=media).items() if column.is_media]
-        cells = {role_of(setting): name for setting, name in given.items() if name}
-        return InputColumns(cells, [role for role in media_roles if role in cells])
+        cells = {role: name for role in self.roles(media=media) if (name := getattr(self, f"{role}_column"))}
+        holding_media = {role_of(each.name) for each in fields(self) if each.metadata.get("is_media")}  # type: ignore[arg-type]
+        return InputColumns(cells, [role for role in cells if role in holding_media or (media and role == "text")])
 
     def options(self) -> dict[str, Any]:
         """Return the settings that are fields of `Options`."""

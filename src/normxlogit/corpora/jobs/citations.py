@@ -14,7 +14,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options, checked_verify
 from ...results.base import Record
-from .base import Column, text_of
+from .base import column, text_of
 from .completions import CompletionJob
 
 
@@ -61,19 +61,11 @@ class Answers(CitationJob):
         InputError: If an argument has an invalid value.
     """
 
-    question_column: str | None = None
-    answer_column: str | None = None
-    documents_column: str | None = None
+    question_column: str | None = column("question")
+    answer_column: str | None = column("answer")
+    documents_column: str | None = column("documents")
     _: KW_ONLY
     verify: Verify = None
-
-    def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return the questions, the answers and their documents."""
-        return {
-            "question_column": Column(("question",), "questions"),
-            "answer_column": Column(("answer",), "answers"),
-            "documents_column": Column(("documents",), "documents"),
-        }
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of conversations too."""
@@ -107,9 +99,9 @@ class Conversations(CitationJob):
         InputError: If an argument has an invalid value.
     """
 
-    messages_column: str | None = None
+    messages_column: str | None = column("messages")
     _: KW_ONLY
-    tools_column: str | None = None
+    tools_column: str | None = column()
     turn: int | None = None
     verify: Verify = None
 
@@ -118,10 +110,6 @@ class Conversations(CitationJob):
         super().__post_init__()
         if isinstance(self.turn, bool) or not isinstance(self.turn, int | None):
             raise InputError(f"turn is a number, not {self.turn!r}")
-
-    def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return the conversations and their tools."""
-        return {"messages_column": Column(("messages",), "conversations"), "tools_column": Column()}
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the answer with the conversation before it."""

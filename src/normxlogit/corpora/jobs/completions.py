@@ -1,7 +1,7 @@
 """Completions of prompts: which sources of its prompt each rests on."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, get_args
 
@@ -16,7 +16,7 @@ from ...pipeline.options import Options
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
 from ...tasks.base import generating_task
-from .base import Column, Job, ShardRows, Together, check_choice, text_of
+from .base import Job, Step, check_choice, column, text_of
 
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
@@ -60,33 +60,15 @@ class CompletionJob(Job):
         generating_task(model)
         return model
 
-    def read(
-        self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
-    ) -> None:
-        """Tokenise prompts, with the completions of the input."""
-
-        def read(some: list[int]) -> None:
-            rows.inputs[some[0]] = self.row(model, cells[some[0]])
-
-        together(read, [*cells], rows.problems, at_once=1, own=InputError)
-
-    def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
-        """Generate the completions that the input lacks, and explain the sources of each."""
-        completed = dict(rows.inputs)
-
-        def generate(some: list[int]) -> None:
-            prompts = [rows.inputs[row] for row in some]
-            generated = generate_each(model, prompts, {"max_new_tokens": self.max_new_tokens})
-            completed.update(zip(some, generated, strict=True))
-
-        def explain(some: list[int]) -> None:
-            rows.results[some[0]], tokens = self.result(model, completed[some[0]], options)
-            rows.tokens += tokens
-
-        if self.max_new_tokens is not None:
-            together(generate, [*completed], rows.problems, at_once=GENERATED_AT_ONCE)
-        explainable = [row for row in completed if row not in rows.problems]
-        together(explain, explainable, rows.problems, at_once=1, own=InputError)
+    def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
+        """Return how a prompt is tokenised, completed if the input has no completions, and explained."""
+        settings = {"max_new_tokens": self.max_new_tokens}
+        generate = Step(lambda prompts: generate_each(model, prompts, settings), GENERATED_AT_ONCE)
+        return [
+            Step(lambda rows: [self.row(model, cells) for cells in rows], 1, InputError),
+            *([] if self.max_new_tokens is None else [generate]),
+            Step(lambda rows: [self.result(model, row, options) for row in rows], 1, InputError),
+        ]
 
 
 @checked_methods
@@ -111,14 +93,14 @@ class Completions(CompletionJob):
 
     kind: ClassVar[str] = "sources"
 
-    prompt_column: str | None = None
-    completion_column: str | None = None
+    prompt_column: str | None = column("prompt")
+    completion_column: str | None = column("completion")
     _: KW_ONLY
     max_new_tokens: int | None = None
     sources: SourceKind = "sentence"
     parts: PartKind | None = None
-    image_column: str | None = None
-    audio_column: str | None = None
+    image_column: str | None = column(is_media=True)
+    audio_column: str | None = column(is_media=True)
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -129,15 +111,10 @@ class Completions(CompletionJob):
             if self.completion_column is not None:
                 raise InputError("completions come from a column or from the model: give one of the two, not both")
 
-    def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return the prompts, their pictures and sounds, and the completions."""
-        completions = Column(("completion",), "completions (max_new_tokens lets the model generate them)")
-        return {
-            "prompt_column": Column(("prompt",), "prompts"),
-            **({"completion_column": completions} if self.max_new_tokens is None else {}),
-            "image_column": Column(is_media=True),
-            "audio_column": Column(is_media=True),
-        }
+    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
+        """Return the prompts, their pictures and sounds, and the completions unless the model generates them."""
+        roles = super().roles(media=media)
+        return {role: usual for role, usual in roles.items() if role != "completion" or self.max_new_tokens is None}
 
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
         """Return the prompt with its completion, or alone if the model generates it."""

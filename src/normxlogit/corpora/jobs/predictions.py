@@ -1,25 +1,34 @@
 """Predictions of each row: of texts, pairs, pictures and sounds."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from ...errors import InputError, TargetError, UnsupportedModelError
 from ...inputs.encoder import LongText
+from ...inputs.encoding import Encoding
 from ...inputs.texts import WORDS, SplitText
+from ...methods import Method, method_named
+from ...methods.defaults import default_methods, use_of
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options
 from ...pipeline.texts import explain_encodings
+from ...results.base import Record
 from ...results.units.kinds import MERGES, Merge
+from ...results.units.words import merge_words
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
-from .base import Column, Job, ShardRows, TextColumns, Together, check_choice, text_of
+from .base import Job, Step, TextColumns, check_choice, column, text_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ...explainer import Explainer
 
 EXPLAINED_AT_ONCE = 512
 """Encodings that are explained in one call, which batches them; where one fails, again by halves."""
@@ -54,10 +63,10 @@ class Predictions(Job):
 
     shard_rows: ClassVar[int] = 4096
 
-    text_column: str | None = None
+    text_column: str | None = column("text", WORDS)
     _: KW_ONLY
-    pair_column: str | None = None
-    target_column: str | None = None
+    pair_column: str | None = column()
+    target_column: str | None = column()
     target: TargetSpec = None
     contrast: Choice | None = None
     layers: Layers = None
@@ -73,12 +82,10 @@ class Predictions(Job):
         if self.target_column is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
 
-    def reads(self, *, media: bool) -> dict[str, Column]:
-        """Return the texts, pictures or sounds, second texts, and targets."""
-        if media:
-            texts = Column(MEDIA_COLUMNS, "pictures or sounds, or their paths", is_media=True)
-            return {"text_column": texts, "target_column": Column()}
-        return {"text_column": Column(("text", WORDS), "texts"), "pair_column": Column(), "target_column": Column()}
+    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
+        """Return the texts and second texts, or pictures or sounds, and the targets."""
+        roles = super().roles(media=media)
+        return {"text": MEDIA_COLUMNS, "target": ()} if media else roles
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
         """Return the job with a name for its column."""
@@ -112,29 +119,72 @@ class Predictions(Job):
             model.layer_numbers(self.layers)
         return model
 
-    def read(
-        self, model: TaskModel, cells: Mapping[int, Mapping[str, Any]], rows: ShardRows, together: Together
-    ) -> None:
-        """Encode texts, pictures or sounds, and look up their targets."""
+    def methods(self, explainer: "Explainer", method: str | Method | None) -> tuple[Method, Method | None]:
+        """Return the method: of the defaults the first that works on the model."""
+        if method is not None:
+            return method_named(method), None
+        model = explainer.task_model
+        first, *others = default_methods(use_of(model.task))
+        if others:  # which an example shows
+            with suppress(InputError):  # the tokenizer knows nothing of it: the rows will show
+                example = model.task.example_input(model)
+                return method_named(explainer(example, layers=self.layers, progress=False).method), None
+        return first, None
+
+    def cells(self, result: Record, method: Method) -> dict[str, Any]:
+        """Return the cells of a result, and its words with their scores, merged from token scores."""
+        cells = super().cells(result, method)
+        if not self.words:
+            return cells
+        a = result.scored
+        scores = a.scores.reshape(len(a.targets), len(a.layers or ()) or 1, -1)  # (K, L, T)
+        texts = [text for text in (a.text, a.text_pair) if text is not None]
+        merge = self.merge or method.word_merge
+        words = merge_words(scores, texts, a.units.spans or (), a.units.sequence, merge, split=a.units.words)
+        flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
+        return cells | {"words": [word.text for word in words], "word_scores": flat}
+
+    def shared(self, model: TaskModel, method: Method, results: Sequence[Record]) -> dict[str, Any]:
+        """Return the labels, the contrast, the layers and the method's settings."""
+        outputs = model.task.outputs
+        contrast = None if self.contrast is None else index_of(model.task, self.contrast, model.output_count)
+        return {
+            "labels": list(outputs.labels),
+            "target": {
+                "kind": outputs.kind,
+                "contrast": None if contrast is None else outputs.name_of(contrast),
+                "contrast_id": contrast,
+            },
+            "quantity": method.quantity_on(model.task, contrasted=contrast is not None),
+            "layers": list(results[0].scored.layers) if results and results[0].scored.layers else None,
+            "settings": method.settings,
+            "merge": method.word_merge,
+        }
+
+    def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
+        """Return how texts, pictures or sounds are encoded with their targets, and how they are explained."""
         media, target_of = model.task.reads == "signal", cache(partial(self._target, model))
 
-        def read(some: list[int]) -> None:
-            inputs = [cells[row]["text"] if media else self._text(cells[row]) for row in some]
-            if self.target_column is not None:
-                rows.targets.update(
-                    (row, target_of(cell_text(cells[row]["target"], self.target_column))) for row in some
-                )
-            encodings = (
-                model.task.encode(model, inputs)[0] if media else model.encoder(inputs, long_text=self.long_text)
-            )
-            if not media and any(encoding.offsets is None for encoding in encodings):
+        def read(rows: list[Mapping[str, Any]]) -> Iterable[tuple[Encoding, int | None]]:
+            inputs = [cells["text"] if media else self._text(cells) for cells in rows]
+            column = self.target_column
+            targets = [None if column is None else target_of(cell_text(cells["target"], column)) for cells in rows]
+            if media:
+                return zip(model.task.encode(model, inputs)[0], targets, strict=True)
+            encodings = model.encoder(inputs, long_text=self.long_text)
+            if any(encoding.offsets is None for encoding in encodings):
                 raise InputError("the text's tokens cannot be found in it: it is not known where")
-            rows.inputs.update(zip(some, encodings, strict=True))
+            return zip(encodings, targets, strict=True)
 
-        together(read, [*cells], rows.problems, at_once=int(media), own=(InputError, TargetError))
-        for row, problem in rows.problems.items():  # each is the first input where it is read alone
-            without_place = re.sub(r"^input 0(,[^:]*)?: ", "", problem)
-            rows.problems[row] = without_place.replace("input 0 ", "the input " if media else "the text ")
+        def explain(rows: list[tuple[Encoding, Any]]) -> Iterable[tuple[Record, int]]:
+            encodings, targets = map(list, zip(*rows, strict=True))
+            of_rows = options if self.target_column is None else replace(options, targets=targets)
+            return zip(explain_encodings(model, encodings, of_rows), map(len, encodings), strict=True)
+
+        return [
+            Step(read, int(media), (InputError, TargetError)),
+            Step(explain, EXPLAINED_AT_ONCE, size=lambda row: len(row[0])),
+        ]
 
     def _text(self, cells: Mapping[str, Any]) -> Any:
         """Return the text of a row, or the pair.
@@ -156,19 +206,6 @@ class Predictions(Job):
         index = index_of(model.task, choice_from_text(model.task, name), model.output_count)
         check_target(model.task, model.output_count, index, self.contrast)
         return index
-
-    def explain(self, model: TaskModel, rows: ShardRows, options: Options, together: Together) -> None:
-        """Explain encodings, those of similar lengths together."""
-
-        def explain(some: list[int]) -> None:
-            targets = [rows.targets[row] for row in some] if rows.targets else None
-            encodings = [rows.inputs[row] for row in some]
-            explained = explain_encodings(model, encodings, replace(options, targets=targets))
-            rows.results.update(zip(some, explained, strict=True))
-            rows.tokens += sum(map(len, encodings))
-
-        by_length = sorted(rows.inputs, key=lambda row: len(rows.inputs[row]))
-        together(explain, by_length, rows.problems, at_once=EXPLAINED_AT_ONCE)
 
 
 def _split_or_whole(value: Any, column: str | None) -> str:

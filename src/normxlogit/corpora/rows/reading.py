@@ -1,10 +1,11 @@
 """Sources of the rows of a corpus: files, a data set, standard input, or rows in memory."""
 
+import io
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -18,7 +19,6 @@ from ...long_runs.tables import (
     RowBlock,
     RowSource,
     arrow_module,
-    check_columns,
     rows_of_lines,
     source_in_memory,
     source_of_file,
@@ -88,11 +88,8 @@ def _standard_input(kind: str) -> RowSource:
     """Return the source of standard input: its lines as they come, or a table, which is read whole."""
     name = "standard input"
     if kind not in ("text", "jsonl"):
-        from fsspec.implementations.memory import MemoryFileSystem
-
-        system, content = MemoryFileSystem(), sys.stdin.buffer.read()
-        system.pipe_file(name, content)
-        return _of_files([File(system, name, name, kind, len(content))])
+        content = sys.stdin.buffer.read()
+        return source_of_file(lambda: io.BytesIO(content), name, kind, len(content))
     try:
         return replace(source_of_rows(rows_of_lines(sys.stdin.buffer, kind)), parts=[name])
     except ValueError as error:
@@ -119,47 +116,21 @@ def _dataset_blocks(dataset: Any, columns: Sequence[str]) -> Iterator[RowBlock]:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class File:
-    """A file of an input.
-
-    Attributes:
-        name: The name for the user.
-    """
-
-    system: Any
-    path: str
-    name: str
-    kind: str
-    size: int
-
-    def source(self) -> RowSource:
-        """Return the source of its rows."""
-        from fsspec.core import OpenFile
-        from fsspec.utils import infer_compression
-
-        compression = infer_compression(self.path)
-        if compression is None and Path(self.path).suffix in PACKED:
-            raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
-        packed = OpenFile(self.system, self.path, "rb", compression=compression)
-        return source_of_file(packed.open, self.name, self.kind, 0 if compression else self.size)
-
-
-def _files(name: str, kind: str | None) -> list[File]:
-    """Return the files of a path, a pattern, a folder or a URL."""
+def _files(name: str, kind: str | None) -> list[tuple[RowSource, int]]:
+    """Return the sources of the files of a path, a pattern, a folder or a URL, each with its size in bytes."""
     import fsspec
 
     try:
         system, path = fsspec.core.url_to_fs(name)
         if fsspec.core.has_magic(path) and not system.exists(path):  # "reviews[1].csv" may be a name
-            paths = sorted(p for p in system.glob(path) if system.isfile(p))
+            paths = sorted(filter(system.isfile, system.glob(path)))
         elif system.isdir(path):
             paths = sorted(p for p in system.find(path) if _suffix(p) in SUFFIXES and not Path(p).name.startswith("."))
         elif kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):
             raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
         else:
-            return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0))]
-        files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0)) for p in paths]
+            return [_file(system, path, name, kind)]
+        files = [_file(system, p, p, kind) for p in paths]
     except (OSError, ImportError, ValueError) as error:
         raise DataError(f"cannot read {name}: {reason_of(error)}") from None
     if not files:
@@ -167,33 +138,40 @@ def _files(name: str, kind: str | None) -> list[File]:
     return files
 
 
+def _file(system: Any, path: str, name: str, kind: str | None) -> tuple[RowSource, int]:
+    """Return the source of a file, which the user calls `name`, and its size."""
+    from fsspec.core import OpenFile
+    from fsspec.utils import infer_compression
+
+    kinds = {**SUFFIXES, ".json": "jsonl"}  # lines or an array; in a folder it may be anything, such as a configuration
+    kind = kind or kinds.get(_suffix(path))
+    if kind is None:
+        raise DataError(
+            f"{path}: cannot tell the format from the name: pictures and sounds need a --model that reads them alone, "
+            f"and tables --input-format, one of {', '.join(get_args(Format))}"
+        )
+    compression, size = infer_compression(path), int(system.size(path) or 0)
+    if compression is None and Path(path).suffix in PACKED:
+        raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
+    packed = OpenFile(system, path, "rb", compression=compression)
+    return source_of_file(packed.open, name, kind, 0 if compression else size), size
+
+
 def _suffix(name: str) -> str:
     path = Path(name)
     return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
 
 
-def _kind(path: str) -> str:
-    kinds = {**SUFFIXES, ".json": "jsonl"}  # lines or an array; in a folder it may be anything, such as a configuration
-    if (suffix := _suffix(path)) not in kinds:
-        raise DataError(
-            f"{path}: cannot tell the format from the name: pictures and sounds need a --model that reads them alone, "
-            f"and tables --input-format, one of {', '.join(get_args(Format))}"
-        )
-    return kinds[suffix]
-
-
-def _of_files(files: Sequence[File]) -> RowSource:
+def _of_files(files: Sequence[tuple[RowSource, int]]) -> RowSource:
     """Return the source of files, one after the other; its columns are those of the first."""
-    return RowSource(lambda: files[0].source().names(), partial(_file_blocks, files), [file.name for file in files])
+    parts = [part for source, _ in files for part in source.parts]
+    return RowSource(files[0][0].names, partial(_file_blocks, files), parts)
 
 
-def _file_blocks(files: Sequence[File], columns: Sequence[str]) -> Iterator[RowBlock]:
+def _file_blocks(files: Sequence[tuple[RowSource, int]], columns: Sequence[str]) -> Iterator[RowBlock]:
     """Read all files; the share is that of their bytes."""
-    total, bytes_read = max(sum(file.size for file in files), 1), 0
-    for file in files:
-        source = file.source()
-        if file.kind != "jsonl":  # rows of JSON may lack a column
-            check_columns(source.names(), columns)
+    total, bytes_read = max(sum(size for _, size in files), 1), 0
+    for source, size in files:
         for block in source.blocks(columns):
-            yield replace(block, fraction=(bytes_read + block.fraction * file.size) / total)
-        bytes_read += file.size
+            yield replace(block, fraction=(bytes_read + block.fraction * size) / total)
+        bytes_read += size

@@ -46,9 +46,6 @@ class InputColumns:
         Raises:
             DataError: If a column is missing or twice there, or one that is kept has the name of a result.
         """
-        for name in self.names:
-            if names and name not in names:
-                raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}")
         if names:
             check_columns(names, self.names)
         for name in self.keep:

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...results.storage.schema import plain
-from .run_tables import RunTables
+from .run_tables import RunSummary, RunTables
 
 
 class UnsupportedAnswer(NamedTuple):
@@ -41,17 +40,11 @@ class Contradiction(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class CitationSummary:
+@dataclass(frozen=True, kw_only=True)
+class CitationSummary(RunSummary):
     """The summary of a corpus of cited answers; each sentence has one verdict.
 
     Attributes:
-        folder: Where the results are.
-        model: Name of the model that read the answers.
-        method: Name of the method.
-        rows: Answers with a result.
-        errors: Rows without one.
-        complete: Whether the run was finished, so that these are all rows.
         of_conversations: Whether the sources are messages of conversations, and not documents.
         verify: Which sources of each answer were left out; None if nothing was tested.
         sentences: Sentences of the answers.
@@ -63,12 +56,6 @@ class CitationSummary:
         contradictions: Sentences that contradict their sources, the clearest first; empty if that was not measured.
     """
 
-    folder: str
-    model: str
-    method: str
-    rows: int
-    errors: int
-    complete: bool
     of_conversations: bool
     verify: Any
     sentences: int
@@ -79,15 +66,10 @@ class CitationSummary:
     worst: list[UnsupportedAnswer]
     contradictions: list[Contradiction]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        state: dict[str, Any] = plain(self)
-        return state
-
 
 def summarize_citations(run: RunTables, top: int) -> CitationSummary:
     """Sum up a run of cited answers; `top` is the length of the lists."""
-    tested, of_conversations = "source_losses" in run.kinds, "message_kinds" in run.kinds
+    tested, of_conversations = "source_losses" in run.kinds, "message_spans" in run.kinds
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
     worst = run.ask(
         """
@@ -100,7 +82,6 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
     )
     return CitationSummary(
         **run.described(),
-        rows=run.ask("SELECT count(*) FROM shards")[0][0],
         of_conversations=of_conversations,
         verify=run.manifest.settings["verify"] if tested else None,
         sentences=sum(counts.values()),

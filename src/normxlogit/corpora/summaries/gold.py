@@ -1,14 +1,14 @@
 """Answers of a run compared with gold labels: how many are right, and which are wrong."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from ...errors import DataError, InputError
 from ...long_runs.columns import CORPUS
+from ...long_runs.gold import Gold, read_gold
 from ...long_runs.tables import arrow_module
-from ...render.layout import layout
 from ...results.attribution import Attribution
-from ...results.gold import read_gold
 from ...results.storage.columns import result_states
 from .run_tables import RunTables
 from .units import SIGNALS, WrongAnswer
@@ -17,49 +17,69 @@ LISTED = 5
 """Most labels that an error lists."""
 
 
-def _judge(run: RunTables, gold: str) -> None:
-    """Make `judged` of the shards, with `is_right`, NULL where there is no gold label, and the names of the `gold`."""
+def compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
+    """Return the fields of `Summary` on right and wrong answers.
+
+    Args:
+        run: The run.
+        gold: The kept column of the right labels.
+        layer: The index of the layer whose scores are shown.
+        top: Most answers in the list of wrong ones.
+
+    Raises:
+        DataError: If the column does not hold labels of the model.
+    """
     _check_column(run, gold)
-    column = run.with_kept(gold)
-    key = f"CAST(shards.{column} AS VARCHAR)"
-    values = dict(run.ask(f"SELECT {key}, any_value(shards.{column}) FROM shards GROUP BY 1"))  # noqa: S608  # quoted
-    answers = run.ask(f"SELECT DISTINCT {key}, prediction, prediction_id FROM shards")  # noqa: S608  # quoted
-    label_names = run.common.get("labels")  # not a list of a vocabulary
-    labels = list(enumerate(map(str, label_names))) if isinstance(label_names, list) else []
-    labels += [(index, name) for _, name, index in answers if name is not None and index is not None]
+    run.register_kept(gold)
+    run.ask(
+        """
+        CREATE TEMP VIEW compared AS
+        SELECT row, prediction, prediction_id, probability, kept_value, CAST(kept_value AS VARCHAR) AS key,
+               concat(key, chr(31), prediction, chr(31), prediction_id) AS pair
+        FROM shards JOIN kept USING (row)
+        """
+    )
+    columns = "any_value(key), any_value(kept_value), any_value(prediction), any_value(prediction_id)"
+    pairs = run.ask(f"SELECT pair, count(*), {columns} FROM compared GROUP BY pair")  # noqa: S608  # constant
+    known = run.common.get("labels")  # not a list of a vocabulary
+    known = list(map(str, known)) if isinstance(known, list) else None
+    labels = [*enumerate(known or ()), *((i, name) for *_, name, i in pairs if name is not None and i is not None)]
+    gold_of = _gold_labels(run, gold, {key: value for _, _, key, value, *_ in pairs}, labels, known)
+    names: dict[int | None, str] = {**dict(labels)}
+    right, judged, labelled, wrong = Counter[str](), Counter[str](), Counter[str](), {}
+    for pair, count, key, _, prediction, index in pairs:
+        of_pair = [names.get(of.id, str(of.id)) if of.name is None else of.name for of in gold_of[key]]
+        labelled.update(dict.fromkeys(of_pair, count))
+        is_right = gold_of[key].agrees(prediction, index)
+        if is_right is not None:
+            judged[prediction] += count
+            right[prediction] += count * is_right
+        if is_right is False:
+            wrong[pair] = ", ".join(of_pair)
+    unknown = [(label, count) for label, count in labelled.items() if known is not None and label not in known]
+    return {
+        "accuracy": right.total() / judged.total() if judged else None,
+        "right": {label: right[label] / judged[label] for label in sorted(judged)},
+        "unknown": dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0]))),
+        "wrong": _wrong(run, wrong, layer, top),
+    }
+
+
+def _gold_labels(
+    run: RunTables, gold: str, values: dict[str | None, Any], labels: list[tuple[int, str]], known: list[str] | None
+) -> dict[str | None, Gold]:
+    """Return the gold labels of each kept value, by its text; `labels` are all, `known` those that the model names."""
     try:
         read = read_gold([*values.values()], set(labels), tokens=run.common["target"]["kind"] == "token")
     except InputError as error:
         raise DataError(f"column {gold!r}: {error}") from None
-    outside = [i for labels_of in read for _, i in labels_of if i is not None and i >= len(label_names or ())]
-    if isinstance(label_names, list) and outside:
+    outside = [i for labels_of in read for _, i in labels_of if i is not None and i >= len(known or ())]
+    if known is not None and outside:
         raise DataError(
-            f"column {gold!r} holds {min(outside)}, and the model has {len(label_names)} labels, counted from 0: "
-            f"{', '.join(map(str, label_names[:LISTED]))}{', ...' if len(label_names) > LISTED else ''}"
+            f"column {gold!r} holds {min(outside)}, and the model has {len(known)} labels, counted from 0: "
+            f"{', '.join(known[:LISTED])}{', ...' if len(known) > LISTED else ''}"
         )
-    names: dict[int | None, str] = {**dict(labels)}
-    gold_of = dict(zip(values, read, strict=True))
-    rows = [
-        {
-            "value": value,
-            "answer": name,
-            "answer_id": index,
-            "is_right": gold_of[value].agrees(name, index),
-            "gold": [names.get(of.id, str(of.id)) if of.name is None else of.name for of in gold_of[value]],
-        }
-        for value, name, index in answers
-    ]
-    arrow = arrow_module()
-    kinds = (arrow.string(), arrow.string(), arrow.int64(), arrow.bool_(), arrow.list_(arrow.string()))
-    run.register("verdicts", arrow.Table.from_pylist(rows, arrow.schema([*zip(rows[0], kinds, strict=True)])))
-    run.ask(
-        f"""
-        CREATE TEMP VIEW judged AS
-        SELECT shards.* EXCLUDE ({column}), verdicts.is_right AS is_right, verdicts.gold AS gold
-        FROM shards LEFT JOIN verdicts
-        ON verdicts.value = {key} AND answer = prediction AND answer_id IS NOT DISTINCT FROM prediction_id
-        """  # noqa: S608  # quoted
-    )
+    return dict(zip(values, read, strict=True))
 
 
 def _check_column(run: RunTables, gold: str) -> None:
@@ -75,62 +95,36 @@ def _check_column(run: RunTables, gold: str) -> None:
         raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
 
-def compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
-    """Return the fields of `Summary` on right and wrong answers.
+def _wrong(run: RunTables, gold_of: dict[str, str], layer: int, top: int) -> list[WrongAnswer]:
+    """Return the wrong answers with the highest probabilities.
 
     Args:
         run: The run.
-        gold: The kept column of the right labels.
+        gold_of: The gold labels of each wrong pair of a value and an answer.
         layer: The index of the layer whose scores are shown.
-        top: Most answers in the list of wrong ones.
-
-    Raises:
-        DataError: If the column does not hold labels of the model.
+        top: Most answers.
     """
-    _judge(run, gold)
-    right = "SELECT prediction, avg(is_right::INT) FROM judged WHERE is_right IS NOT NULL GROUP BY 1 ORDER BY 1"
-    counts = run.ask("SELECT unnest(gold) AS label, count(*) FROM judged GROUP BY label ORDER BY 2 DESC, 1")
-    label_names = run.common.get("labels")
-    known = set(map(str, label_names)) if isinstance(label_names, list) else None  # None of a vocabulary
-    return {
-        "accuracy": run.ask("SELECT avg(is_right::INT) FROM judged")[0][0],
-        "right": dict(run.ask(right)),
-        "unknown": {label: n for label, n in counts if known is not None and label not in known},
-        "wrong": _wrong(run, layer, top),
-    }
-
-
-def _wrong(run: RunTables, layer: int, top: int) -> list[WrongAnswer]:
-    """Return the wrong answers with the highest probabilities."""
     answers = run.ask(
         """
-        SELECT row, prediction, probability, array_to_string(gold, ', ') FROM judged WHERE NOT is_right
+        SELECT row, prediction, probability, pair FROM compared WHERE pair IN (SELECT unnest(?::VARCHAR[]))
         ORDER BY probability DESC NULLS LAST, row LIMIT ?
         """,
+        list(gold_of),
         top,
     )
     rows = [row for row, *_ in answers]
-    ids, texts = run.ids_and_texts(rows), _coloured_texts(run, rows, layer)
+    ids, results = run.ids_and_texts(rows), _results(run, rows, layer)
     return [
-        WrongAnswer(ids[row][0], label, probability, gold, texts.get(row, []))
-        for row, label, probability, gold in answers
+        WrongAnswer(ids[row][0], label, probability, gold_of[pair], results.get(row))
+        for row, label, probability, pair in answers
     ]
 
 
-def _coloured_texts(run: RunTables, rows: Sequence[int], layer: int) -> dict[int, list[list[tuple[str, float | None]]]]:
-    """Return the texts of some rows, by row; nothing for pictures and sounds.
-
-    A row has one text or a pair; each is a list of pieces with their scores, None between the scored units.
-    """
+def _results(run: RunTables, rows: Sequence[int], layer: int) -> dict[int, Attribution]:
+    """Return the attributions of some rows at a layer; none of pictures and sounds."""
     if not rows or run.unit in SIGNALS.values():
         return {}
     table = run.read_rows(rows)
-    texts_by_row = {}
-    for row, state in zip(table["row"].to_pylist(), result_states(table), strict=True):
-        laid_out = layout(Attribution.from_dict(state))
-        scores: list[float] = laid_out.grid.scores[layer].tolist()
-        texts_by_row[row] = [
-            [(piece.text, None if piece.column is None else scores[piece.column]) for piece in pieces]
-            for pieces in laid_out.texts
-        ]
-    return texts_by_row
+    results = map(Attribution.from_dict, result_states(table))
+    at_layer = (a if a.layers is None else a.layer(a.layers[layer]) for a in results)
+    return dict(zip(table["row"].to_pylist(), at_layer, strict=True))

@@ -1,7 +1,6 @@
 """Summaries as tables with bars and links to texts, for the terminal and as a page."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from ...render.blocks import (
     Bar,
@@ -12,15 +11,14 @@ from ...render.blocks import (
     Fold,
     Header,
     Paragraph,
-    Piece,
-    Sentence,
     Sentences,
     Table,
     cell,
 )
-from ...render.charts import Legend, number
+from ...render.charts import Legend
 from ...render.describe import model_text, shortened
 from ...render.html import page as drawn_page
+from ...render.layout import layout
 from ...results.verification import likelihood_text
 from .citations import CitationSummary
 from .summary import Summary
@@ -73,21 +71,6 @@ SIDES = "← against | for →"
 """The heading of bars with two sides."""
 
 
-class Line(NamedTuple):
-    """A row of a table.
-
-    Attributes:
-        value: Where its bar ends, None for none.
-        interval: The ends of the value's interval.
-        examples: Ids of rows.
-    """
-
-    texts: Sequence[str]
-    value: float | None = None
-    interval: tuple[float, float] | None = None
-    examples: Sequence[str] = ()
-
-
 def summary_page(summary: Summary | CitationSummary) -> str:
     """Return a summary as a self-contained HTML page."""
     what = "What the answers rest on" if isinstance(summary, CitationSummary) else "What the model looks at"
@@ -109,13 +92,14 @@ def _predictions(summary: Summary) -> Card:
     rows = max(summary.rows, 1)
     facts = [(inputs, f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
     facts += [] if summary.layer is None else [("layer", str(summary.layer))]
-    columns = ["prediction", inputs, *(["right"] if summary.right else []), "share"]
-    lines = []
-    for label, n in list(summary.labels.items())[:LABELS]:
+    columns = ["prediction", inputs, *(["right"] if summary.right else []), "share", ""]
+    lines: list[list[str | Cell]] = []
+    labels = list(summary.labels.items())[:LABELS]
+    for (label, n), bar in zip(labels, _bars([(n / rows, ()) for _, n in labels]), strict=True):
         right = [f"{summary.right[label]:.1%}" if label in summary.right else ""] if summary.right else []
-        lines.append(Line([label, f"{n:,}", *right, f"{n / rows:.1%}"], n / rows))
+        lines.append([label, f"{n:,}", *right, f"{n / rows:.1%}", Cell(value=n / rows, bar=bar)])
     heading = "Predictions" if summary.accuracy is None else f"{summary.accuracy:.1%} of the answers are right"
-    return Card([Header("", facts), _table(columns, lines, bars="")], heading, result=False)
+    return Card([Header("", facts), _table(columns, lines)], heading, result=False)
 
 
 def _reasons(reasons: Sequence[Reason]) -> list[Card]:
@@ -139,7 +123,7 @@ def _reason_table(reasons: Sequence[Reason]) -> Table:
         shares = ("" if one is None else f"{one.part} of {one.texts}" for one in (reason.turned, reason.changed))
         name, of_scores = f'"{reason.name}"', reason.score_share
         name, scored = (reason.name, "") if of_scores is None else (name, f"{of_scores:.0%}")
-        lines.append(Line([name, reason.label, f"{reason.texts:,}", answered, scored, *shares]))
+        lines.append([name, reason.label, f"{reason.texts:,}", answered, scored, *shares])
     return _table(REASON_COLUMNS, lines, words=2)
 
 
@@ -148,26 +132,18 @@ def _wrong_answers(answers: Sequence[WrongAnswer]) -> list[Card]:
     if not answers:
         return []
     chances = ["" if answer.probability is None else f"{answer.probability:.1%}" for answer in answers]
-    if not any(answer.pieces for answer in answers):
-        rows = zip(answers, chances, strict=True)
-        lines = [Line([answer.id, answer.prediction, chance, answer.gold]) for answer, chance in rows]
+    if any(answer.result is None for answer in answers):
+        lines = [[a.id, a.prediction, chance, a.gold] for a, chance in zip(answers, chances, strict=True)]
         table = _table(["id", "predicted", "probability", "labelled"], lines)
         return [Card([table], "Wrong answers", result=False)]
     note = "The surest come first, each with its id, or its row from 0 on."
     legend = Legend("for the prediction", "against it", ["each text by its own largest score"])
     sentences = []
     for answer, chance in zip(answers, chances, strict=True):
-        largest = max((abs(score) for text in answer.pieces for _, score in text if score), default=1.0)
-        texts = [[_piece(*scored, largest) for scored in text] for text in answer.pieces]
         predicted = ", ".join(filter(None, [answer.prediction, chance]))
-        sentences.append(Sentence(f"{answer.id}: predicted {predicted}, labelled {answer.gold}", texts))
+        caption = f"{answer.id}: predicted {predicted}, labelled {answer.gold}"
+        sentences += [layout(answer.result).sentence(caption=caption)] if answer.result else []
     return [Card([Paragraph(note), Sentences(sentences, small=True), legend], "Wrong answers", result=False)]
-
-
-def _piece(text: str, score: float | None, largest: float) -> Piece:
-    if score is None or not text.strip():
-        return Piece(text)
-    return Piece(text, score / largest, name=text.strip(), number=number(score, largest))
 
 
 def _words_by_label(summary: Summary) -> list[Card]:
@@ -176,18 +152,18 @@ def _words_by_label(summary: Summary) -> list[Card]:
     for unit in (*summary.highest, *summary.against):
         listed.setdefault(unit.label, {}).setdefault(unit.text, unit)
     heading, inputs = NAMES[summary.unit]
+    columns = [heading, "occurrences", "mean score", SIDES, "example" if summary.texts else "examples"]
     cards = []
     for label, units in listed.items():
-        columns = [heading, "occurrences", "mean score"]
         note = MEANS.format(label=label).replace("texts", inputs)
         by_score = sorted(units.values(), key=lambda unit: -unit.mean)
-        lines = [
-            Line([u.text, f"{u.count:,}", _with_half(u.mean, u.high)], u.mean, (u.low, u.high), u.examples)
-            for u in by_score
-        ]
-        table = _table(columns, lines, bars=SIDES, texts=summary.texts)
+        bars = _bars([(unit.mean, (unit.low, unit.high)) for unit in by_score])
+        rows: list[list[str | Cell]] = []
+        for u, bar in zip(by_score, bars, strict=True):
+            mean = _with_half(u.mean, u.high)
+            rows.append([u.text, f"{u.count:,}", mean, Cell(value=u.mean, bar=bar), _example(u, summary.texts)])
         title = f'{summary.unit.capitalize()} for and against "{label}"'
-        cards.append(Card([Paragraph(note), table], title, result=False))
+        cards.append(Card([Paragraph(note), _table(columns, rows)], title, result=False))
     return cards
 
 
@@ -212,8 +188,6 @@ def _limits(summary: Summary) -> Card:
         listed = ", ".join(f'"{label}" ({n:,})' for label, n in list(summary.unknown.items())[:FITTING])
         more = ", ..." if len(summary.unknown) > FITTING else ""
         notes.append(f"right labels that the model does not have, so that every answer is wrong: {listed}{more}")
-    if summary.grids > 1:
-        notes.append(f"the pictures have {summary.grids} different grids: row and column do not say what part it is")
     units = summary.unit
     if summary.rare:
         left_out = f"{summary.rare:,} {units} that occur fewer than {summary.min_count} times"
@@ -226,7 +200,7 @@ def _limits(summary: Summary) -> Card:
         ("Rows without a result", "reason", summary.failures),
     ):
         if row_notes:
-            lines = [Line([row.text, f"{row.rows:,}", ", ".join(row.examples)]) for row in row_notes]
+            lines = [[row.text, f"{row.rows:,}", ", ".join(row.examples)] for row in row_notes]
             blocks.append(_table([first_column, "rows", "ids"], lines, caption=heading))
     return Card(blocks, "What these figures leave out", result=False)
 
@@ -254,13 +228,11 @@ def _citation_cards(summary: CitationSummary) -> list[Card]:
     heading = "Conversations" if summary.of_conversations else "Answers"
     cards = [Card([Header("", facts, notes)], heading, result=False)]
     if summary.contradictions:
-        lines = [
-            Line([c.id, c.rather, likelihood_text(c.gain), c.source, c.text.strip()]) for c in summary.contradictions
-        ]
+        lines = [[c.id, c.rather, likelihood_text(c.gain), c.source, c.text.strip()] for c in summary.contradictions]
         table = _table(["id", "rather said", "which is", "source", "text"], lines, words=5)
         cards.append(Card([table], "Sentences that contradict a source", result=False))
     if summary.worst:
-        lines = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
+        lines = [[a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()] for a in summary.worst]
         table = _table(["id", "sentences", "answer"], lines, words=3)
         cards.append(Card([table], f"Answers with sentences that are not in the {sources}", result=False))
     return cards
@@ -271,61 +243,33 @@ def _anchors(texts: Iterable[str]) -> list[tuple[str, str]]:
     return [(text_id, f"text-{index}") for index, text_id in enumerate(texts)]
 
 
-def _links(line: Line, texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the first example of a line, from near its word on, with its place on the page; ids without texts."""
-    example = next((example for example in line.examples if example in texts), None)
+def _example(unit: Unit, texts: Mapping[str, str]) -> Cell:
+    """Return the first example of a unit, from near its word on, with its place on the page; ids without texts."""
+    example = next((example for example in unit.examples if example in texts), None)
     if example is None:
-        return dict.fromkeys(line.examples, "")
+        return Cell(links=dict.fromkeys(unit.examples, ""))
     text = " ".join(texts[example].split())
-    start = text.lower().find(line.texts[0])
+    start = text.lower().find(unit.text)
     if start > EXAMPLE // 2:
         start = text.rfind(" ", 0, start - EXAMPLE // 3) + 1
         text = "\N{HORIZONTAL ELLIPSIS}" + text[start:]
-    return {shortened(text, EXAMPLE): dict(_anchors(texts))[example]}
+    return Cell(links={shortened(text, EXAMPLE): dict(_anchors(texts))[example]})
 
 
-def _table(
-    columns: Sequence[str],
-    lines: Sequence[Line],
-    *,
-    words: int = 1,
-    bars: str | None = None,
-    texts: Mapping[str, str] | None = None,
-    caption: str = "",
-) -> Table:
-    """Return a table of lines, with bars that begin at 0, and examples.
-
-    Args:
-        columns: The headings of the lines' texts.
-        lines: The rows.
-        words: How many columns are of words; the others are of numbers.
-        bars: The heading of the bars; empty if the column before them has it, None without bars.
-        texts: The texts of examples on the page, by their ids.
-        caption: The caption of the table.
-    """
-    has_examples = any(line.examples for line in lines)
-    rows = []
-    for line, bar in zip(lines, _bars(lines), strict=True):
-        row = [cell(text) for text in line.texts]
-        row += [] if bars is None else [Cell(value=line.value, bar=bar)]
-        row += [Cell(links=_links(line, texts or {}))] if has_examples else []
-        rows.append(row)
-    headings = [Column(name, numbers=index >= words) for index, name in enumerate(columns)]
-    headings += [] if bars is None else [Column(bars)]
-    headings += [Column("example" if texts else "examples")] if has_examples else []
-    return Table(headings, rows, caption, sortable=True, stacked=len(headings) > FITTING)
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str | Cell]], *, words: int = 1, caption: str = "") -> Table:
+    """Return a table; texts in the columns after the first `words` are numbers."""
+    cells = [[cell(part) if isinstance(part, str) else part for part in row] for row in rows]
+    numbers = [index >= words and isinstance(part, str) for index, part in enumerate(rows[0] if rows else columns)]
+    headings = [Column(name, numbers=is_number) for name, is_number in zip(columns, numbers, strict=True)]
+    return Table(headings, cells, caption, sortable=True, stacked=len(headings) > FITTING)
 
 
-def _bars(lines: Sequence[Line]) -> list[Bar | None]:
-    """Return the bar of each line, on one scale that holds 0 and the values and intervals of all lines."""
-    ends = [end for line in lines for end in (line.value, *(line.interval or ())) if end is not None]
-    low, high = min([0.0, *ends]), max([0.0, *ends])
+def _bars(values: Sequence[tuple[float, Sequence[float]]]) -> list[Bar]:
+    """Return the bars of values with their intervals, if they have any, on one scale that holds 0 and all of them."""
+    ends = [0.0, *(end for value, interval in values for end in (value, *interval))]
+    low, high = min(ends), max(ends)
 
     def position(value: float) -> float:
         return (value - low) / (high - low) if high > low else 0.0
 
-    bars: list[Bar | None] = []
-    for line in lines:
-        interval = (None, None) if line.interval is None else map(position, line.interval)
-        bars.append(None if line.value is None else Bar(position(0.0), position(line.value), *interval))
-    return bars
+    return [Bar(position(0.0), position(value), *map(position, interval)) for value, interval in values]

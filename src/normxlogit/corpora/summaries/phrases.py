@@ -1,11 +1,11 @@
 """Words, and groups of words, that can be put into a text that lacks them and taken out of one that has them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...inputs.encoding import Encoding
-from ...inputs.texts import SplitText, Text, pair_of
+from ...inputs.texts import SplitText, Text
 from ...results.units.words import word_groups
+from .run_tables import RunTables
 
 Words = tuple[str, ...]
 """The words of a text, each with the white space before it; of the last one also with what follows."""
@@ -14,30 +14,35 @@ Parts = tuple[Words, ...]
 """A text, or a pair of them."""
 
 
-def parts_of(text: Text, encoding: Encoding) -> Parts:
-    """Return the words of a text or a pair."""
-    parts: list[Words] = []
-    for sequence, part in enumerate(part for part in pair_of(text) if part is not None):
-        if isinstance(part, SplitText):
-            parts.append(part.words)
-            continue
-        spans = encoding.offsets or ()
-        tokens = [(i, *spans[i]) for i, of in enumerate(encoding.sequence_ids) if of == sequence]
-        ends = [end for _, end, _ in word_groups(part, tokens)]
-        ends = [*ends[:-1], len(part)] if ends else []
-        parts.append(tuple(part[start:end] for start, end in zip([0, *ends], ends, strict=False)))
-    return tuple(parts)
+def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
+    """Return the words of the texts, or pairs, of some rows as the model has read them."""
+    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
+    texts = run.ask(
+        f"""
+        SELECT row, sequence_ids, spans, {split}, list_filter([text, {pair}], lambda part: part IS NOT NULL)
+        FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row
+        """,  # noqa: S608  # columns' names
+        sorted(rows),
+    )
+    parts: dict[int, Parts] = {}
+    for row, sequences, spans, word_spans, pair_or_text in texts:
+        parts[row] = ()
+        for sequence, text in enumerate(pair_or_text):
+            tokens = [i for i, of in enumerate(sequences) if of == sequence]
+            if word_spans is not None:
+                words = tuple(text[start:end] for start, end in sorted({tuple(word_spans[i]) for i in tokens}))
+            else:
+                ends = [end for _, end, _ in word_groups(text, [(i, *spans[i]) for i in tokens])]
+                ends[-1:] = [len(text)] if ends else []
+                words = tuple(text[start:end] for start, end in zip([0, *ends], ends, strict=False))
+            parts[row] = (*parts[row], words)
+    return parts
 
 
 def text_of(parts: Parts, *, split: bool) -> Text:
     """Return the text or the pair of some words; `split` says that the caller has split the words."""
     texts = [SplitText(part) if split else "".join(part) for part in parts]
     return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
-
-
-def names_of(words: Words) -> list[str]:
-    """Return words as tables call them."""
-    return [word.strip().lower() for word in words]
 
 
 def joined(texts: Sequence[Parts]) -> Parts:
@@ -69,14 +74,14 @@ class Phrase:
 
     def holds(self, parts: Parts) -> bool:
         """Return whether a text has it."""
-        return self._place(parts) is not None
+        return any(map(self._places, parts))
 
     def put(self, parts: Parts, example: Parts) -> Parts | None:
-        """Return a text with it, about where another text has it."""
-        place = self._place(example)
-        if place is None:
+        """Return a text with it, about where another text has it; None if that has not."""
+        places = [(sequence, place) for sequence, words in enumerate(example) for place in self._places(words)]
+        if not places:
             return None
-        sequence, index = place
+        sequence, index = places[0]
         written, words = example[sequence], parts[sequence]
         at = round(index / max(len(written) - self.words, 1) * len(words))
         gap = _gap([written])
@@ -88,21 +93,11 @@ class Phrase:
         """Return a text without it, wherever it stands; None if nothing is left."""
         remaining: list[Words] = []
         for words in parts:
-            names = names_of(words)
-            places = {
-                place + offset
-                for place in range(len(words) - self.words + 1)
-                if " ".join(names[place : place + self.words]) == self.name
-                for offset in range(self.words)
-            }
-            remaining.append(tuple(word for place, word in enumerate(words) if place not in places))
+            taken = {place + offset for place in self._places(words) for offset in range(self.words)}
+            remaining.append(tuple(word for place, word in enumerate(words) if place not in taken))
         return tuple(remaining) if all(remaining) else None
 
-    def _place(self, parts: Parts) -> tuple[int, int] | None:
-        """Return the text of a pair, and the word in it, at which it begins."""
-        for sequence, words in enumerate(parts):
-            names = names_of(words)
-            for index in range(len(names) - self.words + 1):
-                if " ".join(names[index : index + self.words]) == self.name:
-                    return sequence, index
-        return None
+    def _places(self, words: Words) -> list[int]:
+        """Return the words of a text at which it begins."""
+        names, count = [word.strip().lower() for word in words], self.words
+        return [i for i in range(len(names) - count + 1) if " ".join(names[i : i + count]) == self.name]

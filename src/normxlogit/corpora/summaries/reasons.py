@@ -1,13 +1,16 @@
 """Wrong reasons: what turns answers by itself, whatever else the texts say, measured with the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import NamedTuple
 
-from ...inputs.texts import Text
+from ...errors import DataError, InputError
+from ...explainer import Explainer
+from ...inputs.encoding import Encoding
+from ...leave_out.outcomes import Outcomes, in_batches
+from ...long_runs.model_identity import identity_of
 from ...model.task_model import TaskModel
-from .answers import answers_to, parts_of_rows
-from .phrases import Parts, Phrase, joined, text_of
+from .phrases import Parts, Phrase, joined, parts_of_rows, text_of
 from .run_tables import RunTables
 from .units import Reason, Z, share_of
 
@@ -32,7 +35,7 @@ LONGER = "(more words than most)"
 Answered = tuple[int, str, float]
 """A row, its prediction and the probability of this."""
 
-Changed = list[tuple[Text, Text]]
+Changes = list[tuple[Parts, Parts]]
 """Texts before and after a change."""
 
 
@@ -54,6 +57,27 @@ class Candidate(NamedTuple):
     answered: float
     score_share: float | None
     rows: Sequence[int]
+
+
+def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
+    """Return the model of a run, to ask it for other texts.
+
+    Raises:
+        InputError: If the run is not of the words of texts with one of several labels each.
+        DataError: If it was made by another model, or without its texts.
+    """
+    model, task = explainer.task_model, explainer.task_model.task
+    is_of_texts = run.unit == "words" and task.position.at == "text" and task.reads != "texts"
+    if not is_of_texts or task.outputs.outcomes != "exclusive" or not task.outputs.labels:
+        raise InputError(
+            "verify= tests the words of texts that get one of several labels: attribute them so, "
+            "without words=False or --no-words"
+        )
+    if not run.manifest.identity.is_same(identity_of(model)):
+        raise DataError(f"{run.folder.location} was made by {run.manifest.model}, or by another state of it")
+    if "text" not in run.kinds:
+        raise DataError(f"{run.folder.location} holds no texts to change: it was made with --no-keep-text")
+    return model
 
 
 def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: int, count: int) -> list[Reason]:
@@ -82,21 +106,19 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     usual = dict(run.ask("SELECT prediction, count(*) / sum(count(*)) OVER () FROM shards GROUP BY prediction"))
     candidates = [*_phrases(run, whole, layer, top, least, count), *_lengths(run)]
     rows = {row for row, *_ in sampled}.union(*(candidate.rows for candidate in candidates))
-    parts, split = parts_of_rows(run, model, rows), "word_spans" in run.kinds
-    lengthened = _lengthened(sampled, parts, split=split)
-    put = [_put(one, sampled, parts, split=split) if one.phrase.words else lengthened for one in candidates]
-    taken = [_taken(candidate, parts, split=split) for candidate in candidates]
-    answers = answers_to(model, (text for some in (*put, *taken) for pair in some for text in pair))
+    parts = parts_of_rows(run, rows)
+    lengthened = _lengthened(sampled, parts)
+    put = [_put(one, sampled, parts) if one.phrase.words else lengthened for one in candidates]
+    taken = [_taken(candidate, parts) for candidate in candidates]
+    changed_texts = (text for changes in (*put, *taken) for change in changes for text in change)
+    answers = _answers(model, changed_texts, split="word_spans" in run.kinds)
     reasons = []
-    for (label, phrase, found, answered, score_share, _), with_it, without_it in zip(
-        candidates, put, taken, strict=True
-    ):
-        turned = share_of([answers[after] == label for before, after in with_it if answers[before] != label])
-        changed = share_of([answers[after] != label for before, after in without_it if answers[before] == label])
+    for one, with_it, without_it in zip(candidates, put, taken, strict=True):
+        turned = share_of([answers[after] == one.label for before, after in with_it if answers[before] != one.label])
+        changed = share_of([answers[b] != one.label for a, b in without_it if answers[a] == one.label])
         if turned is not None:
-            reasons.append(
-                Reason(label, phrase.name, found, answered, usual[label], score_share, turned, changed, phrase.words)
-            )
+            shares = one.answered, usual[one.label], one.score_share, turned, changed
+            reasons.append(Reason(one.label, one.phrase.name, one.texts, *shares, one.phrase.words))
     return _distinct(sorted(reasons, key=lambda reason: (-reason.turned.low, -reason.texts)))[:top]
 
 
@@ -151,24 +173,40 @@ def _phrases(run: RunTables, whole: str, layer: int, top: int, least: int, count
     ]
 
 
-def _put(candidate: Candidate, sampled: Sequence[Answered], parts: Mapping[int, Parts], *, split: bool) -> Changed:
+def _answers(model: TaskModel, texts: Iterable[Parts], *, split: bool) -> Mapping[Parts, str]:
+    """Return the label that a model predicts of each text; `split` says that the caller has split the words."""
+    distinct = list(dict.fromkeys(texts))
+    if not distinct:
+        return {}
+    encodings = model.encoder([text_of(parts, split=split) for parts in distinct], long_text="truncate")
+
+    def measure(batch: list[Encoding], _: list[Parts]) -> Iterable[int]:
+        labels: list[int] = model.run(model.batch(batch, list(range(len(batch))))).logits.argmax(-1).tolist()  # (B,)
+        return labels
+
+    by_parts = dict(zip(distinct, encodings, strict=True))
+    answers: Outcomes[Parts, int] = Outcomes(in_batches(model, by_parts.__getitem__, measure))
+    return {text: model.task.outputs.labels[label] for text, label in zip(distinct, answers(distinct), strict=True)}
+
+
+def _put(candidate: Candidate, sampled: Sequence[Answered], parts: Mapping[int, Parts]) -> Changes:
     """Return texts with another answer, without and with the words."""
     phrase = candidate.phrase
-    changed: Changed = []
+    changed: Changes = []
     for row, prediction, _ in sampled:
         if prediction == candidate.label or phrase.holds(parts[row]) or len(changed) == PUT_INTO:
             continue
         example = parts[candidate.rows[len(changed) % len(candidate.rows)]]
         after = phrase.put(parts[row], example)
         if after is not None and phrase.holds(after):
-            changed.append((text_of(parts[row], split=split), text_of(after, split=split)))
+            changed.append((parts[row], after))
     return changed
 
 
-def _taken(candidate: Candidate, parts: Mapping[int, Parts], *, split: bool) -> Changed:
+def _taken(candidate: Candidate, parts: Mapping[int, Parts]) -> Changes:
     """Return texts with the answer, with and without the words."""
     pairs = [(parts[row], candidate.phrase.without(parts[row])) for row in candidate.rows]
-    return [(text_of(a, split=split), text_of(b, split=split)) for a, b in pairs if b is not None]
+    return [(before, after) for before, after in pairs if after is not None]
 
 
 def _lengths(run: RunTables) -> list[Candidate]:
@@ -179,15 +217,14 @@ def _lengths(run: RunTables) -> list[Candidate]:
     return [Candidate(label, Phrase(LONGER, 0), texts, count / texts, None, ()) for label, count in counts if texts]
 
 
-def _lengthened(sampled: Sequence[Answered], parts: Mapping[int, Parts], *, split: bool) -> Changed:
+def _lengthened(sampled: Sequence[Answered], parts: Mapping[int, Parts]) -> Changes:
     """Return texts before and after unsure ones of their prediction are joined to them: that should not change it."""
-    changed: Changed = []
+    changed: Changes = []
     for label in dict.fromkeys(prediction for _, prediction, _ in sampled):
         rows = [(probability, row) for row, prediction, probability in sampled if prediction == label]
         unsure = cycle(parts[row] for _, row in sorted(rows)[: max(len(rows) // UNSURE, 1)])
         for _, row in rows[:LENGTHENED]:
-            together = joined([parts[row], *islice(unsure, JOINED - 1)])
-            changed.append((text_of(parts[row], split=split), text_of(together, split=split)))
+            changed.append((parts[row], joined([parts[row], *islice(unsure, JOINED - 1)])))
     return changed
 
 

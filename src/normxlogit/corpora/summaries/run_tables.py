@@ -1,16 +1,44 @@
 """The shards of a corpus run as a table that DuckDB queries."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, reason_of
 from ...long_runs.columns import CORPUS
 from ...long_runs.tables import arrow_module
+from ...results.storage.schema import plain
 from ...results.storage.tables import optional_module
 from ..folder import MANIFEST, REPAIR, Folder
 from .units import SIGNALS
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """The base of summaries of a run.
+
+    Attributes:
+        folder: Where the results are.
+        model: Name of the model.
+        method: Name of the method.
+        rows: Rows with a result: texts, pictures, sounds or answers.
+        errors: Rows without one.
+        complete: Whether the run was finished, so that these are all rows.
+    """
+
+    folder: str
+    model: str
+    method: str
+    rows: int
+    errors: int
+    complete: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        state: dict[str, Any] = plain(self)
+        return state
 
 
 class RunTables:
@@ -54,21 +82,71 @@ class RunTables:
         self._connection.execute("SET preserve_insertion_order = false")
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
             self._connection.execute("SET enable_progress_bar = false")
-        schema = self._dataset().schema
-        self.kinds = dict(zip(schema.names, schema.types, strict=True))
+        with self._naming_damage():
+            schema = self._dataset().schema
+            self.kinds = dict(zip(schema.names, schema.types, strict=True))
+            own = [(name, kind) for name, kind in self.kinds.items() if name in CORPUS[self.kind]]
+            # Names of kept columns may be those of queries, and DuckDB may not know their types.
+            self._connection.register("shards", self._dataset(arrow_module().schema(own)))
         self.unit = SIGNALS.get(self.kind, "words" if "words" in self.kinds else "tokens")
-        self.register("shards", self.shards())
 
     def described(self) -> dict[str, Any]:
-        """Return the fields that all summaries have."""
-        ((model, method),) = self.ask("SELECT any_value(model), any_value(method) FROM shards")
+        """Return the fields of `RunSummary`."""
+        ((rows, model, method),) = self.ask("SELECT count(*), any_value(model), any_value(method) FROM shards")
         return {
             "folder": self.folder.location,
             "model": model or self.manifest.model,
             "method": method or "",
+            "rows": rows,
             "errors": sum(shard.errors for shard in self.written.values()),
             "complete": self.manifest.complete and len(self.written) >= self.manifest.shards,
         }
+
+    def read_rows(self, rows: Sequence[int]) -> Any:
+        """Return some rows in their order as an Arrow table, from which results can be read."""
+        is_one = optional_module("pyarrow.dataset", "").field("row").isin(list(rows))
+        with self._naming_damage():
+            return self._dataset().to_table(filter=is_one).sort_by("row")
+
+    def register_kept(self, name: str) -> None:
+        """Make `kept`, a table with the numbers of rows and the `kept_value` of a kept column."""
+        field, arrow = optional_module("pyarrow.dataset", "").field, arrow_module()
+        value = field(name)
+        if arrow.types.is_floating(self.kinds[name]):
+            value = value.cast(arrow.float64())  # DuckDB does not read half precision
+        with self._naming_damage():
+            self._connection.register("kept", self._dataset().to_table({"row": field("row"), "kept_value": value}))
+
+    def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+        """Return the ids of some rows, and their texts if the run kept them.
+
+        Of rows that share an id each is called by its number too.
+        """
+        text = "text" if "text" in self.kinds else "NULL"
+        found = self.ask(
+            f"""
+            WITH listed AS (SELECT row, id, {text} AS text FROM shards WHERE row IN (SELECT unnest(?::BIGINT[]))),
+            ids AS (SELECT id, count(*) AS n FROM shards WHERE id IN (SELECT id FROM listed) GROUP BY id)
+            SELECT row, CASE WHEN n > 1 THEN id || ' (row ' || row || ')' ELSE id END, text
+            FROM listed JOIN ids USING (id) ORDER BY row
+            """,  # noqa: S608  # a column's name
+            list(rows),
+        )
+        return {row: (name, text) for row, name, text in found}
+
+    def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query.
+
+        Raises:
+            DataError: If it cannot be answered, such as from a damaged file; the message names that.
+        """
+        with self._naming_damage():
+            rows: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
+            return rows
+
+    def close(self) -> None:
+        """Close the files."""
+        self._connection.close()
 
     def _dataset(self, schema: Any = None) -> Any:
         """Return the shards as a data set with the columns of the files, none from their paths.
@@ -80,88 +158,17 @@ class RunTables:
         options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
         form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
         system = None if self.folder.local else self.folder.system
+        return dataset.dataset(self._files, schema=schema, format=form, filesystem=system, partitioning=None)
+
+    @contextmanager
+    def _naming_damage(self) -> Iterator[None]:
+        """Turn an error inside the block into that of the first damaged file, or into one that names the folder."""
         try:
-            return dataset.dataset(self._files, schema=schema, format=form, filesystem=system, partitioning=None)
-        except (OSError, ValueError, arrow_module().ArrowException) as error:
-            raise self._damage(error) from None
-
-    def shards(self, kept_column: str | None = None) -> Any:
-        """Return the shards with the run's own columns and at most one kept column."""
-        arrow = arrow_module()
-        kinds = {name: kind for name, kind in self.kinds.items() if name in (*CORPUS[self.kind], kept_column)}
-        if kept_column is not None and arrow.types.is_floating(kinds[kept_column]):
-            kinds[kept_column] = arrow.float64()  # DuckDB does not read half precision
-        return self._dataset(arrow.schema(list(kinds.items())))
-
-    def read_rows(self, rows: Sequence[int]) -> Any:
-        """Return some rows in their order as an Arrow table, from which results can be read."""
-        field = optional_module("pyarrow.dataset", "").field("row")
-        try:
-            return self._dataset().to_table(filter=field.isin(list(rows))).sort_by("row")
-        except (OSError, ValueError, arrow_module().ArrowException) as error:
-            raise self._damage(error) from None
-
-    def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        """Return the ids of some rows, and their texts if the run kept them.
-
-        Of rows that share an id each is called by its number too.
-        """
-        if not rows:
-            return {}
-        text = "text" if "text" in self.kinds else "NULL"
-        query = f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row"  # noqa: S608
-        row_id_text = self.ask(query, list(rows))
-        repeated = self.ask(
-            "SELECT id FROM shards WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",
-            list({name for _, name, _ in row_id_text}),
-        )
-        repeated_ids = {name for (name,) in repeated}
-        return {row: (f"{name} (row {row})" if name in repeated_ids else name, text) for row, name, text in row_id_text}
-
-    def with_kept(self, name: str) -> str:
-        """Register a kept column of the shards for queries, and return its name in them."""
-        shards = self.shards(name)
-        self.register("shards", shards)
-        # DuckDB ignores case: it calls "Target" beside "target" something else.
-        index = shards.schema.names.index(name)
-        described: str = self.ask("DESCRIBE SELECT * FROM shards")[index][0]
-        return '"' + described.replace('"', '""') + '"'
-
-    def register(self, name: str, table: Any) -> None:
-        """Register an Arrow table or data set under a name for queries.
-
-        Raises:
-            DataError: If DuckDB does not know the type of a column.
-        """
-        try:
-            self._connection.register(name, table)
-        except self._duckdb.Error as error:
-            raise self._damage(error) from None
-
-    def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query.
-
-        Raises:
-            DataError: If it cannot be answered, such as from a damaged file; the message names that.
-        """
-        try:
-            rows: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
+            yield
         except (self._duckdb.OutOfMemoryException, MemoryError):
             raise
-        except (self._duckdb.Error, UnicodeError) as error:
-            raise self._damage(error) from None
-        return rows
-
-    def _damage(self, error: Exception) -> DataError:
-        """Return the error of the first damaged file; if no file is damaged, the error of the query."""
-        try:
+        except (self._duckdb.Error, OSError, ValueError, arrow_module().ArrowException) as error:
             for path in self._files:
                 self.folder.check(path)
-        except DataError as damaged:
-            return damaged
-        reason = reason_of(error)
-        return DataError(f"{self.folder.location}: the results cannot be summarised: {reason}")
-
-    def close(self) -> None:
-        """Close the files."""
-        self._connection.close()
+            reason = reason_of(error)
+            raise DataError(f"{self.folder.location}: the results cannot be summarised: {reason}") from None

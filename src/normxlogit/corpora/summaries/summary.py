@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +12,9 @@ from ...errors import InputError
 from ...inputs.texts import positive_integer
 from ...pipeline.arguments import checked_arguments
 from ...results.layers import last_visible
-from ...results.storage.schema import plain
 from .citations import CitationSummary, summarize_citations
 from .gold import compared_with_gold
-from .run_tables import RunTables
+from .run_tables import RunSummary, RunTables
 from .units import Reason, RowNote, Unit, WrongAnswer, Z
 
 if TYPE_CHECKING:
@@ -27,24 +26,18 @@ NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 """Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
 
 
-@dataclass(frozen=True)
-class Summary:
+@dataclass(frozen=True, kw_only=True)
+class Summary(RunSummary):
     """The summary of a corpus run: which words speak for which labels, and in which answers the model is wrong.
 
     Attributes:
-        folder: Where the results are.
-        model: Name of the model.
-        method: Name of the method.
         layer: The layer whose scores these are: of several the last with scores outside special tokens that can be
             seen; None if layers were not asked for.
         unit: "words", "tokens", or of pictures "patches" and of sounds "frames", each of them at one place.
-        rows: Texts, pictures or sounds with a result.
-        errors: Rows without one.
         failures: Why they have none, the most frequent reasons first.
         notes: What is noted of results, such as a text that was cut or is unknown to the tokenizer, in the same order.
         min_count: Least places of a unit in the lists.
         rare: Units that stand at fewer places.
-        complete: Whether the run was finished, so that these are all rows.
         labels: How often each label was predicted.
         highest: For each label the units that speak for it most surely: of a mean score above 0, those whose 95%
             interval begins highest.
@@ -57,37 +50,24 @@ class Summary:
         reasons: What turns most answers when it is put into texts with another one, the surest first; empty if that was
             not measured.
         texts: The texts of the examples by id, where they were kept.
-        grids: How many different grids the patches form; 0 for texts and sounds.
     """
 
-    folder: str
-    model: str
-    method: str
     layer: int | None
     unit: str
-    rows: int
-    errors: int
     failures: list[RowNote]
     notes: list[RowNote]
     min_count: int
     rare: int
-    complete: bool
     labels: dict[str, int]
     highest: list[Unit]
     against: list[Unit]
     special: float
     texts: dict[str, str]
-    grids: int
     accuracy: float | None = None
     right: dict[str, float] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     wrong: list[WrongAnswer] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        state: dict[str, Any] = plain(self)
-        return state
 
 
 @checked_arguments()
@@ -120,179 +100,163 @@ def summarize(
     if (verify is None) != (explainer is None):
         raise InputError("verify= is how often a word is taken out, and explainer= the model that is asked: give both")
     count = None if verify is None else positive_integer(verify, "verify")
-    with closing(_Run(folder)) as run:
+    with closing(RunTables(folder)) as run:
         if run.of_answers:
             if gold is not None:
                 raise InputError("gold= is for texts with labels, not for answers")
             if verify is not None:
                 raise InputError("answers are tested when they are attributed: attribute(..., verify='auto')")
             return summarize_citations(run, top)
-        summary = run.summary(gold, top, min_count)
+        layer, special = _layer_and_special(run)
+        summary = _summarize_predictions(run, layer, special, gold, top, min_count)
         if explainer is None or count is None:
             return summary
-        from .answers import check_model  # which import torch
-        from .reasons import find_reasons
+        from .reasons import check_model, find_reasons  # which import torch
 
         model = check_model(run, explainer)
-        return replace(summary, reasons=find_reasons(run, model, run.layer_and_special()[0], top, min_count, count))
+        return replace(summary, reasons=find_reasons(run, model, layer, top, min_count, count))
 
 
-class _Run(RunTables):
-    """The queries over the shards of a run."""
+def _summarize_predictions(
+    run: RunTables, layer: int, special: float, gold: str | None, top: int, least: int
+) -> Summary:
+    """Return the summary of a run of predictions.
 
-    def collect(self, layer: int) -> None:
-        """Read the shards once into the table `units`: sums of each unit by label.
+    Args:
+        run: The run.
+        layer: The index of the layer whose scores count.
+        special: The share of its scores that is on special tokens.
+        gold: The column of the right labels, None without one.
+        top: Units in each list.
+        least: Least places of a unit in the lists.
+    """
+    of_gold = {} if gold is None else compared_with_gold(run, gold, layer, top)
+    _sum_up_units(run, layer)
+    highest = _units(run, top, least)
+    against = _units(run, top, least, against=True) if run.common.get("signed") else []
+    texts = run.ids_and_texts(sorted({row for _, rows in (*highest, *against) for row in rows}))
 
-        The view `units_words` has those that are neither special tokens nor punctuation.
+    def with_examples(units: Sequence[tuple[Unit, list[int]]]) -> list[Unit]:
+        return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
 
-        A row explains K labels at L layers; of the layers `layer` counts.
+    rare = "SELECT count(*) FROM (SELECT sum(count) AS n FROM units GROUP BY label, text) WHERE n < ?"
+    return Summary(
+        **run.described(),
+        layer=run.common["layers"][layer] if run.common.get("layers") else None,
+        unit=run.unit,
+        failures=_failures(run, top),
+        notes=_notes(run, top),
+        min_count=least,
+        rare=run.ask(rare, least)[0][0],
+        labels=dict(run.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1")),
+        highest=with_examples(highest),
+        against=with_examples(against),
+        special=special,
+        **of_gold,
+        texts={name: text for name, text in texts.values() if text is not None},
+    )
 
-        Args:
-            layer: Which of the layers, counted from 0.
+
+def _layer_and_special(run: RunTables) -> tuple[int, float]:
+    """Return the index of the summarised layer, and the share of its scores that is on special tokens.
+
+    It is the last layer with visible scores outside special tokens.
+    """
+    sums = run.ask(
         """
-        words = self.unit == "words"
-        units, scores = ("words", "word_scores") if words else ("units", "scores")
-        sequences = "list_transform(words, lambda x: 0)" if words else "sequence_ids"
-        n = f"len({units})"
-        layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
-        self.ask(
-            f"""
-            CREATE TEMP TABLE units AS
-            WITH label AS (
-                SELECT row, prediction, {units} AS units, {sequences} AS sequences,
-                       {scores} AS scores, {n} AS n, {layers} AS layers, target,
-                       unnest(range(len(target))) AS k
-                FROM shards
-            ), flat AS (
-                SELECT row, prediction, target[k + 1] AS label, unnest(units) AS text,
-                       unnest(sequences) AS sequence,
-                       unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
-                FROM label
-            )
-            SELECT label, label = prediction AS predicted,
-                   sequence IS NULL AS special, lower(trim(text)) AS text,
-                   count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
-                   count(*) FILTER (score < 0) AS negative,
-                   list_zip(arg_max(score, score, {EXAMPLES}), arg_max(row, score, {EXAMPLES})) AS highest,
-                   list_zip(arg_min(score, score, {EXAMPLES}), arg_min(row, score, {EXAMPLES})) AS lowest
-            FROM flat GROUP BY ALL
-            """  # noqa: S608  # names are quoted
+        WITH block AS (
+            SELECT scores, sequence_ids, len(units) AS n, len(target) AS labels,
+                   unnest(range(len(scores) // greatest(n, 1))) AS place
+            FROM shards
+        ), flat AS (
+            SELECT place % (len(scores) // (n * labels)) AS layer, unnest(sequence_ids) AS sequence,
+                   abs(unnest(scores[place * n + 1 : (place + 1) * n])) AS size
+            FROM block
         )
-        self.ask(
-            f"""
-            CREATE TEMP VIEW units_words AS
-            SELECT * FROM units WHERE NOT special AND regexp_matches(text, '{NO_PUNCTUATION}')
-            """  # noqa: S608
-        )
-
-    def layer_and_special(self) -> tuple[int, float]:
-        """Return the index of the summarised layer, and the share of its scores that is on special tokens.
-
-        It is the last layer with visible scores outside special tokens.
+        SELECT coalesce(sum(size) FILTER (sequence IS NOT NULL), 0), coalesce(sum(size), 0)
+        FROM flat GROUP BY layer ORDER BY layer
         """
-        sums = self.ask(
-            """
-            WITH block AS (
-                SELECT scores, sequence_ids, len(units) AS n, len(target) AS labels,
-                       unnest(range(len(scores) // greatest(n, 1))) AS place
-                FROM shards
-            ), flat AS (
-                SELECT place % (len(scores) // (n * labels)) AS layer, unnest(sequence_ids) AS sequence,
-                       abs(unnest(scores[place * n + 1 : (place + 1) * n])) AS size
-                FROM block
-            )
-            SELECT coalesce(sum(size) FILTER (sequence IS NOT NULL), 0), coalesce(sum(size), 0)
-            FROM flat GROUP BY layer ORDER BY layer
-            """
+    )
+    outside_special, total = np.array(sums or [(0.0, 0.0)]).T  # (L,) each
+    layer = last_visible(outside_special, total)
+    return layer, float(1 - outside_special[layer] / total[layer]) if total[layer] else 0.0
+
+
+def _sum_up_units(run: RunTables, layer: int) -> None:
+    """Read the shards once into the table `units`: sums by label of each unit but special tokens and punctuation.
+
+    A row explains K labels at L layers; of the layers `layer` counts, from 0.
+    """
+    words = run.unit == "words"
+    units, scores = ("words", "word_scores") if words else ("units", "scores")
+    sequences = "list_transform(words, lambda x: 0)" if words else "sequence_ids"
+    n = f"len({units})"
+    layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
+    run.ask(
+        f"""
+        CREATE TEMP TABLE units AS
+        WITH label AS (
+            SELECT row, prediction, {units} AS units, {sequences} AS sequences,
+                   {scores} AS scores, {n} AS n, {layers} AS layers, target,
+                   unnest(range(len(target))) AS k
+            FROM shards
+        ), flat AS (
+            SELECT row, prediction, target[k + 1] AS label, unnest(units) AS unit, unnest(sequences) AS sequence,
+                   unnest(scores[(k * layers + {layer}) * n + 1 : (k * layers + {layer + 1}) * n]) AS score
+            FROM label
         )
-        outside_special, total = np.array(sums or [(0.0, 0.0)]).T  # (L,) each
-        layer = last_visible(outside_special, total)
-        return layer, float(1 - outside_special[layer] / total[layer]) if total[layer] else 0.0
+        SELECT label, label = prediction AS predicted, lower(trim(unit)) AS text,
+               count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
+               list_zip(arg_max(score, score, {EXAMPLES}), arg_max(row, score, {EXAMPLES})) AS highest,
+               list_zip(arg_min(score, score, {EXAMPLES}), arg_min(row, score, {EXAMPLES})) AS lowest
+        FROM flat WHERE sequence IS NOT NULL AND regexp_matches(unit, '{NO_PUNCTUATION}') GROUP BY ALL
+        """  # noqa: S608  # names are quoted
+    )
 
-    def summary(self, gold: str | None, top: int, least: int) -> Summary:
-        """Return the summary.
 
-        Args:
-            gold: The column of the right labels, None without one.
-            top: Units in each list.
-            least: Least places of a unit in the lists.
-        """
-        layer, special = self.layer_and_special()
-        of_gold = {} if gold is None else compared_with_gold(self, gold, layer, top)
-        self.collect(layer)
-        labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC, 1"))
-        highest = self._units(top, least)
-        against = self._units(top, least, against=True) if self.common.get("signed") else []
-        texts = self.ids_and_texts(
-            sorted({row for _, rows in (*highest, *against) for row in rows})
-        )  # (id, text) by row
+def _units(run: RunTables, top: int, least: int, against: bool = False) -> list[tuple[Unit, list[int]]]:
+    """Return the units with the most certain effect for (or against) each label, with rows as examples.
 
-        def with_examples(units: Sequence[tuple[Unit, list[int]]]) -> list[Unit]:
-            return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
-
-        counts = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
-        count_of_grids = 'SELECT count(DISTINCT ("rows", "columns")) FROM shards'
-        return Summary(
-            **self.described(),
-            layer=self.common["layers"][layer] if self.common.get("layers") else None,
-            unit=self.unit,
-            rows=sum(labels.values()),
-            failures=self._failures(top),
-            notes=self._notes(top),
-            min_count=least,
-            rare=self.ask(f"SELECT count(*) FROM ({counts}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
-            labels=labels,
-            highest=with_examples(highest),
-            against=with_examples(against),
-            special=special,
-            **of_gold,
-            texts={name: text for name, text in texts.values() if text is not None},
-            grids=self.ask(count_of_grids)[0][0] if self.unit == "patches" else 0,
+    They are ordered by the end of their confidence interval that is nearer to 0, because an order by the mean would
+    put rare units first. Units at a single place have no interval, and come last.
+    """
+    sign, where, extremes, order = (-1, "predicted", "lowest", "ASC") if against else (1, "true", "highest", "DESC")
+    rows = run.ask(
+        f"""
+        WITH grouped AS (
+            SELECT label, text, sum(count)::BIGINT AS n, sum(total) / n AS mean,
+                   {Z} * sqrt(greatest(sum(squares) / n - mean * mean, 0) / greatest(n - 1, 1)) AS half,
+                   flatten(list({extremes})) AS places
+            FROM units WHERE {where} GROUP BY label, text
         )
+        SELECT label, text, n, mean, mean - half, mean + half, []::VARCHAR[], list_sort(places, '{order}')
+        FROM grouped WHERE n >= ? AND {sign} * mean > 0
+        QUALIFY row_number() OVER (PARTITION BY label ORDER BY n > 1 DESC, {sign} * mean - half DESC, text) <= ?
+        ORDER BY label, n > 1 DESC, {sign} * mean - half DESC, text
+        """,  # noqa: S608  # no user's words
+        least,
+        top,
+    )
+    return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
 
-    def _units(self, top: int, least: int, against: bool = False) -> list[tuple[Unit, list[int]]]:
-        """Return the units with the most certain effect for (or against) each label, with rows as examples.
 
-        They are ordered by the end of their confidence interval that is nearer to 0, because an order by the mean would
-        put rare units first. Units at a single place have no interval, and come last.
-        """
-        negative = "sum(negative) / n" if self.common.get("signed") else "NULL"
-        sign, where, extremes, order = (-1, "predicted", "lowest", "ASC") if against else (1, "true", "highest", "DESC")
-        rows = self.ask(
-            f"""
-            WITH grouped AS (
-                SELECT label, text, sum(count)::BIGINT AS n, sum(total) AS total, sum(total) / n AS mean,
-                       {Z} * sqrt(greatest(sum(squares) / n - mean * mean, 0) / greatest(n - 1, 1)) AS half,
-                       {negative} AS against, flatten(list({extremes})) AS places
-                FROM units_words WHERE {where} GROUP BY label, text
-            )
-            SELECT label, text, n, mean, mean - half, mean + half, total, against, []::VARCHAR[],
-                   list_sort(places, '{order}')
-            FROM grouped WHERE n >= ? AND {sign} * mean > 0
-            QUALIFY row_number() OVER (PARTITION BY label ORDER BY n > 1 DESC, {sign} * mean - half DESC, text) <= ?
-            ORDER BY label, n > 1 DESC, {sign} * mean - half DESC, text
-            """,  # noqa: S608  # no user's words
-            least,
-            top,
-        )
-        return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
+def _failures(run: RunTables, top: int) -> list[RowNote]:
+    """Return the reasons for rows without a result, the most frequent first."""
+    ids: dict[str, list[str]] = {}
+    for _, name, reason in run.folder.failures(run.written):
+        ids.setdefault(reason, []).append(name)
+    failures = [RowNote(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
+    return sorted(failures, key=lambda failure: -failure.rows)[:top]
 
-    def _failures(self, top: int) -> list[RowNote]:
-        """Return the reasons for rows without a result, the most frequent first."""
-        ids: dict[str, list[str]] = {}
-        for _, name, reason in self.folder.failures(self.written):
-            ids.setdefault(reason, []).append(name)
-        failures = [RowNote(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
-        return sorted(failures, key=lambda failure: -failure.rows)[:top]
 
-    def _notes(self, top: int) -> list[RowNote]:
-        """Return the notes on results, the most frequent first."""
-        rows = self.ask(
-            f"""
-            SELECT arg_min(note, row), count(DISTINCT row), list_slice(list(id ORDER BY row), 1, {EXAMPLES})
-            FROM (SELECT row, id, unnest(notes) AS note FROM shards)
-            GROUP BY regexp_replace(note, '\\d+', '0', 'g') ORDER BY 2 DESC, 1 LIMIT ?
-            """,  # noqa: S608  # no user's words
-            top,
-        )
-        return [RowNote(*row) for row in rows]
+def _notes(run: RunTables, top: int) -> list[RowNote]:
+    """Return the notes on results, the most frequent first."""
+    rows = run.ask(
+        f"""
+        SELECT arg_min(note, row), count(DISTINCT row), list_slice(list(id ORDER BY row), 1, {EXAMPLES})
+        FROM (SELECT row, id, unnest(notes) AS note FROM shards)
+        GROUP BY regexp_replace(note, '\\d+', '0', 'g') ORDER BY 2 DESC, 1 LIMIT ?
+        """,  # noqa: S608  # no user's words
+        top,
+    )
+    return [RowNote(*row) for row in rows]

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ...results.attribution import Attribution
 
 Z = 1.96
 """Standard errors of a 95% interval."""
@@ -19,7 +22,7 @@ NAMES = {
 }
 """The singular name of a unit, and the name of rows."""
 
-SIGNALS = {"image": "patches", "audio": "frames"}
+SIGNALS = {"picture": "patches", "sound": "frames"}
 """The units of results that are not of texts, by their kind."""
 
 
@@ -48,8 +51,6 @@ class Unit:
         mean: Its mean score.
         low: Lower end of the 95% interval of the mean; of one occurrence the mean, as there is none.
         high: Upper end.
-        total: Its scores together.
-        against: Share of its occurrences with a negative score, None for methods without a sign.
         examples: Ids of inputs where it scores highest, or lowest where it speaks against the label; with the number of
             the row where several share an id.
     """
@@ -60,8 +61,6 @@ class Unit:
     mean: float
     low: float
     high: float
-    total: float
-    against: float | None
     examples: list[str]
 
 
@@ -137,12 +136,11 @@ class WrongAnswer(NamedTuple):
         prediction: The label that was predicted.
         probability: Its probability, None if there is none.
         gold: The right labels.
-        pieces: The texts of the row, each cut into pieces with their scores; None if a piece has none. Empty where
-            it is a picture or a sound.
+        result: Its attribution; None of a picture or a sound.
     """
 
     id: str
     prediction: str
     probability: float | None
     gold: str
-    pieces: list[list[tuple[str, float | None]]]
+    result: "Attribution | None"

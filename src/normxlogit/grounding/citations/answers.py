@@ -1,8 +1,8 @@
 """An answer with its sources, read or generated, before anything is scored."""
 
 import re
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 from ...errors import InputError
 from ...inputs.chat import ReadPrompt, has_chat_template
@@ -10,11 +10,8 @@ from ...inputs.encoder import private_tokenizer
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed, generate_each, read_completion
 from ...pipeline.completions.reasoning import ReasoningSpec, Spans, are_marks, opens_reasoning, reasoning_marks, shifted
-from ...results.attribution import Attribution
-from ...results.storage.schema import FloatArray
 from ...results.units.spans import MessageSpan
 from ..documents.conversations import Conversation, read_conversation
-from ..result import Citations
 from .prompts import SourcedPrompt, conversation_prompt, question_prompt
 
 CITATION_MARK = re.compile(
@@ -23,26 +20,12 @@ CITATION_MARK = re.compile(
 """A mark by which an answer cites by itself: "[1]", "[1, 2]", "[^1]", "[doc1]", "[1](https://...)", "【1†source】"."""
 
 
-@dataclass(frozen=True)
-class Answered:
-    """A question with its sources and an answer.
+class Answered(NamedTuple):
+    """A question with its sources and an answer."""
 
-    Attributes:
-        completed: The prompt and the answer, both of which may be longer than the model reads; its named sources are
-            the sources.
-        question: The question.
-        messages: The messages that the sources are of, in the order of the prompt; empty if they are of documents.
-    """
-
-    completed: Completed
+    completed: Completed  # prompt and answer, maybe longer than the model reads; its named sources are the sources
     question: str
-    messages: tuple[MessageSpan, ...] = ()
-
-    def cited(self, sources: Attribution, weighted_scores: FloatArray | None) -> Citations:
-        """Return the answer with the scores of its sources."""
-        return Citations(
-            question=self.question, attribution=sources, weighted_scores=weighted_scores, messages=self.messages
-        )
+    messages: tuple[MessageSpan, ...] = ()  # that the sources are of, in the order of the prompt; none of documents
 
 
 def read_answered(
@@ -59,18 +42,8 @@ def read_answered(
 ) -> Answered:
     """Read a question with its documents, or a conversation, up to an answer.
 
-    Args:
-        model: A language model.
-        question: The question.
-        documents: What `read_documents` takes, whose sentences are the named sources.
-        messages: A conversation, or what `read_conversation` takes, instead of these; the sources are what was said
-            before the answer.
-        turn: Which of the assistant's texts in the conversation is the answer, counted from 0; None for the last.
-        system: The system message of a question; none by default.
-        answer: An answer that was written elsewhere; None lets the model answer, where the conversation has no answer.
-        max_new_tokens: Most tokens to generate.
-        reasoning: Where the answer reasons: spans of its characters, or what stands around; None for that of the
-            conversation, or to look for it.
+    The arguments are those of `Explainer.cite`. The sources are the sentences of the documents, or what was said before
+    the answer; an answer that is not given, and that a conversation does not have, is generated.
 
     Raises:
         InputError: If one of them cannot be read, or nothing is left to cite.
@@ -110,11 +83,6 @@ def _answered(
     sources = {name: span for name, span in asked.spans.items() if sequence.tokens_in(*span, of_answer=False)}
     if not sources and not encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
-    concluded = (encoding.text or "")[completed.prompt_characters :]
-    for start, end in reversed(completed.marked_reasoning):
-        concluded = concluded[:start] + concluded[end:]
-    if not concluded.strip():
-        raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
     messages = asked.messages
     if messages:
         media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]

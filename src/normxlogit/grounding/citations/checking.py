@@ -40,17 +40,12 @@ def checks(checker: Explainer, cited: Citations) -> tuple[Check, ...]:
         checker: The explainer of a classifier; a pair is a source and a sentence.
         cited: The answer with its sources.
     """
-    pairs, places = [], []
-    for k, sentence in enumerate(cited.sentences):
-        for source in cited.top(SOURCES, sentence=k):
-            if source.text:
-                pairs.append((source.text, sentence.strip()))
-                places.append((k, source.source))
-    compared = [_check(a, source) for a, (_, source) in zip(checker(pairs), places, strict=True)] if pairs else []
-    of_sentence: list[list[Check]] = [[] for _ in cited.sentences]
-    for (k, _), check in zip(places, compared, strict=True):
-        of_sentence[k].append(check)
-    return tuple(max(some, key=Check.weight, default=Check()) for some in of_sentence)
+    ranked = [cited.top(SOURCES, sentence=k) for k in range(len(cited.sentences))]
+    sources = [[source for source in some if source.text] for some in ranked]
+    pairs = [(s.text, text.strip()) for text, some in zip(cited.sentences, sources, strict=True) for s in some]
+    explained = iter(checker(pairs) if pairs else ())
+    compared = [[_check(next(explained), source.source) for source in some] for some in sources]
+    return tuple(max(some, key=Check.weight, default=Check()) for some in compared)
 
 
 def _check(explained: Attribution, source: int) -> Check:

@@ -6,8 +6,8 @@ The question is no source: sources are what an answer could be taken from.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
@@ -17,7 +17,7 @@ from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.sentences import sentence_spans
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
-from ..documents.conversations import Conversation, Message
+from ..documents.conversations import UNREAD, Conversation, Message
 from ..documents.documents import read_documents
 from .rendering import render
 
@@ -34,42 +34,27 @@ JSON_TOKEN = re.compile(r'("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null)\s*(
 """A text or another scalar in JSON, and whether it is a key."""
 
 
-@dataclass(frozen=True)
-class SourcedPrompt:
-    """A prompt whose sources are known.
+class SourcedPrompt(NamedTuple):
+    """A prompt whose sources are known."""
 
-    Attributes:
-        prompt: All before the answer, as one text.
-        spans: Spans of the sources; those of the question of a conversation only where nothing else was said.
-        question: What is asked: of a conversation the last message of the user.
-        messages: The messages of a conversation that the prompt holds, in its order.
-        answer: The answer in a conversation, with its reasoning; None if the model has to write it.
-        reasoning: Spans of the reasoning in the answer.
-    """
-
-    prompt: ReadPrompt
-    spans: Spans
-    question: str
-    messages: tuple[MessageSpan, ...] = ()
-    answer: str | None = None
-    reasoning: tuple[tuple[int, int], ...] = ()
+    prompt: ReadPrompt  # all before the answer, as one text
+    spans: Spans  # of the sources; those of the question of a conversation only where nothing else was said
+    question: str  # of a conversation the last message of the user
+    messages: tuple[MessageSpan, ...] = ()  # of a conversation, those that the prompt holds, in its order
+    answer: str | None = None  # in a conversation, with its reasoning; None if the model has to write it
+    reasoning: tuple[tuple[int, int], ...] = ()  # spans of the reasoning in the answer
 
 
 def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None = None) -> SourcedPrompt:
     """Write a question with its documents as a prompt, whose sources are the documents' sentences: "notes.txt:3".
 
-    Args:
-        model: A language model, which reads the prompt.
-        question: The question.
-        documents: What `read_documents` takes; pictures among them stand before the text.
-        system: The system message; None for none.
+    Pictures among the documents stand before the text.
     """
-    if not isinstance(question, str | None):
-        raise InputError(f"a question is a text, not {type(question).__name__}: call cite for each of several")
+    for name, text in {"question": question, "system message": system}.items():
+        if not isinstance(text, str | None):
+            raise InputError(f"a {name} is a text, not {type(text).__name__}: call cite for each of several")
     if question is None or not question.strip():
         raise InputError("the question is empty")
-    if system is not None and not isinstance(system, str):
-        raise InputError(f"a system message is a text, not {type(system).__name__}")
     named, pictures = read_documents(documents)
     chat = has_chat_template(model.reader)
     if pictures and not chat:
@@ -111,11 +96,8 @@ def conversation_prompt(
         conversation: The conversation.
         turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
         answer: The answer to all of the conversation, instead of one in it.
-
-    Raises:
-        InputError: If there is no such turn, both are given, or the chat template refuses the messages.
     """
-    thoughts: list[str] = []
+    thoughts, task = list[str](), generating_task(model)
     if answer is None:
         conversation, message = conversation.until(turn)
         answer = None if message is None else message.text
@@ -124,22 +106,21 @@ def conversation_prompt(
             conversation = replace(conversation, messages=conversation.messages[:-1])
     elif turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    has_template = has_chat_template(model.reader)
-    conversation = conversation.with_readable_media(
-        generating_task(model).reads_medium if has_template else lambda _: False
-    )
-    messages = conversation.messages
+    has_template, notes = has_chat_template(model.reader), [*conversation.notes]
+    messages = tuple(m for m in conversation.messages if m.part is None or (has_template and task.reads_medium(m.kind)))
+    notes += [UNREAD.format(m.number, m.part["type"]) for m in conversation.messages if m not in messages]
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
-    rendering = render(model, conversation)
-    notes = [*conversation.notes, *rendering.prompt.notes]
+    prompt, starts = render(model, replace(conversation, messages=messages))
+    notes += prompt.notes
     question, question_spans = _question_of(messages)
-    contents, message_spans = [], []
+    message_spans, contents = list[MessageSpan](), list[Content]()
     pieces: list[tuple[str, tuple[int, int], bool]] = []  # name, span, whether it is of the question
-    for index, (message, name) in enumerate(zip(messages, message_names(messages), strict=True)):
+    called = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
+    for index, (message, name) in enumerate(zip(messages, called, strict=True)):
         if message.part is not None:
             continue
-        if (start := rendering.starts.get(index)) is None:
+        if (start := starts.get(index)) is None:
             notes.append(f"{name} is not in the prompt as the chat template writes it, so it is not among the sources")
             continue
         end = start + len(message.text)
@@ -151,9 +132,8 @@ def conversation_prompt(
         ]
     names = numbered(name for name, *_ in pieces)
     spans: Spans = {name: span for name, (_, span, asked) in zip(names, pieces, strict=True) if not asked}
-    prompt = replace(
-        rendering.prompt, contents=tuple(contents) if has_template else None, notes=tuple(dict.fromkeys(notes))
-    )
+    known_contents = tuple(contents) if has_template else None
+    prompt = replace(prompt, contents=known_contents, notes=tuple(dict.fromkeys(notes)))
     if not spans and not prompt.media:  # which are sources themselves
         spans = {name: span for name, (_, span, _) in zip(names, pieces, strict=True)}
     answer, reasoning = _with_reasoning(model, prompt.text, answer, thoughts)
@@ -173,38 +153,21 @@ def _with_reasoning(
 
 
 def _question_of(messages: Sequence[Message]) -> tuple[str, set[tuple[int, int, int]]]:
-    """Return what the user's last message says, and its sentences that are questions: (message, start, end)."""
-    number = max((message.number for message in messages if message.kind == "user"), default=None)
-    places = [place for place, message in enumerate(messages) if (message.kind, message.number) == ("user", number)]
-    question = "\n\n".join(messages[place].text for place in places)
-    spans, first = set(), 0
-    for place in places:  # several texts stand between pictures
-        last = first + len(messages[place].text)
-        spans |= {(place, a - first, b - first) for a, b in question_spans(question) if first <= a < last}
-        first = last + 2
-    return question, spans
+    """Return what the user's last message says, and its sentences that are questions: (message, start, end).
 
-
-def question_spans(text: str) -> list[tuple[int, int]]:
-    """Return the sentences of a user's message that are questions, and so are not sources of the answer.
-
-    These are the sentences that end with a question mark, or the only sentence of a message. Punctuation cannot tell
-    an instruction from a fact that the answer rests on, so every other sentence stays a source.
-
-    Args:
-        text: The last message of the user before the answer.
+    These are no sources of the answer: the sentences that end with a question mark, or the only sentence of a message.
+    Punctuation cannot tell an instruction from a fact that the answer rests on, so every other sentence is a source.
     """
-    sentences = sentence_spans(text)
-    marked = [
-        (start, end) for start, end in sentences if text[start:end].rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))
-    ]
-    return marked or (sentences if len(sentences) == 1 else [])
-
-
-def message_names(messages: Sequence[Message]) -> list[str]:
-    """Return the name of each message: its kind and tool, with a number if the name stood before."""
-    tools = (" ".join(message.name.replace(":", " ").split()) for message in messages)
-    return numbered(f"{message.kind} {tool}".strip() for message, tool in zip(messages, tools, strict=True))
+    number = max((message.number for message in messages if message.kind == "user"), default=None)
+    texts = {i: m.text for i, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
+    question, spans, first = "\n\n".join(texts.values()), set(), 0
+    sentences = sentence_spans(question)
+    marked = [(a, b) for a, b in sentences if question[a:b].rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))]
+    for place, text in texts.items():  # several texts stand between pictures
+        for start, end in marked or (sentences if len(sentences) == 1 else []):
+            spans |= {(place, start - first, end - first)} if first <= start < first + len(text) else set()
+        first += len(text) + 2
+    return question, spans
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:

@@ -11,12 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
+from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
@@ -24,7 +25,7 @@ from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed
 from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import sources_and_parts
-from ...results.units.spans import NamedSpan
+from ...results.units.spans import PartSpec, answer_parts
 from ...results.units.words import word_groups
 from ..verdicts import Clause, Reading, WordEdit, WordReading
 from .continuations import Continuation, ContinuedText, Ids, Predictions
@@ -66,33 +67,14 @@ STEM = 5
 
 
 class Sentence(NamedTuple):
-    """A sentence that follows a prompt.
+    """A sentence that follows a prompt."""
 
-    Attributes:
-        answer: The token ids of the answer that it is of.
-        tokens: Which of them are its own.
-        start: Its first character in the prompt with the answer.
-        text: Its text, with white space before it.
-        offsets: The span of each token in the text.
-        entry_end: One past the number of a list's entry that it begins with, which no document says; 0 without one.
-    """
-
-    answer: Ids
-    tokens: slice
-    start: int
-    text: str
-    offsets: tuple[tuple[int, int], ...]
-    entry_end: int
-
-    @property
-    def prefix(self) -> Ids:
-        """The token ids between the prompt and the sentence."""
-        return self.answer[: self.tokens.start]
-
-    @property
-    def ids(self) -> Ids:
-        """Its own token ids."""
-        return self.answer[self.tokens]
+    answer: Ids  # the token ids of the answer that it is of
+    tokens: slice  # which of them are its own
+    start: int  # its first character in the prompt with the answer
+    text: str  # with white space before it
+    offsets: tuple[tuple[int, int], ...]  # the span of each token in the text
+    entry_end: int = 0  # one past the number of a list's entry that it begins with, which no document says
 
     def words(self) -> list[tuple[int, int, list[int]]]:
         """Return its words: first character, one past the last, and which of its tokens."""
@@ -105,35 +87,29 @@ class SentencesAfterPrompt:
 
     Args:
         model: A language model.
-        completed: The prompt with an answer.
-        sentences: The sentences, of that answer or of others.
+        answers: The prompt with each answer.
+        parts: "sentence", or None for whole answers.
+
+    Attributes:
+        sentences: The sentences.
+        answer_nats: Log-probabilities of the first answer's tokens with the documents, (G,).
+        answer_nats_without: The same without the documents; NaN if nothing of the prompt is left.
     """
 
-    def __init__(self, model: TaskModel, completed: Completed, sentences: Sequence[Sentence]) -> None:
+    def __init__(self, model: TaskModel, answers: Sequence[Completed], parts: PartSpec) -> None:
+        completed, sentences = answers[0], [sentence for answer in answers for sentence in sentences_in(answer, parts)]
         self.model, self.sentences, self.source_words = model, sentences, source_words(completed)
-        without = prompt_without_sources(model, completed)
+        without, ids = prompt_without_sources(model, completed), [sentence.answer for sentence in sentences]
         self._prompt = ContinuedText(model, completed.encoding.take(range(completed.prompt_tokens)))
         self._prompt_without = None if without is None else ContinuedText(model, without)
-        answers = [sentence.answer for sentence in sentences]
-        self._answers = self._prompt.predictions(answers, LIKELIEST)
-        self.answer_nats = self._answers[0].nats
-        """Log-probabilities of the first answer's tokens with the documents, (G,)."""
-        self.answer_nats_without = np.full(len(self.answer_nats), np.nan)
-        """The same without the documents; NaN if nothing of the prompt is left."""
-        self._nats_without = [np.full(len(answer), np.nan) for answer in answers]
+        self._predictions = self._prompt.predictions(ids, LIKELIEST)
+        nats = [p.nats for p in self._predictions]  # (G,) each
+        nats_without = [np.full(len(of_answer), np.nan) for of_answer in ids]
         if self._prompt_without is not None:
-            self._nats_without = [p.nats for p in self._prompt_without.predictions(answers, 1)]
-            self.answer_nats_without = self._nats_without[0]
-
-    @property
-    def nats(self) -> list[Array]:
-        """Log-probabilities of each sentence's tokens with the documents, (n,) each."""
-        return [p.nats[sentence.tokens] for sentence, p in zip(self.sentences, self._answers, strict=True)]
-
-    @property
-    def nats_without(self) -> list[Array]:
-        """The same without the documents; NaN if nothing of the prompt is left."""
-        return [nats[sentence.tokens] for sentence, nats in zip(self.sentences, self._nats_without, strict=True)]
+            nats_without = [p.nats for p in self._prompt_without.predictions(ids, 1)]
+        self.answer_nats, self.answer_nats_without = nats[0], nats_without[0]
+        self._nats = [nats[s.tokens] for s, nats in zip(sentences, nats, strict=True)]  # (n,) each
+        self._nats_without = [nats[s.tokens] for s, nats in zip(sentences, nats_without, strict=True)]
 
     def gains(self) -> Array:
         """Return what the documents gain each token of the answer, and 0 where they lose or that is unknown, (K, G)."""
@@ -143,58 +119,54 @@ class SentencesAfterPrompt:
             row[sentence.tokens] = gained[sentence.tokens]
         return weights
 
+    @enough_memory("measure what the documents rather say")
     def readings(self, quoted: Collection[int] = ()) -> tuple[Reading, ...]:
-        """Measure the edits of each sentence, and return what the reader makes of it.
+        """Return what the reader makes of each sentence.
 
         Args:
             quoted: The sentences whose edits are not measured.
         """
-        tokenizer, prompt = private_tokenizer(self.model.tokenizer), self._prompt.text
-        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // max(1, len(self.sentences))))
+        return tuple(self._reading(k, () if k in quoted else self._edits(k)) for k in range(len(self.sentences)))
+
+    def _edits(self, k: int) -> list[WordEdit]:
+        """Return the edits of a sentence that gain most, with their gains."""
+        prompt, sentence = self._prompt.text, self.sentences[k]
+        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // len(self.sentences)))
         if prompt.source is not None or prompt.media:
             most = EDITS_UNCACHED
-        nats, nats_without = self.nats, self.nats_without
-        edits: list[tuple[int, WordEdit]] = []
-        for k, (sentence, answer) in enumerate(zip(self.sentences, self._answers, strict=True)):
-            if k not in quoted:
-                predictions = answer.at(sentence.tokens)
-                edits += [(k, e) for e in proposed_edits(tokenizer, prompt.text or "", sentence, predictions, most)]
-        measured: list[list[WordEdit]] = [[] for _ in self.sentences]
-        for (k, edit), gain in zip(edits, _gains(self._prompt, self.sentences, edits, nats), strict=True):
-            measured[k].append(edit._replace(gain=gain))
-        best = [sorted(of_sentence, key=lambda edit: -edit.gain)[:KEPT_EDITS] for of_sentence in measured]
-        if self._prompt_without is not None:
-            first = [(k, edit) for k, of_sentence in enumerate(best) for edit in of_sentence]
-            known = dict(zip(first, _gains(self._prompt_without, self.sentences, first, nats_without), strict=True))
-            best = [[e._replace(gain_without=known[k, e]) for e in of_sentence] for k, of_sentence in enumerate(best)]
-        read = zip(self.sentences, nats, nats_without, best, strict=True)
-        return tuple(reading_of(*of_sentence, self.source_words) for of_sentence in read)
+        p, tokens = self._predictions[k], sentence.tokens
+        predictions = Predictions(p.nats[tokens], p.likeliest_ids[tokens], p.likeliest_nats[tokens])
+        edits = proposed_edits(private_tokenizer(self.model.tokenizer), prompt.text or "", sentence, predictions, most)
+        gains = _gains(self._prompt, sentence, edits, self._nats[k])
+        edits = [edit._replace(gain=gain) for edit, gain in zip(edits, gains, strict=True)]
+        edits = sorted(edits, key=lambda edit: -edit.gain)[:KEPT_EDITS]
+        if self._prompt_without is None:
+            return edits
+        gains = _gains(self._prompt_without, sentence, edits, self._nats_without[k])
+        return [edit._replace(gain_without=gain) for edit, gain in zip(edits, gains, strict=True)]
+
+    def _reading(self, k: int, edits: Sequence[WordEdit]) -> Reading:
+        """Return what the reader makes of a sentence; each token but a list's number is in one of its words."""
+        sentence, words = self.sentences[k], []
+        for start, end, tokens in sentence.words():
+            nats = float(self._nats[k][tokens].sum()), float(self._nats_without[k][tokens].sum())
+            words.append(WordReading(sentence.start + start, sentence.start + end, sentence.text[start:end], *nats))
+        clauses = tuple(_clause(words, span, self.source_words) for span in _clause_spans(words))
+        in_prompt = [edit._replace(start=edit.start + sentence.start, end=edit.end + sentence.start) for edit in edits]
+        return Reading(tuple(words), tuple(in_prompt), clauses)
 
 
-def reading_of(
-    sentence: Sentence,
-    nats: Array,
-    nats_without: Array,
-    edits: Sequence[WordEdit],
-    source_words: Sequence[Sequence[str]],
-) -> Reading:
-    """Return what the reader makes of a sentence; each token is in one of its words.
-
-    Args:
-        sentence: The sentence.
-        nats: Log-probabilities of its tokens with the documents, (n,).
-        nats_without: The same without the documents, (n,).
-        edits: Its edits, in characters of its own text.
-        source_words: The words of each source.
-    """
-    words = []
-    for start, end, tokens in sentence.words():
-        word = sentence.text[start:end]
-        sums = float(nats[tokens].sum()), float(nats_without[tokens].sum())
-        words.append(WordReading(sentence.start + start, sentence.start + end, word, *sums))
-    clauses = tuple(_clause(words, span, source_words) for span in _clause_spans(words))
-    in_prompt = [edit._replace(start=edit.start + sentence.start, end=edit.end + sentence.start) for edit in edits]
-    return Reading(tuple(words), tuple(in_prompt), clauses)
+def _gains(prompt: ContinuedText, sentence: Sentence, edits: Sequence[WordEdit], nats: Array) -> list[float]:
+    """Return what each edit of a sentence gains after a prompt, where its own tokens have these nats, (n,)."""
+    tokenizer, prefix = private_tokenizer(prompt.model.tokenizer), sentence.answer[: sentence.tokens.start]
+    texts = [sentence.text, *(edited_text(sentence.text, edit) for edit in edits)]
+    ids = [tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]) for text in texts]
+    # The sentence as it is in the answer, whose value is known, tells whether the cache is right. It may be in other
+    # tokens than its text alone would be, which is the one to compare with.
+    known, unedited, *edited = (Continuation(prefix, each) for each in (sentence.answer[sentence.tokens], *ids))
+    variants = list(dict.fromkeys([known, unedited, *edited]))
+    values = dict(zip(variants, prompt.log_probabilities(variants, float(nats.sum())), strict=True)) if edits else {}
+    return [values[continuation] - values[unedited] for continuation in edited]
 
 
 def _clause_spans(words: Sequence[WordReading]) -> list[tuple[int, int]]:
@@ -216,14 +188,9 @@ def _is_spoken(word: str) -> bool:
 def _clause(words: Sequence[WordReading], span: tuple[int, int], source_words: Sequence[Sequence[str]]) -> Clause:
     """Compare a clause of a sentence with the sources.
 
-    Of sources that have as much of it, the one with more of its values counts. A word counts by how few sources have
+    Of n sources that have as much of it, the one with more of its values counts. A word counts by how few sources have
     it, log((1 + n) / how many), and is the same as another if both begin alike. A value is a word with digits, or with
     a capital inside the sentence.
-
-    Args:
-        words: The words of the sentence.
-        span: The places of the clause's first word and of the word behind it.
-        source_words: The words of each of n sources.
     """
     spoken = [place for place in range(*span) if _is_spoken(words[place].text)]
     folded = [words[place].text.casefold() for place in spoken]
@@ -264,41 +231,6 @@ def source_words(completed: Completed) -> list[list[str]]:
     return [split_words("\n".join(parts)) for parts in texts.values()]
 
 
-def _gains(
-    prompt: ContinuedText,
-    sentences: Sequence[Sentence],
-    edits: Sequence[tuple[int, WordEdit]],
-    token_nats: Sequence[Array],
-) -> list[float]:
-    """Return what each edit of a sentence gains after a prompt.
-
-    Args:
-        prompt: The prompt.
-        sentences: The sentences.
-        edits: The edits, each with the index of its sentence.
-        token_nats: Log-probabilities of each sentence's tokens after that prompt, (n,) each.
-    """
-    tokenizer = private_tokenizer(prompt.model.tokenizer)
-    own = [Continuation(sentence.prefix, sentence.ids) for sentence in sentences]
-    rewritten = [_ids(tokenizer, sentence.text) for sentence in sentences]
-    # An answer may be in other tokens than its text alone would be: then the text is the one to compare with.
-    bases = [Continuation(sentence.prefix, ids) for sentence, ids in zip(sentences, rewritten, strict=True)]
-    edited = [
-        Continuation(sentences[k].prefix, _ids(tokenizer, edited_text(sentences[k].text, edit))) for k, edit in edits
-    ]
-    if not edits:
-        return []
-    # Only the sentences that have edits; the first one is known, and tells whether the cache is right.
-    variants = list(dict.fromkeys([*own[:1], *(bases[k] for k, _ in edits), *edited]))
-    values = prompt.log_probabilities(variants, float(token_nats[0].sum()))
-    nats = dict(zip(variants, values, strict=True))
-    return [nats[variant] - nats[bases[k]] for (k, _), variant in zip(edits, edited, strict=True)]
-
-
-def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
-    return tuple(cast(list[int], tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]))
-
-
 def edited_text(text: str, edit: WordEdit) -> str:
     """Return a sentence after an edit, without a space too many."""
     before, after = text[: edit.start], text[edit.end :]
@@ -312,11 +244,7 @@ def edited_text(text: str, edit: WordEdit) -> str:
 
 
 def proposed_edits(
-    tokenizer: PreTrainedTokenizerBase,
-    prompt_text: str,
-    sentence: Sentence,
-    predictions: Predictions,
-    most: int,
+    tokenizer: PreTrainedTokenizerBase, prompt_text: str, sentence: Sentence, predictions: Predictions, most: int
 ) -> list[WordEdit]:
     """Return one-word edits of a sentence: leaving out each word, then what the reader would rather have read.
 
@@ -327,9 +255,8 @@ def proposed_edits(
         predictions: What the reader predicts at the places of its n tokens.
         most: Most edits.
     """
-    text = sentence.text
-    groups = word_groups(text, [(i, *offset) for i, offset in enumerate(sentence.offsets)])
-    words = [(start, end, tokens) for start, end, tokens in groups if any(c.isalnum() for c in text[start:end])]
+    text, ids = sentence.text, sentence.answer[sentence.tokens]
+    words = [(start, end, tokens) for start, end, tokens in sentence.words() if _is_spoken(text[start:end])]
     if not words:
         return []
     spans = [(start, end) for start, end, _ in words]
@@ -342,9 +269,10 @@ def proposed_edits(
             likeliest = predictions.likeliest_ids[token].tolist(), predictions.likeliest_nats[token].tolist()
             for proposed, value in zip(*likeliest, strict=True):
                 gain = value - float(predictions.nats[token])
-                if proposed == sentence.ids[token] or gain < -LESS_LIKELY:
+                if proposed == ids[token] or gain < -LESS_LIKELY:
                     continue
-                piece = _piece(tokenizer, sentence.ids[max(0, token - 2) : token], proposed)
+                before = list(ids[max(0, token - 2) : token])
+                piece = str(tokenizer.decode([*before, proposed]))[len(str(tokenizer.decode(before))) :]
                 stem = "" if token == tokens[0] else text[start : max(start, sentence.offsets[token][0])]
                 for word in _words_from(stem, piece, vocabulary, ends=token in (tokens[0], tokens[-1])):
                     if word != own_word:
@@ -397,12 +325,6 @@ def _words_from(stem: str, piece: str, vocabulary: Counter[str], *, ends: bool) 
         yield beginning
 
 
-def _piece(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], token: int) -> str:
-    """Return the text of a token after others, with the white space before it."""
-    earlier = str(tokenizer.decode(list(before)))
-    return str(tokenizer.decode([*before, token]))[len(earlier) :]
-
-
 def prompt_without_sources(model: TaskModel, completed: Completed) -> Encoding | None:
     """Return the prompt of an answer without its sources; None if nothing of it is left."""
     sources, _ = sources_and_parts(completed, completed.named_sources, None)
@@ -413,27 +335,19 @@ def prompt_without_sources(model: TaskModel, completed: Completed) -> Encoding |
     return rest.take(range(len(rest) - (len(completed.encoding) - completed.prompt_tokens)))
 
 
-def sentences_in(completed: Completed, parts: Sequence[NamedSpan]) -> list[Sentence]:
-    """Return parts of an answer as sentences that follow its prompt."""
+def sentences_in(completed: Completed, parts: PartSpec) -> list[Sentence]:
+    """Return the parts of an answer as sentences that follow its prompt."""
     sequence, encoding, start = completed.sequenced(), completed.encoding, completed.prompt_tokens
     shift = len(sequence.offsets) - len(encoding)  # of the source of an encoder-decoder model
     answer, sentences = tuple(encoding.ids[start:]), []
-    ends = _entry_ends(sequence.text, sequence.prompt_characters)
-    for part in parts:
+    entry_ends = _entry_ends(sequence.text, sequence.prompt_characters)
+    for part in answer_parts(sequence, parts):
         first, last = min(part.tokens), max(part.tokens) + 1
-        before = sequence.offsets[first - 1][1] if first else 0
-        offsets = sequence.offsets[first:last]
-        begin = min(before, offsets[0][0]) if sequence.text[before : offsets[0][0]].isspace() else offsets[0][0]
-        sentences.append(
-            Sentence(
-                answer,
-                slice(first - shift - start, last - shift - start),
-                begin,
-                sequence.text[begin : offsets[-1][1]],
-                tuple((a - begin, b - begin) for a, b in offsets),
-                ends[part.start] - begin if part.start in ends else 0,
-            )
-        )
+        before, offsets = sequence.offsets[first - 1][1] if first else 0, sequence.offsets[first:last]
+        begin = before if sequence.text[before : offsets[0][0]].isspace() else offsets[0][0]
+        text, tokens = sequence.text[begin : offsets[-1][1]], slice(first - shift - start, last - shift - start)
+        spans, entry_end = tuple((a - begin, b - begin) for a, b in offsets), entry_ends.get(part.start, begin) - begin
+        sentences.append(Sentence(answer, tokens, begin, text, spans, entry_end))
     return sentences
 
 

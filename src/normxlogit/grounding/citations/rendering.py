@@ -6,68 +6,34 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from ...errors import InputError
-from ...inputs.chat import ReadPrompt, has_chat_template, read_prompt
+from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
 from ...model.task_model import TaskModel
 from ..documents.conversations import Conversation, Message, parsed_arguments
 
 AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
 """Kinds of messages that chat templates may not render, and that are written as text then."""
 
-TITLES: dict[str, str] = {
-    "system": "System",
-    "user": "User",
-    "assistant": "Assistant",
-    "reasoning": "Reasoning",
-    "tool call": "Assistant",
-}
-"""The headings of messages in a plain text; others are the results of tools."""
+Row = tuple[dict[str, Any], tuple[int, ...]]
+"""A message of a chat template, and the places of the conversation's messages that it is made of: calls come last."""
 
-
-class Rendering(NamedTuple):
-    """A conversation as a prompt.
-
-    Attributes:
-        prompt: The prompt.
-        starts: Where the text of each message begins in it, by the message's place; messages not rendered are left out.
-    """
-
-    prompt: ReadPrompt
-    starts: Mapping[int, int]
+Rendering = tuple[ReadPrompt, Mapping[int, int]]
+"""A conversation as a prompt, and where the text of each message begins in it, by the message's place; messages that
+are not rendered are left out."""
 
 
 class Form(NamedTuple):
-    """How messages are written where a chat template does not know all kinds of them.
+    """How messages are written where a chat template does not know all kinds of them."""
 
-    Attributes:
-        tools_as_text: Whether calls and results of tools are texts of the assistant and the user.
-        two_roles: Whether system messages are the user's, and messages of one role in a row are one.
-        in_parts: Whether contents are lists of parts.
-    """
-
-    tools_as_text: bool
-    two_roles: bool
-    in_parts: bool
-
-
-class Row(NamedTuple):
-    """A message of a chat template, made of one or several messages of the conversation.
-
-    Attributes:
-        message: The message as chat templates expect it.
-        indices: The messages that it is made of, in the order of their texts; calls of tools come last.
-    """
-
-    message: dict[str, Any]
-    indices: tuple[int, ...]
+    tools_as_text: bool  # calls and results of tools are texts of the assistant and the user
+    two_roles: bool  # system messages are the user's, and messages of one role in a row are one
+    in_parts: bool  # contents are lists of parts
 
 
 def render(model: TaskModel, conversation: Conversation) -> Rendering:
     """Render a conversation by the model's chat template, if it has one; what that leaves out is written as text.
 
-    Reasoning that it leaves out stays out: the model does not read it either.
-
-    Returns:
-        The first rendering that holds every message; if there is none, the one that lacks the fewest.
+    Reasoning that it leaves out stays out: the model does not read it either. It is the first rendering that holds
+    every message; if there is none, the one that lacks the fewest.
 
     Raises:
         InputError: If the template refuses the messages however they are written.
@@ -76,48 +42,41 @@ def render(model: TaskModel, conversation: Conversation) -> Rendering:
         return _as_one_text(conversation)
     roles = [(True, False), (True, True)]
     roles = [(False, False), *roles] if "tool" in str(model.reader.chat_template) else roles
-    renderings: list[tuple[int, Rendering]] = []
-    refusals: list[InputError] = []
+    spoken = [i for i, m in enumerate(conversation.messages) if m.part is None and m.kind != "reasoning"]
+
+    def lost(rendering: Rendering) -> int:
+        return sum(place not in rendering[1] for place in spoken)
+
+    renderings, refusals = list[Rendering](), list[InputError]()
     for form in (Form(*of_roles, in_parts) for in_parts in (False, True) for of_roles in roles):
         try:
-            rendering = _render_as(model, conversation, form)
+            renderings.append(_render_as(model, conversation, form))
         except InputError as error:
             refusals.append(error)
             continue
-        lost = sum(
-            message.part is None and message.kind != "reasoning" and place not in rendering.starts
-            for place, message in enumerate(conversation.messages)
-        )
-        if not lost:
-            return rendering
-        renderings.append((lost, rendering))
+        if not lost(renderings[-1]):
+            break
     if not renderings:
         raise refusals[0]
-    return min(renderings, key=lambda each: each[0])[1]
+    return min(renderings, key=lost)
 
 
 def _render_as(model: TaskModel, conversation: Conversation, form: Form) -> Rendering:
     """Render a conversation by the chat template, and find where each message begins in the result."""
-    messages = conversation.messages
+    messages, notes = conversation.messages, []
     rows = _rows(messages, form)
     options: dict[str, Any] = {**model.pipeline.chat, "add_generation_prompt": True, "continue_final_message": False}
-    prompt: dict[str, Any] = {"messages": [row.message for row in rows]}
+    prompt: dict[str, Any] = {"messages": [row for row, _ in rows]}
     if conversation.tools and not form.tools_as_text:
         prompt["tools"] = conversation.tools
     rendered = read_prompt(model.reader, prompt, options)
+    as_text = {"tool call": form.tools_as_text, "tool result": form.tools_as_text, "system": form.two_roles}
     kinds = {message.kind for message in messages}
-    as_text = [
-        name
-        for kind, name in AS_TEXT.items()
-        if kind in kinds and (form.two_roles if kind == "system" else form.tools_as_text)
-    ]
-    notes = []
-    if as_text:
-        notes.append(f"the reader's chat template does not render {', '.join(as_text)}: rendered as plain text")
+    if names := [AS_TEXT[kind] for kind, is_text in as_text.items() if is_text and kind in kinds]:
+        notes.append(f"the reader's chat template does not render {', '.join(names)}: rendered as plain text")
     if conversation.tools and form.tools_as_text:
         notes.append("the definitions of the tools are not in the prompt: the reader's chat template has none")
-    rendered = replace(rendered, notes=tuple(notes))
-    return Rendering(rendered, _message_starts(rendered, rows, messages, form))
+    return replace(rendered, notes=tuple(notes)), _message_starts(rendered, rows, messages, form)
 
 
 def _message_starts(
@@ -151,14 +110,14 @@ def _message_starts(
 
 def _as_one_text(conversation: Conversation) -> Rendering:
     """Write a conversation as one text, for models without a chat template."""
-    text, starts, form = "", {}, Form(tools_as_text=True, two_roles=False, in_parts=False)
-    for place, message in enumerate(conversation.messages):
-        title = TITLES.get(message.kind) or f"Result of {message.name or 'the tool'}"
-        before, after = _wrapping(message, form) if message.kind == "tool call" else ("", "")
-        text += f"{title}: {before}"
-        starts[place] = len(text)
-        text += f"{message.text}{after}\n\n"
-    return Rendering(ReadPrompt(text + "Assistant:", None), starts)
+    form, text, contents = Form(tools_as_text=True, two_roles=False, in_parts=False), "", list[Content]()
+    rows = _rows(conversation.messages, form)
+    for number, (row, _) in enumerate(rows):
+        text += f"{row['role'].title()}: "
+        contents.append(Content(row["role"], len(text), len(text) + len(row["content"]), number))
+        text += f"{row['content']}\n\n"
+    prompt = ReadPrompt(text + "Assistant:", tuple(contents))
+    return replace(prompt, contents=None), _message_starts(prompt, rows, conversation.messages, form)
 
 
 def _wrapping(message: Message, form: Form) -> tuple[str, str]:
@@ -172,63 +131,45 @@ def _wrapping(message: Message, form: Form) -> tuple[str, str]:
 
 def _rows(messages: Sequence[Message], form: Form) -> list[Row]:
     """Return a conversation as messages of a chat template."""
-    rows: list[Row] = []
-    call_ids = list(dict.fromkeys(message.call for message in messages if message.call))
-    for (_, role), group in groupby(enumerate(messages), key=lambda step: (step[1].number, step[1].role)):
+    call_ids, rows = list(dict.fromkeys(message.call for message in messages if message.call)), list[Row]()
+
+    def call_id(message: Message) -> str:
+        """Return an id for a tool call, of nine letters and digits, which the strictest templates demand."""
+        return f"call{call_ids.index(message.call) if message.call else len(call_ids):05d}"
+
+    def group_of(step: tuple[int, Message]) -> tuple[str, Any]:
+        message = step[1]
+        of_user = form.tools_as_text * ("tool",) + form.two_roles * ("system",)
+        role = "user" if message.role in of_user else message.role
+        return role, None if form.two_roles else (message.number, message.role)
+
+    for (role, _), group in groupby(enumerate(messages), key=group_of):
         steps = dict(group)
         calls = [m for m in steps.values() if m.kind == "tool call" and not form.tools_as_text]
         texts = [message for message in steps.values() if message not in calls]
         row: dict[str, Any] = {"role": role, "content": _content(texts, form)}
         if calls:
-            row["tool_calls"] = [_call(message, call_ids) for message in calls]
-        if role == "tool" and not form.tools_as_text:
-            (result,) = texts
-            row |= {"name": result.name, "tool_call_id": _call_id(result, call_ids)}
-        if (role == "tool" and form.tools_as_text) or (role == "system" and form.two_roles):
-            row["role"] = "user"
-        rows.append(Row(row, tuple(steps)))
-    rows = _joined(rows) if form.two_roles else rows
-    for row, _ in rows if form.in_parts else ():
-        row["content"] = _parts(row["content"])
+            functions = [{"name": m.name, "arguments": parsed_arguments(m.text)} for m in calls]
+            ids = zip(functions, map(call_id, calls), strict=True)
+            row["tool_calls"] = [{"type": "function", "id": id_, "function": function} for function, id_ in ids]
+        if role == "tool":
+            row |= {"name": texts[0].name, "tool_call_id": call_id(texts[0])}
+        rows.append((row, tuple(steps)))
     return rows
 
 
 def _content(messages: Iterable[Message], form: Form) -> Any:
-    """Return texts as one, each on a line of its own; with pictures and sounds among them parts."""
-    parts: list[Any] = []
+    """Return texts as one, each on a line of its own; with pictures and sounds among them, or if asked for, parts."""
+    parts, number = list[Any](), -1
     for message in messages:
         before, after = _wrapping(message, form)
-        parts.append(message.part or {"type": "text", "text": f"{before}{message.text}{after}"})
-    if any(part["type"] != "text" for part in parts):
-        return parts
-    texts = [part["text"] for part in parts]
-    return "".join(text if text.endswith("\n") else f"{text}\n" for text in texts[:-1]) + "".join(texts[-1:])
-
-
-def _parts(content: Any) -> list[Any]:
-    """Return a content as a list of parts."""
-    return content if isinstance(content, list) else [{"type": "text", "text": content}]
-
-
-def _joined(rows: Sequence[Row]) -> list[Row]:
-    """Join consecutive messages of one role."""
-    joined: list[Row] = []
-    for role, group in groupby(rows, key=lambda row: row.message["role"]):
-        contents, indices = zip(*((row.message["content"], row.indices) for row in group), strict=True)
-        if all(isinstance(content, str) for content in contents):
-            content: Any = "\n\n".join(contents)
-        else:
-            content = [part for each in contents for part in _parts(each)]
-        joined.append(Row({"role": role, "content": content}, sum(indices, ())))
-    return joined
-
-
-def _call(message: Message, call_ids: Sequence[str]) -> dict[str, Any]:
-    """Return a call of a tool."""
-    function = {"name": message.name, "arguments": parsed_arguments(message.text)}
-    return {"type": "function", "id": _call_id(message, call_ids), "function": function}
-
-
-def _call_id(message: Message, call_ids: Sequence[str]) -> str:
-    """Return an id for a tool call, of nine letters and digits, which the strictest templates demand."""
-    return f"call{call_ids.index(message.call) if message.call else len(call_ids):05d}"
+        part = message.part or {"type": "text", "text": f"{before}{message.text}{after}"}
+        if parts and parts[-1]["type"] == part["type"] == "text":
+            earlier = parts.pop()["text"]
+            gap = "\n\n" if message.number != number else "" if earlier.endswith("\n") else "\n"
+            part = {"type": "text", "text": f"{earlier}{gap}{part['text']}"}
+        parts.append(part)
+        number = message.number
+    if form.in_parts or any(part["type"] != "text" for part in parts):
+        return parts or [{"type": "text", "text": ""}]
+    return parts[0]["text"] if parts else ""

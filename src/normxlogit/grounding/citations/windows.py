@@ -25,8 +25,9 @@ def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed
     Raises:
         InputError: If the prompt does not fit without its sources, or no source fits beside the rest.
     """
-    length = len(completed.encoding)
-    tokens = _source_tokens(completed)
+    length, sequence = len(completed.encoding), completed.sequenced()
+    spans = completed.named_sources.items()
+    tokens = {name: set(sequence.tokens_in(*span, of_answer=False)) for name, span in spans}
     room = limit - (length - len(set().union(*tokens.values())))
     fitting = {name: places for name, places in tokens.items() if len(places) <= room}
     if not fitting:
@@ -46,15 +47,6 @@ def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed
     shortened = _only_sources(completed, tokens, kept_sources)
     encoding = replace(shortened.encoding, notes=(*shortened.encoding.notes, note))
     return replace(shortened, encoding=encoding)
-
-
-def _source_tokens(completed: Completed) -> dict[str, set[int]]:
-    """Return the indices of the tokens of each named source."""
-    sequence = completed.sequenced()
-    return {
-        name: set(sequence.tokens_in(start, end, of_answer=False))
-        for name, (start, end) in completed.named_sources.items()
-    }
 
 
 def _only_sources(completed: Completed, tokens: Mapping[str, set[int]], names: Collection[str]) -> Completed:

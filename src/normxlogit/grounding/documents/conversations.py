@@ -5,30 +5,21 @@ What is read are messages as `normxlogit.inputs.message_parts` describes them; `
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ...errors import DataError, InputError
+from ...errors import InputError
 from ...inputs.chat import messages_of
 from ...inputs.message_parts import UNREADABLE_TYPES, is_message, part_type, text_of_part
-from ...inputs.text_files import decoded
 from ...inputs.texts import whole_number
 from ...pipeline.completions.reasoning import NAMES
+from ...results.storage.files import read_json
 
-MessageKind = Literal["system", "user", "assistant", "tool call", "tool result", "reasoning"]
-"""The kind of a message that says something."""
-
-KINDS: Mapping[str, MessageKind] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool result",
-}
-"""Kinds of messages by their roles."""
+KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer": "system", "tool": "tool result"}
+"""Kinds of messages that say something, by their roles."""
 
 KINDS_OF_PARTS = {"image": "picture", "audio": "sound"}
 """Kinds of messages by the types of parts of messages that say nothing; others are called by their type."""
@@ -39,38 +30,20 @@ THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
 UNREAD = "message {} holds a part of type {!r}, which is not read"
 """The note of what no model reads, or the reader does not."""
 
-LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
-
 EXPECTED = "a list of messages, each with a role (system, user, assistant, tool) and a content"
 
 
 @dataclass(frozen=True)
 class Message:
-    """One step of a conversation; an original message with text and tool calls becomes several of them.
+    """One step of a conversation; an original message with text and tool calls becomes several of them."""
 
-    Attributes:
-        kind: What it is: a `MessageKind`, or what a part is that says nothing, such as "picture".
-        text: What it says: of a tool call its arguments and of a tool result what was returned, usually as JSON.
-        name: Name of the tool; of other messages empty.
-        number: Which message of the conversation it is in, counted from 0.
-        call: Id of the tool call; empty if the format has none.
-        part: The part of the message that is a picture or a sound, which says no text; None for others.
-        author: The role of who showed that.
-    """
-
-    kind: str
-    text: str
-    name: str = ""
-    number: int = 0
-    call: str = ""
-    part: Any = field(default=None, compare=False)
-    author: str = ""
-
-    @property
-    def role(self) -> str:
-        """The role of its author: "system", "user", "assistant" or "tool"."""
-        roles = {"tool call": "assistant", "tool result": "tool", "reasoning": "assistant"}
-        return self.author or roles.get(self.kind, self.kind)
+    kind: str  # one of `KINDS`, "tool call" or "reasoning", or what a part is that says nothing, such as "picture"
+    text: str  # of a tool call its arguments and of a tool result what was returned, usually as JSON
+    role: str  # of its author: "system", "user", "assistant" or "tool"
+    number: int  # which message of the conversation it is in, counted from 0
+    name: str = ""  # of the tool; of other messages empty
+    call: str = ""  # the id of the tool call; empty if the format has none
+    part: Any = field(default=None, compare=False)  # a picture or a sound, which says no text
 
 
 @dataclass(frozen=True)
@@ -87,26 +60,11 @@ class Conversation:
     tools: list[Any] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
 
-    def with_readable_media(self, reads: Callable[[str], bool]) -> "Conversation":
-        """Return the conversation without the pictures and sounds that a model does not read, with a note of each.
-
-        Args:
-            reads: Whether it reads a "picture" or a "sound".
-        """
-        unread = [message for message in self.messages if message.part is not None and not reads(message.kind)]
-        notes = [UNREAD.format(message.number, message.part["type"]) for message in unread]
-        remaining = tuple(message for message in self.messages if message not in unread)
-        return Conversation(remaining, self.tools, (*self.notes, *dict.fromkeys(notes))) if unread else self
-
     def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
-        """Return the conversation before an answer, and the answer.
+        """Return the conversation before an answer, and the answer; None if the assistant has not said anything.
 
         Args:
-            turn: Which of the assistant's texts is the answer, counted from 0, negative from the end; None for the
-                last.
-
-        Returns:
-            The conversation before the answer, and the answer; None if the assistant has not said anything.
+            turn: Which of its texts is the answer, counted from 0, negative from the end; None for the last.
 
         Raises:
             InputError: If there is no such turn, or nothing before it.
@@ -141,8 +99,9 @@ def read_conversation(value: Any) -> Conversation:
         DataError: If a file cannot be read.
     """
     if isinstance(value, PathLike):
+        content = read_json(Path(value))
         try:
-            return read_conversation(_read_file(Path(value)))
+            return read_conversation(content)
         except InputError as error:
             raise InputError(f"{value}: {error}") from None
     messages = messages_of(value)
@@ -162,7 +121,7 @@ def read_conversation(value: Any) -> Conversation:
     if not steps:
         raise InputError(f"the conversation of {len(messages)} messages has no text")
     for step in steps:
-        if LONE_SURROGATE.search(step.text + step.name):
+        if re.search("[\ud800-\udfff]", step.text + step.name):
             raise InputError(f"message {step.number} holds half a character (a lone surrogate)")
     return Conversation(tuple(steps), list(tools) if isinstance(tools, Sequence) else None, tuple(dict.fromkeys(notes)))
 
@@ -170,32 +129,30 @@ def read_conversation(value: Any) -> Conversation:
 def _steps(message: Mapping[str, Any], number: int, tool_names: dict[str, str], notes: list[str]) -> Iterator[Message]:
     """Yield the steps of a message: its reasoning, its content, and its calls of tools.
 
-    What a tool shows is shown by the user, behind what it returned, as few templates have it in results.
-
-    Args:
-        message: The message.
-        number: Which one it is.
-        tool_names: The names of tools by the ids of their calls, to which those of the message are added.
-        notes: What is not read is added to these.
+    What a tool shows is shown by the user, behind what it returned, as few templates have it in results. The message's
+    calls are added to the names of tools by the ids of their calls, and what is not read of it to the notes.
     """
-    kind, content, name, call_id = KINDS[message["role"]], message.get("content"), "", ""
-    yield Message("reasoning", next(filter(None, (_text_under(message, key) for key in NAMES)), ""), number=number)
-    parts = _parts(content)
+    kind, parts, name, call_id = KINDS[message["role"]], _parts(message), "", ""
+    role = "tool" if kind == "tool result" else kind
+
+    def thought(text: str) -> Message:
+        return Message("reasoning", text, "assistant", number)
+
+    yield thought(next(filter(None, (_text_under(message, key) for key in NAMES)), ""))
     if kind == "tool result":
         call_id = _text_under(message, "tool_call_id")
         name = tool_names.get(call_id) or _text_under(message, "name")
-        parts = sorted(_parts_of_result(content), key=lambda part: text_of_part(part) is None)
+        parts = sorted(parts, key=lambda part: text_of_part(part) is None)
     for part in parts:
         if (text := text_of_part(part)) is not None:
             match = THINKING.fullmatch(text) if kind == "assistant" else None
-            yield Message("reasoning", match[1] if match else "", number=number)
-            yield Message(kind, match[2] if match else text, name, number, call_id)
+            yield thought(match[1] if match else "")
+            yield Message(kind, match[2] if match else text, role, number, name, call_id)
         elif (type_ := part_type(part)) is not None:
             part = {**(part if isinstance(part, Mapping) else {type_: part}), "type": type_}
-            author = "user" if kind == "tool result" else kind
-            yield Message(KINDS_OF_PARTS.get(type_, type_), "", number=number, part=part, author=author)
-        elif thought := _text_under(part, "thinking"):
-            yield Message("reasoning", thought, number=number)
+            yield Message(KINDS_OF_PARTS.get(type_, type_), "", "user" if role == "tool" else role, number, part=part)
+        elif thinking := _text_under(part, "thinking"):
+            yield thought(thinking)
         else:
             notes.append(UNREAD.format(number, part.get("type") if isinstance(part, Mapping) else part))
     calls = message.get("tool_calls")
@@ -206,7 +163,7 @@ def _steps(message: Mapping[str, Any], number: int, tool_names: dict[str, str], 
         name, call_id = _text_under(function, "name") or "tool", _text_under(call, "id")
         tool_names |= {call_id: name} if call_id else {}
         arguments = _as_text(parsed_arguments(function.get("arguments") or {}))
-        yield Message("tool call", arguments, name, number, call_id)
+        yield Message("tool call", arguments, "assistant", number, name, call_id)
 
 
 def _joined(steps: Iterable[Message]) -> list[Message]:
@@ -223,26 +180,21 @@ def _joined(steps: Iterable[Message]) -> list[Message]:
     return joined
 
 
-def _parts(content: Any) -> Sequence[Any]:
-    """Return the parts of a content."""
-    if content is None or isinstance(content, list | tuple):
-        return content or ()
-    return [content if isinstance(content, str) or part_type(content) else _as_text(content)]
-
-
-def _parts_of_result(content: Any) -> Sequence[Any]:
-    """Return the parts of what a tool returned: a text, typed parts, or data as JSON."""
-    parts = _parts(content) if isinstance(content, str) or _is_part_of_result(content) else content
-    are_parts = isinstance(parts, list | tuple) and parts and all(map(_is_part_of_result, parts))
-    return parts if are_parts else [_as_text(content)]
+def _parts(message: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the parts of a message's content; data that a tool returned, which are no parts, as JSON."""
+    content = message.get("content")
+    parts = content if isinstance(content, list | tuple) else () if content is None else (content,)
+    if message["role"] == "tool" and not (parts and all(map(_is_part_of_result, parts))):
+        return (_as_text(content),)
+    return parts
 
 
 def _is_part_of_result(part: Any) -> bool:
     """Return whether a value is a text or a typed part, rather than data that a tool returned."""
+    is_read = text_of_part(part) is not None or part_type(part) is not None
     if not isinstance(part, Mapping):
-        return isinstance(part, str) or part_type(part) is not None
-    is_read = text_of_part(part) is not None or part_type(part) is not None or part.get("type") in UNREADABLE_TYPES
-    return isinstance(part.get("type"), str) and is_read
+        return is_read
+    return isinstance(part.get("type"), str) and (is_read or part["type"] in UNREADABLE_TYPES)
 
 
 def parsed_arguments(arguments: Any) -> Any:
@@ -251,20 +203,6 @@ def parsed_arguments(arguments: Any) -> Any:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
         return arguments
-
-
-def _read_file(path: Path) -> Any:
-    """Return what a file of JSON holds.
-
-    Raises:
-        DataError: If it cannot be read.
-    """
-    try:
-        return json.loads(decoded(path.read_bytes(), str(path)))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}") from None
 
 
 def _text_under(mapping: Any, key: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...errors import DataError, InputError
 from ...inputs.message_parts import part_readers, part_type
@@ -46,62 +46,54 @@ def read_documents(documents: Any) -> tuple[dict[str, str], dict[str, Any]]:
             mapping.
         DataError: If a file cannot be read.
     """
-    named = _named(documents)
-    shown = [(name, document) for name, document in named if _is_picture(document)]
-    written = [(name, document) for name, document in named if not _is_picture(document)]
-    pictures: dict[str, Any] = {}
-    for name, (_, picture) in zip(
-        numbered(n or f"picture {i}" for i, (n, _) in enumerate(shown, 1)), shown, strict=True
-    ):
-        from ...media.inputs.pictures import read_picture
+    texts, pictures, number = list[tuple[str, str]](), list[tuple[str, Any]](), 0
+    for name, document in _named(documents):
+        if _is_picture(document):
+            from ...media.inputs.pictures import read_picture
 
-        pictures[name] = replace(read_picture(picture), name=name)
-    parts = [
-        ((name or _name_of(document) or f"document {number}") + part, text)
-        for number, (name, document) in enumerate(written, start=1)
-        for part, text in _texts_of(document, repr(name) if name else f"{number}").items()
-    ]
-    texts = dict(zip(numbered(name for name, _ in parts), (text for _, text in parts), strict=True))
-    texts = {name: text.lstrip() for name, text in texts.items() if text.strip()}
-    if not texts and not pictures:
+            pictures.append((name or f"picture {len(pictures) + 1}", read_picture(document)))
+            continue
+        number += 1
+        parts = _texts_of(document, repr(name) if name else f"{number}")
+        called = name or _name_of(document) or f"document {number}"
+        texts += [(called + part, text.lstrip()) for part, text in parts.items()]
+    by_name = {name: text for name, text in _told_apart(texts) if text}
+    if not by_name and not pictures:
         raise InputError("there is no document with a text")
-    return texts, pictures
+    return by_name, {name: replace(picture, name=name) for name, picture in _told_apart(pictures)}
+
+
+def _told_apart(named: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+    """Return named values, those of one name counted."""
+    return zip(numbered(name for name, _ in named), (value for _, value in named), strict=True)
 
 
 def _named(documents: Any) -> list[tuple[str, Any]]:
-    """Return documents with their names: those of a mapping, or of files; "" for others.
-
-    Raises:
-        InputError: If they are no documents, or two have one name in a mapping.
-    """
-    if isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents):
+    """Return documents with their names: those of a mapping, or of files; "" for others."""
+    several = isinstance(documents, list)
+    if not several and (isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents)):
         documents = [documents]
-    is_map = isinstance(documents, list) and documents and all(map(_is_named_text, documents))  # of Arrow
+    are_pairs = several and all(isinstance(d, tuple | list) and [*map(type, d)] == [str, str] for d in documents)
+    is_map = are_pairs and documents  # of Arrow
     if is_map or isinstance(documents, Mapping):
-        pairs: Any = documents if is_map else cast(Mapping[Any, Any], documents).items()
+        pairs: Any = documents if is_map else documents.items()
         named = [(str(name), document) for name, document in pairs]
         if len(dict(named)) < len(named):
             raise InputError("two documents have the same name; give them different ones")
         return named
-    items = [item for document in _rows(documents) for item in _files_of(document)]
-    names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
-    return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
-
-
-def _rows(documents: Any) -> Iterable[Any]:
-    """Return documents as an iterable, the rows of a frame or a table.
-
-    Raises:
-        InputError: If they are neither.
-    """
-    documents = collected(documents)
+    documents, items = collected(documents), list[Any]()
     if (columns := named_columns(documents)) is not None:
-        return [dict(zip(columns, map(plain_cell, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+        rows = zip(*columns.values(), strict=True)
+        documents = [dict(zip(columns, map(plain_cell, row), strict=True)) for row in rows]
     if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
         raise InputError(
             f"expected documents as texts by name or a list of texts or documents, got {type(documents).__name__}"
         )
-    return documents
+    for document in documents:
+        is_folder = isinstance(document, PathLike) and Path(document).is_dir()
+        items += files_in(Path(document)) if is_folder else [document]
+    names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
+    return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
 
 
 def _is_picture(document: Any) -> bool:
@@ -114,40 +106,29 @@ def _is_picture(document: Any) -> bool:
 
 
 def _is_picture_file(document: Any) -> bool:
-    if not isinstance(document, PathLike) or Path(document).suffix.lower() in READERS or not part_readers():
+    if not isinstance(document, PathLike) or Path(document).suffix.lower() in READERS:
         return False
-    from ...media.inputs.items import PICTURE_SUFFIXES
-
-    return Path(document).suffix.casefold() in PICTURE_SUFFIXES
-
-
-def _is_named_text(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)
+    parts = (reader.of_file(str(document)) for reader in part_readers())
+    return any(part is not None and part["type"] == "image" for part in parts)
 
 
-def _field(value: Any, key: str) -> Any:
-    """Return the value of a key or an attribute; None if there is none."""
-    return value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+def _fields(document: Any) -> dict[str, Any]:
+    """Return what a mapping holds, or the text and the metadata of an object, by their keys."""
+    if isinstance(document, Mapping):
+        return dict(document)
+    keys = (*TEXT_KEYS, *METADATA_KEYS)
+    return {key: getattr(document, key) for key in keys if hasattr(document, key)}
 
 
 def _is_document(value: Any) -> bool:
     """Return whether a value is one document with metadata, not a collection of documents."""
-    has_text = any(isinstance(_field(value, key), str) for key in TEXT_KEYS)
-    return has_text and any(isinstance(_field(value, key), Mapping) for key in METADATA_KEYS)
-
-
-def _files_of(document: Any) -> list[Any]:
-    """Return the files of a folder; anything else unchanged."""
-    folder = isinstance(document, PathLike) and Path(document).is_dir()
-    return list(files_in(Path(document))) if folder else [document]
+    fields = _fields(value)
+    has_metadata = any(isinstance(fields.get(key), Mapping) for key in METADATA_KEYS)
+    return has_metadata and any(isinstance(fields.get(key), str) for key in TEXT_KEYS)
 
 
 def _texts_of(document: Any, name: str) -> dict[str, str]:
-    """Return a document's text, or those of its parts, as `read_file`.
-
-    Raises:
-        InputError: If it has none.
-    """
+    """Return a document's text, or those of its parts, as `read_file`; without one it is refused."""
     if isinstance(document, PathLike):
         return read_file(document)
     if isinstance(document, str):
@@ -155,12 +136,11 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
         if (path.suffix.lower() in READERS or _is_picture_file(path)) and is_file_name(document):
             raise InputError(f"document {name} is the name of a file; pathlib.Path({document!r}) is read")
         return {"": document}
-    texts = [_field(document, key) for key in TEXT_KEYS]
-    for text in texts:
-        if isinstance(text, str):
-            return {"": text}
-    is_there = document.__contains__ if isinstance(document, Mapping) else lambda key: hasattr(document, key)
-    if any(is_there(key) and is_missing(text) for key, text in zip(TEXT_KEYS, texts, strict=True)):
+    fields = _fields(document)
+    texts = [fields[key] for key in TEXT_KEYS if key in fields]
+    if (text := next((text for text in texts if isinstance(text, str)), None)) is not None:
+        return {"": text}
+    if any(map(is_missing, texts)):
         return {}
     kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
     raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
@@ -168,11 +148,10 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
 
 def _name_of(document: Any) -> str:
     """Return a document's source and page from its metadata; empty if it has none."""
-    metadata = (_field(document, key) for key in METADATA_KEYS)
-    columns = dict(document) if isinstance(document, Mapping) else {}
-    columns |= next((fields for fields in metadata if isinstance(fields, Mapping)), {})
-    name = next((str(columns[key]).strip() for key in NAME_KEYS if isinstance(columns.get(key), str | PathLike)), "")
-    page = next((columns[key] for key in PAGE_KEYS if isinstance(columns.get(key), str | int)), None)
+    fields = _fields(document)
+    fields |= next((fields[key] for key in METADATA_KEYS if isinstance(fields.get(key), Mapping)), {})
+    name = next((str(fields[key]).strip() for key in NAME_KEYS if isinstance(fields.get(key), str | PathLike)), "")
+    page = next((fields[key] for key in PAGE_KEYS if isinstance(fields.get(key), str | int)), None)
     return f"{name}, page {page}" if name and page is not None else name
 
 
@@ -212,12 +191,10 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
 HIDDEN = ("head", "script", "style", "template", "noscript", "svg", "math", "select", "textarea")
 """Elements whose content a browser does not show as text."""
 
-INLINE = frozenset(
-    {
-        *("a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label"),
-        *("mark", "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"),
-    }
-)
+INLINE = {
+    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label", "mark",
+    "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+}  # fmt: skip
 """Elements that do not begin a new line."""
 
 PARAGRAPHS = ("p", "h1", "h2", "h3", "h4", "h5", "h6")

@@ -79,8 +79,7 @@ def generation(
     check_folder(output)
     with quiet():
         from ...evaluation.report import report
-        from .questions import load_questions
-        from .sources import evaluate_sources, source_methods, sources_table
+        from .sources import evaluate_sources, load_questions, source_methods, sources_table
 
         questions = load_questions(data, limit)
         explainer = options.load(model, device, dtype, gguf_file, trust_remote_code)

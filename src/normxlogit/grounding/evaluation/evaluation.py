@@ -1,9 +1,8 @@
 """How well the verdicts on sentences about documents tell true sentences from false ones, by kind of falsehood."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import DataError
+from ...evaluation.datasets import parsed_rows
+from ...evaluation.evidence import auroc
 from ...evaluation.report import markdown_table
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...explainer import Explainer
 from ...results.storage.schema import Number
-from ...results.units.spans import answer_parts
 from ..citations.answers import read_answered
-from ..citations.reading import SentencesAfterPrompt, sentences_in
+from ..citations.reading import SentencesAfterPrompt
 from ..verdicts import Judgement, Reading, Verdict
-from .questions import read_lines
 
 KEPT = 0.9
 """Share of the true sentences that the threshold of the table keeps."""
@@ -28,23 +27,15 @@ JUDGEMENTS: tuple[Judgement, ...] = ("rests", "cannot tell", "contradicts", "not
 
 
 class Statement(NamedTuple):
-    """A sentence about documents.
+    """A sentence about documents."""
 
-    Attributes:
-        split: "train" for the sentences that verdicts are fitted to; others are judged.
-        domain: What the documents are about.
-        origin: Where the sentence comes from: "written" by hand, or a data set.
-        kind: What is false; of a true sentence what is false in the other one of its pair.
-        true: Whether the documents say it.
-    """
-
-    split: str
-    domain: str
-    origin: str
+    split: str  # "train" for the sentences that verdicts are fitted to; others are judged
+    domain: str  # what the documents are about
+    origin: str  # "written" by hand, or a data set
     question: str
-    kind: str
+    kind: str  # what is false; of a true sentence what is false in the other one of its pair
     sentence: str
-    true: bool
+    true: bool  # whether the documents say it
 
 
 class Prompted(NamedTuple):
@@ -57,16 +48,10 @@ class Prompted(NamedTuple):
 
 
 class MeasuredSentence(NamedTuple):
-    """A sentence with what the reader makes of it.
-
-    Attributes:
-        statement: The sentence.
-        features: The features of the verdict, by name.
-        verdict: What follows from them.
-    """
+    """A sentence with what the reader makes of it."""
 
     statement: Statement
-    features: Mapping[str, Number]
+    features: Mapping[str, Number]  # of the verdict, by name
     verdict: Verdict
 
 
@@ -83,16 +68,13 @@ def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
     """
     prompted: list[Prompted] = []
     for path in paths:
-        for rows in read_lines(path, partial(_from_line, Path(path).stem), "not sentences about documents"):
+        for rows in parsed_rows(path, partial(_of_row, Path(path).stem), "not sentences about documents"):
             prompted += rows
-    if not prompted:
-        raise DataError("the files hold no sentences")
     return prompted
 
 
-def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
-    split, domain = str(row.get("split", "test")), str(row.get("domain", name))
-    origin = str(row.get("origin", "written"))
+def _of_row(name: str, row: Mapping[str, Any]) -> list[Prompted]:
+    given = {"split": "test", "domain": name, "origin": "written", **row}
     labelled = [
         (kind, sentence, sentence is true, question)
         for kind, true, false, *question in row.get("pairs", ())
@@ -102,13 +84,10 @@ def _from_line(name: str, row: Mapping[str, Any]) -> list[Prompted]:
     by_question: dict[str, list[Statement]] = {}
     for kind, sentence, is_true, question in labelled:
         asked = str(question[0] if question else row["question"])
-        statement = Statement(split, domain, origin, asked, str(kind), str(sentence), is_true)
-        by_question.setdefault(asked, []).append(statement)
+        texts = (str(given["split"]), str(given["domain"]), str(given["origin"]), asked, str(kind), str(sentence))
+        by_question.setdefault(asked, []).append(Statement(*texts, is_true))
     documents = {str(key): str(text) for key, text in row["documents"].items()}
-    return [
-        Prompted(question, documents, row.get("system"), tuple(statements))
-        for question, statements in by_question.items()
-    ]
+    return [Prompted(asked, documents, row.get("system"), tuple(some)) for asked, some in by_question.items()]
 
 
 def measure_statements(
@@ -137,15 +116,12 @@ def measure_statements(
 
 def _read(explainer: Explainer, prompt: Prompted) -> tuple[Reading, ...]:
     """Read the sentences, each as an answer of its own; those after one prompt share its passes."""
-    model = explainer.language_model
+    model, about = explainer.language_model, (prompt.question, prompt.documents)
     answers = [
-        read_answered(
-            model, prompt.question, prompt.documents, system=prompt.system, answer=statement.sentence
-        ).completed
+        read_answered(model, *about, system=prompt.system, answer=statement.sentence).completed
         for statement in prompt.statements
     ]
-    sentences = [sentences_in(answer, answer_parts(answer.sequenced(), None))[0] for answer in answers]
-    return SentencesAfterPrompt(model, answers[0], sentences).readings()
+    return SentencesAfterPrompt(model, answers, None).readings()
 
 
 def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
@@ -163,26 +139,19 @@ def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
         raise DataError("needs true and false sentences that are not of the split train")
     chosen_on = [m for m in measured if m.statement.split == "train" and m.statement.true] or true
     threshold = float(np.quantile(_values(chosen_on), 1 - KEPT))
-    rows = [["true", *_row(true, true, threshold)]]
     false = [m for m in judged if not m.statement.true]
-    for kind, of_kind in groupby(sorted(false, key=_kind), key=_kind):
-        rows += [[kind, *_row(list(of_kind), true, threshold)]]
-    rows.append(["all that are false", *_row(false, true, threshold)])
+    groups = {"true": true}
+    for measured_sentence in sorted(false, key=lambda m: m.statement.kind):
+        groups.setdefault(measured_sentence.statement.kind, []).append(measured_sentence)
+    rows = []
+    for name, group in {**groups, "all that are false": false}.items():
+        values = np.concatenate([_values(true), _values(group)])
+        area = "" if group is true else f"{auroc(values, np.arange(len(values)) < len(true)):.2f}"
+        shares = [np.mean([m.verdict.judgement == judgement for m in group]) for judgement in JUDGEMENTS]
+        passing = (_values(group) >= threshold).mean()
+        rows.append([name, str(len(group)), area, *(f"{share:.2f}" for share in (passing, *shares))])
     columns = ["sentences", "n", "AUROC against the true ones ↑", f"pass where {KEPT:.0%} of true ones are kept"]
     return markdown_table([*columns, *JUDGEMENTS], rows)
-
-
-def _kind(measured: MeasuredSentence) -> str:
-    return measured.statement.kind
-
-
-def _row(of_kind: Sequence[MeasuredSentence], true: Sequence[MeasuredSentence], threshold: float) -> Iterator[str]:
-    """Yield the cells of a kind: count, AUROC, what passes the threshold, and the share of each verdict."""
-    yield str(len(of_kind))
-    yield "" if of_kind is true else f"{auroc(_values(true), _values(of_kind)):.2f}"
-    yield f"{(_values(of_kind) >= threshold).mean():.2f}"
-    for judgement in JUDGEMENTS:
-        yield f"{np.mean([m.verdict.judgement == judgement for m in of_kind]):.2f}"
 
 
 def _values(measured: Sequence[MeasuredSentence]) -> npt.NDArray[np.float64]:
@@ -190,23 +159,11 @@ def _values(measured: Sequence[MeasuredSentence]) -> npt.NDArray[np.float64]:
     return np.array([math.log(max(m.verdict.covered * m.verdict.agreed, 1e-300)) for m in measured])
 
 
-def auroc(positive: npt.NDArray[np.float64], negative: npt.NDArray[np.float64]) -> float:
-    """Return the probability that a positive value is higher than a negative one, counting ties half."""
-    difference = positive[:, None] - negative
-    return float((difference > 0).mean() + (difference == 0).mean() / 2)
-
-
 def listed(measured: Sequence[MeasuredSentence]) -> str:
     """Return the judged sentences with their verdicts, wrong ones too, as a Markdown table."""
     rows = [
-        [
-            statement.sentence,
-            "true" if statement.true else statement.kind,
-            verdict.judgement,
-            f"{verdict.covered:.2f}",
-            f"{verdict.agreed:.2f}",
-        ]
-        for statement, _, verdict in measured
-        if statement.split != "train"
+        [s.sentence, "true" if s.true else s.kind, v.judgement, f"{v.covered:.2f}", f"{v.agreed:.2f}"]
+        for s, _, v in measured
+        if s.split != "train"
     ]
     return markdown_table(["sentence", "kind", "verdict", "in the documents", "nothing else said"], rows)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import DataError
+from ...evaluation.datasets import parsed_rows
 from ...evaluation.ranking import FigureColumn, RankingResult, agreement, ranking_table, summarise_ranking
 from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...evaluation.statistics import rank_correlation
@@ -24,8 +25,8 @@ from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
 from ..citations.answers import read_answered
-from ..citations.losses import leave_one_out, verified
-from .questions import Asked
+from ..citations.testing import leave_one_out, verified
+from ..documents.documents import read_documents
 
 TOP = (1, 3, 5)
 """Numbers of the highest ranked sources that are left out."""
@@ -33,12 +34,33 @@ TOP = (1, 3, 5)
 MATTERS = 2.0
 """A prompt counts if leaving out some source costs its answer this many nats."""
 
-BASELINES = ("random", "length")
-
-VERIFIED = " (verified)"
-"""Suffix of a method whose highest ranked sources were measured, see `cite(verify="auto")`."""
-
 Array = npt.NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """A question with its documents."""
+
+    question: str
+    documents: Mapping[str, str]
+
+
+def load_questions(path: str | Path, limit: int | None = None) -> list[Asked]:
+    """Read a file of questions, each row with "question" and "documents", texts or a mapping of them by name.
+
+    Args:
+        path: The file.
+        limit: Most questions.
+
+    Raises:
+        DataError: If it cannot be read; names file and row.
+    """
+
+    def asked(row: Mapping[str, Any]) -> Asked:
+        if not isinstance(row["question"], str):
+            raise TypeError("a question is a text")
+        return Asked(row["question"], read_documents(row["documents"])[0])
+
+    return parsed_rows(path, asked, "no question with documents", limit)
 
 
 class Scored(NamedTuple):
@@ -110,10 +132,8 @@ def evaluate_sources(
         prompts += [figures] if figures else []
     if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    order = dict.fromkeys(["occlusion", *BASELINES, *specs, *rankings, *(spec + VERIFIED for spec in specs)])
-    names = [name for name in order if all(name in rows for rows in prompts)]
     results = []
-    for name in names:
+    for name in (name for name in prompts[0] if all(name in rows for rows in prompts)):
         passes = float(np.mean([rows[name]["passes"] for rows in prompts]))
         results.append(summarise_ranking(name, [rows[name]["figures"] for rows in prompts], passes, seed))
     return results, len(prompts)
@@ -161,14 +181,11 @@ class AnsweredPrompt:
         scored = self.reference_scores.get(method.spec) or self._score(method)
         if isinstance(method, Perturbation):
             return {method.spec: scored}
-        return {method.spec: scored, method.spec + VERIFIED: self._verified(scored)}
-
-    def _verified(self, scored: Scored) -> Scored:
-        """Rank the sources of the highest scores by the nats lost without each, and the others after them by score."""
-        nats_lost = verified(self.measure, self.weights[0], scored.scores)
-        measured = np.array([nats_lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
-        order = np.lexsort((-scored.scores, -measured))  # (S,), the highest source first
-        return Scored(-order.argsort().astype(np.float64), scored.passes + len(nats_lost) + 1.0)
+        lost = verified(self.measure, self.weights[0], scored.scores)
+        measured = np.array([lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
+        order = np.lexsort((-scored.scores, -measured))  # (S,): by nats lost, then those that were not measured
+        passes = scored.passes + len(lost) + 1.0
+        return {method.spec: scored, f"{method.spec} (verified)": Scored(-order.argsort().astype(np.float64), passes)}
 
     def figures(self, scores: Array, passes: float) -> dict[str, Any]:
         """Return the metrics of a ranking of the sources, by scores, (S,)."""
@@ -187,14 +204,14 @@ class AnsweredPrompt:
         """Return a method's scores of the sources and their cost."""
         if isinstance(method, Perturbation):
             table, _, passes = score_sources(method, self.measure, self.weights)
-        else:
-            options = Options(method=method)
-            explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
-            table, cost = explained.scores[:, : len(self.sources)].astype(np.float64), explained.diagnostics
-            passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
-        if method.info.name == "context-cite":  # the published package runs an ablation again that it drew twice
-            return Scored(table[0], float(method.settings["samples"]))
-        return Scored(table[0], passes)
+            # The published package runs an ablation again that it drew twice.
+            again = method.info.name == "context-cite"
+            return Scored(table[0], float(method.settings["samples"]) if again else passes)
+        options = Options(method=method)
+        explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
+        cost = explained.diagnostics
+        passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
+        return Scored(explained.scores[0, : len(self.sources)].astype(np.float64), passes)
 
 
 def sources_table(results: Sequence[RankingResult]) -> str:

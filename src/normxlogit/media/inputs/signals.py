@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
 from .pictures import filled_by_surroundings
-from .sounds import Sound, moments_of
+from .sounds import Sound, moments
 
 SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
@@ -38,7 +38,9 @@ class Signal(EncodedSignal):
         if self.sound is None:
             return self.picture
         end = self.times[-1][1] if self.times else 0.0  # the model's rate may not be known
-        return moments_of(self.sound, parts, end or self.sound.seconds or float(parts))
+        end = end or self.sound.seconds or float(parts)
+        spread = moments(self.sound, parts, end)
+        return EncodedMedium("sound", self.sound.name, (), None, spread, *self.sound.size_and_details(end))
 
     def without(self, tokens: Sequence[int]) -> "Signal":
         """Return a sound without some moments, or a picture without some patches."""

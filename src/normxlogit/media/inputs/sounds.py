@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError
-from ...inputs.encoding import EncodedMedium, ScoreSpread
+from ...inputs.encoding import ScoreSpread
 from ...inputs.texts import positive_integer
 from .items import RATE_KEYS, detached, number_axes, rewound, source_of
 
@@ -191,17 +191,6 @@ def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArr
         ) from None
     resampled: npt.NDArray[Any] = resample_poly(samples.astype(np.float64), new_rate, rate)
     return resampled
-
-
-def moments_of(sound: Sound, frames: int, end: float) -> EncodedMedium:
-    """Return a sound inside a prompt, with the moments of an encoder's frames.
-
-    Args:
-        sound: The sound.
-        frames: How many frames of one length the model reads.
-        end: The seconds at which the last one ends.
-    """
-    return EncodedMedium("sound", sound.name, (), None, moments(sound, frames, end), *sound.size_and_details(end))
 
 
 def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:

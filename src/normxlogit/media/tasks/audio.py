@@ -36,7 +36,7 @@ class AudioClassification(SignalTask):
         processor_class=AutoFeatureExtractor,
     )
     media = ("sound",)
-    result_kind = "audio"
+    result_kind = "sound"
     medium = "sound"
     is_item = staticmethod(is_sound)
 

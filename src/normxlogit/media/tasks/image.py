@@ -34,7 +34,7 @@ class ImageClassification(SignalTask):
         auto_class="AutoModelForImageClassification",
         processor_class=AutoImageProcessor,
     )
-    result_kind = "image"
+    result_kind = "picture"
     media = ("picture",)
     medium = "picture"
     is_item = staticmethod(is_picture)
@@ -76,24 +76,18 @@ class ImageClassification(SignalTask):
 
 
 def with_channels(picture: Any, channels: int | None) -> Any:
-    """Return a grey, palette or RGB(A) picture with the channels that a model reads; others unchanged.
+    """Return a picture of Pillow with the channels that a model reads; an array of other numbers unchanged.
 
     Grey pictures are repeated for each colour, palettes looked up, and transparency is dropped, as the pipelines of
     transformers do.
 
     Args:
-        picture: A Pillow picture, or an array of (height, width) or (height, width, channels).
+        picture: The picture.
         channels: How many the model reads, None if that is not known.
 
     Raises:
         InputError: If a Pillow picture has more than 8 bits for a level, which its conversion would cut off.
     """
-    if channels not in MODES:
+    if channels not in MODES or not hasattr(picture, "convert"):
         return picture
-    if hasattr(picture, "mode") and hasattr(picture, "convert"):
-        return converted(picture, MODES[channels])
-    if not isinstance(picture, np.ndarray) or channels != 3:
-        return picture
-    if picture.ndim == 2:
-        return np.repeat(picture[..., None], 3, -1)
-    return picture[..., :3] if picture.shape[-1] == 4 else picture
+    return converted(picture, MODES[channels])

@@ -47,13 +47,11 @@ class SpeechTask(Generates, Task):
         """Samples a second that the model reads."""
         return sampling_rate_of(self.processor)
 
-    def explain_written(
-        self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any], other_answer: Any = None
-    ) -> Any:
+    def explain_written(self, model: Any, inputs: Any, options: Any, settings: Mapping[str, Any]) -> Any:
         """Transcribe sounds, and explain every token by moments of the sound."""
         from ..speech.transcripts import explain_speech
 
-        if other_answer is not None:
+        if options.other_answer is not None:
             raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, inputs, options, settings)
 

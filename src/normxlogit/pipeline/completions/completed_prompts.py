@@ -4,6 +4,7 @@ import copy
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -48,6 +49,21 @@ class Completed:
     other: "Completed | None" = None
     reasoning: Spans = ()
     marked_reasoning: Spans = ()
+
+    @cached_property
+    def context(self) -> Encoding:
+        """What the model reads: all but the last token, from which nothing is predicted."""
+        return self.encoding.take(range(len(self.encoding) - 1))
+
+    @property
+    def generated_ids(self) -> list[int]:
+        """The tokens of the completion."""
+        return self.encoding.ids[self.prompt_tokens :]
+
+    def part(self, first: int, stop: int) -> "Completed":
+        """Return the generated tokens from `first` to `stop`, exclusive, as a completion of all tokens before them."""
+        encoding = self.encoding.take(range(self.prompt_tokens + stop))
+        return replace(self, encoding=encoding, prompt_tokens=self.prompt_tokens + first)
 
     def joined(self) -> "Completed":
         """Return a copy with the source of an encoder-decoder model on a line before the decoder's text.

@@ -50,33 +50,28 @@ class CompletionRequest(NamedTuple):
 
     Attributes:
         options: The caller's options for it.
-        context: The model's input: all but the last token.
         ids: The vocabulary entry that each row explains, G of them.
         contrast: The entry subtracted from all.
     """
 
     completed: Completed
     options: Options
-    context: Encoding
     ids: list[int]
     contrast: int | None
+
+    @property
+    def context(self) -> Encoding:
+        """The model's input."""
+        return self.completed.context
 
     @property
     def start(self) -> int:
         """The index of the first generated token."""
         return self.completed.prompt_tokens
 
-    @property
-    def generated_ids(self) -> list[int]:
-        """The generated tokens."""
-        return self.completed.encoding.ids[self.start :]
-
     def part(self, first: int, stop: int) -> "CompletionRequest":
         """Return the generated tokens from `first` to `stop`, exclusive, as a completion of all tokens before them."""
-        encoding, end = self.completed.encoding, self.start + stop
-        completed = replace(self.completed, encoding=encoding.take(range(end)), prompt_tokens=self.start + first)
-        context = encoding.take(range(end - 1))  # nothing is predicted from the last token
-        return self._replace(completed=completed, context=context, ids=self.ids[first:stop])
+        return self._replace(completed=self.completed.part(first, stop), ids=self.ids[first:stop])
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> Attribution:
@@ -125,10 +120,8 @@ def completion_request(model: TaskModel, completed: Completed, options: Options)
     Raises:
         TargetError: If a requested token does not exist.
     """
-    context = completed.encoding.take(range(len(completed.encoding) - 1))
-    options = options.for_media(context.media) if context.media else options
-    ids, contrast = _requested_ids(model, options, completed.encoding.ids[completed.prompt_tokens :])
-    return CompletionRequest(completed, options, context, ids, contrast)
+    options = options.for_media(completed.context.media) if completed.context.media else options
+    return CompletionRequest(completed, options, *_requested_ids(model, options, completed.generated_ids))
 
 
 def _parts(batch: list[CompletionRequest], vocabulary: int) -> Iterator[list[CompletionRequest]]:
@@ -144,6 +137,23 @@ def _parts(batch: list[CompletionRequest], vocabulary: int) -> Iterator[list[Com
 
 def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attribution]:
     """Explain completions from one forward pass over all."""
+    run = pass_over(model, batch, _copies_of_text(model, batch))
+    if run is not None:
+        return explain_run(model, run, batch)
+    if len(batch) > 1:
+        return [_explain(model, [completion])[0] for completion in batch]
+    return [_in_halves(batch[0], lambda part: _explain(model, [part])[0])]
+
+
+def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int = 1) -> ForwardPass | None:
+    """Return a forward pass of the method of completions over all their tokens, so many times each.
+
+    Returns:
+        The pass; None where later tokens change what the model answers at earlier ones.
+
+    Raises:
+        MethodError: If the method does not score pictures and sounds, or goes through one stack of layers of two.
+    """
     options, first = batch[0].options, batch[0].context
     method, scores_source = options.method, isinstance(options.method, FrozenGradient)
     if first.media:
@@ -153,16 +163,10 @@ def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attributi
             f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
             "two: frozen-gradient scores source and completion, normxlogit the completion alone"
         )
-    copies = _copies_of_text(model, batch)
     encodings = [completion.context for completion in batch for _ in range(copies)]
     contexts = model.batch(encodings, list(range(len(encodings))), encode_sources=not scores_source)
     run = method.forward(model, contexts, options.layers, predict=False)
-    if is_causal(model, run, min(completion.start for completion in batch)):
-        return explain_run(model, run, batch)
-    del run  # for memory
-    if len(batch) > 1:
-        return [_explain(model, [completion])[0] for completion in batch]
-    return [_in_halves(batch[0], lambda part: _explain(model, [part])[0])]
+    return run if is_causal(model, run, min(completion.start for completion in batch)) else None
 
 
 def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int:
@@ -203,7 +207,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
     with torch.inference_mode():
         layers = model.layer_numbers(batch[0].options.layers)
         text_predictions = [
-            predictions_of(model, states[completion.start - 1 :], completion.generated_ids)
+            predictions_of(model, states[completion.start - 1 :], completion.completed.generated_ids)
             for states, completion in zip(_first_copies(run, run.hidden, len(batch)), batch, strict=True)
         ]
     all_scores = _score_texts(model, run, batch, layers)
@@ -263,14 +267,14 @@ def _score_texts(
         ids[row, : len(row_ids)] = torch.tensor(row_ids, dtype=torch.long)
         start = padding + completion.start - 1 + first  # a token is predicted at the one before it
         read_positions[row, : len(row_ids)] = torch.arange(start, start + len(row_ids))
-    request = Request(model, run, _batch_targets(model, ids, batch[0].contrast, run), layers)
+    request = Request(model, run, batch_targets(model, ids, batch[0].contrast, run), layers)
     batch_scores = method.score_each(request, read_positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
     batch_scores, lengths = batch_scores.on_host(), lengths_of(run.batch.encodings)
     tokens = [slice(start, start + length) for start, length in zip(run.batch.starts, lengths, strict=True)]
     return [
-        _text_scores(
+        text_scores(
             batch_scores,
             slice(index * copies, (index + 1) * copies),
             len(completion.ids),
@@ -280,7 +284,7 @@ def _score_texts(
     ]
 
 
-def _text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) -> Scores:
+def text_scores(batch_scores: Scores, rows: slice, count: int, tokens: slice) -> Scores:
     """Return the scores of one text of a batch, (G, L, T).
 
     Args:
@@ -377,7 +381,7 @@ def _requested_ids(model: TaskModel, options: Options, ids: list[int]) -> tuple[
     return [index_of(model.task, options.target, width)] * len(ids), contrast
 
 
-def _batch_targets(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
+def batch_targets(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> BatchTargets:
     """Return targets for vocabulary entries, (B, G)."""
     device = run.hidden.device
     contrasts = None if contrast is None else torch.full((len(ids),), contrast, device=device)
@@ -393,12 +397,7 @@ def _score_tokenwise(
     entry, and entries that were generated several times share their scores.
     """
     distinct = list(dict.fromkeys(completion.ids))
-    target = _batch_targets(model, torch.tensor([distinct]), completion.contrast, run)
-    request = Request(model, run, target, layers)
-    method_scores = run_method(completion.options.method, request)
-    tokens = slice(run.batch.starts[0], run.batch.starts[0] + len(run.batch.encodings[0]))
-    scores = _text_scores(method_scores.on_host(), slice(1), len(distinct), tokens)  # (R, L, T - 1), R distinct entries
-    check_finite(completion.options.method, request, scores.values.numpy())
+    scores = _scores_of_entries(model, run, completion, distinct, layers)  # (R, L, T - 1), R distinct entries
     rows = [distinct.index(token_id) for token_id in completion.ids]
     return scores.map(lambda values: values[rows])
 
@@ -410,14 +409,22 @@ def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: t
         batch = model.batch([completion.context.take(range(completion.start + g))], [g])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
-        target = _batch_targets(model, torch.tensor([[index]]), completion.contrast, run)
-        request = Request(model, run, target, layers)
-        method_scores = run_method(completion.options.method, request).on_host()
-        scores = _text_scores(method_scores, slice(1), 1, slice(None))  # (1, L, P + g)
-        check_finite(completion.options.method, request, scores.values.numpy())
+        scores = _scores_of_entries(model, run, completion, [index], layers)  # (1, L, P + g)
         later = len(completion.context) - completion.start - g
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
     return stacked(rows)
+
+
+def _scores_of_entries(
+    model: TaskModel, run: ForwardPass, completion: CompletionRequest, entries: list[int], layers: tuple[int, ...]
+) -> Scores:
+    """Score the tokens of a pass over one text for each of R vocabulary entries, (R, L, T)."""
+    request = Request(model, run, batch_targets(model, torch.tensor([entries]), completion.contrast, run), layers)
+    method_scores = run_method(completion.options.method, request).on_host()
+    tokens = slice(run.batch.starts[0], run.batch.starts[0] + len(run.batch.encodings[0]))
+    scores = text_scores(method_scores, slice(1), len(entries), tokens)
+    check_finite(completion.options.method, request, scores.values.numpy())
+    return scores
 
 
 def predictions_of(

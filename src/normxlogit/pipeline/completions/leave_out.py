@@ -149,7 +149,8 @@ def with_completion_verification(
         units, pieces, completed = thoughts(whole, completed)
     elif whole.units.kind[0] == "token":
         found = removable(whole)
-        if whole.text_units != len(completed.joined().encoding):  # an encoder's input has no scores
+        prompt_units = whole.text_units if whole.prompt_tokens is None else whole.prompt_tokens
+        if prompt_units != completed.joined().prompt_tokens:  # an encoder's input has no scores
             found = found._replace(parts=[part for part in found.parts if part.tokens[0] >= whole.text_units])
         units = picked(whole, found, _in_characters(completed, verify))
         pieces = {part.tokens: _piece(whole, part) for part in units.parts}

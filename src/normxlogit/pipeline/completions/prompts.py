@@ -2,45 +2,40 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from ...errors import InputError
 from ...inputs.alignment import with_decoded_text
 from ...inputs.chat import read_prompts
-from ...inputs.texts import arrow_value, rows_of_texts, whole_number
+from ...inputs.texts import arrow_value, rows_of_texts
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...results.units.spans import PartSpec, SourceSpec
 from ...tasks.base import generating_task
-from ..options import Options
+from ..options import Options, Results
 from ..progress import progress_bar
 from .completed_prompts import Completed, generate_each, read_completion
 from .completion import explain_completions
 from .leave_out import with_completion_verification
-from .reasoning import ReasoningSpec, are_marks
+from .reasoning import are_marks
 from .sequences import explain_answer
 from .sources import explain_sources
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
 """Settings of sampling, with the values that have no effect."""
 
-WHOLE_ANSWERS = "a contrast is another whole answer, and parts= divides the one: leave out parts="
+OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reasoning", "other_answer": "contrast"}
+"""Options of which several prompts have one each, with their names in a call."""
 
-Results = Attribution | Attributions[Attribution]
 
-
-def explain_generated(
-    model: TaskModel,
-    prompts: Any,
-    max_new_tokens: int | None,
-    options: Options,
-    settings: Mapping[str, Any],
-    other_answer: Any = None,
-    reasoning: ReasoningSpec | None = None,
-) -> Results:
+def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: Mapping[str, Any]) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer.
+
+    Args:
+        model: The model.
+        prompts: One or several.
+        options: The options of the explanation.
+        settings: Those of the model's `generate` that the caller gave.
 
     Returns:
         One result, or a list in the order of the prompts; of several sequences for each prompt they stand in a row.
@@ -48,34 +43,17 @@ def explain_generated(
     given = {name for name, value in settings.items() if value is not None}
     settings = {**model.pipeline.generation, **settings}
     _check_sampling(given, settings)
-    if max_new_tokens is not None:
-        settings["max_new_tokens"] = max_new_tokens
-    written: Results | None = generating_task(model).explain_written(model, prompts, options, settings, other_answer)
+    written: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
     if written is not None:
         return written
-    if options.parts is not None and other_answer is not None:
-        raise InputError(WHOLE_ANSWERS)
     prompt_list, single = _prompt_list(model, prompts)
-    completed = generate_each(model, prompt_list, settings, reasoning)
-    if other_answer is not None:
-        others = [read_completion(model, prompt, other_answer) for prompt in prompt_list]
+    completed = generate_each(model, prompt_list, settings, options.reasoning)
+    if options.other_answer is not None:
+        others = [read_completion(model, prompt, options.other_answer) for prompt in prompt_list]
         each = len(completed) // len(others)  # of several sequences
         completed = [replace(prompt, other=others[i // each]) for i, prompt in enumerate(completed)]
-    count = len(completed)
-    results = _explained(model, completed, [options] * count, [None] * count, options.parts)
-    return results[0] if single and count == 1 else Attributions(results)
-
-
-def without_other_answer(options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Return the keywords of a call without a contrast that is another answer, and that answer; None for none.
-
-    An index is a token that is subtracted at every place, and so is any contrast of a target that is one.
-    """
-    contrast, kept = options.get("contrast"), dict(options)
-    names_tokens = any(options.get(name) is not None for name in ("target", "targets"))
-    if contrast is None or names_tokens or whole_number(contrast) is not None:
-        return kept, None
-    return kept, kept.pop("contrast")
+    results = _explained(model, completed, [options] * len(completed))
+    return results[0] if single and len(completed) == 1 else Attributions(results)
 
 
 def _check_sampling(given: Set[str], settings: Mapping[str, Any]) -> None:
@@ -88,65 +66,44 @@ def _check_sampling(given: Set[str], settings: Mapping[str, Any]) -> None:
         )
 
 
-def explain_written(
-    model: TaskModel,
-    prompts: Any,
-    completions: Any,
-    options: Options,
-    sources: Any = None,
-    parts: PartSpec = None,
-    other_answers: Any = None,
-    reasoning: Any = None,
-) -> Results:
+def explain_written(model: TaskModel, prompts: Any, completions: Any, options: Options) -> Results:
     """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
 
     Returns:
         One result, or a list in the order of the prompts.
 
     Raises:
-        InputError: If the lists differ in length, or `parts` is given with another answer.
+        InputError: If lists differ in length.
     """
     generating_task(model).check_prompts(model)
-    if parts is not None and other_answers is not None:
-        raise InputError(WHOLE_ANSWERS)
     prompt_list, single = _prompt_list(model, prompts)
-    lists = {"completion": completions, "targets": options.targets, "sources": sources, "contrast": other_answers}
-    lists |= {"reasoning": reasoning}
-    of_all = {"sources": isinstance(sources, str), "reasoning": are_marks(reasoning)}
-    lists |= {name: [lists[name]] * len(prompt_list) for name, is_of_all in of_all.items() if is_of_all and not single}
-    rows = {name: [value] if single else _one_each(name, value, len(prompt_list)) for name, value in lists.items()}
-    each_options = [replace(options, targets=targets) for targets in rows["targets"]]
-    of_each = zip(prompt_list, rows["completion"], rows["reasoning"], strict=True)
-    completed = [read_completion(model, before, after, reasoning=spec) for before, after, spec in of_each]
-    pairs = zip(completed, rows["sources"], strict=True)
-    divisions: list[SourceSpec | None] = [
-        None if division is None else prompt.division(division) for prompt, division in pairs
-    ]
-    if other_answers is not None:
-        others = map(partial(read_completion, model), prompt_list, rows["contrast"])
-        completed = [replace(prompt, other=other) for prompt, other in zip(completed, others, strict=True)]
-    results = _explained(model, completed, each_options, divisions, parts)
+    count = len(prompt_list)
+    each = [options] if single else _options_of_each(options, count)
+    texts = [completions] if single else _one_each("completion", completions, count)
+    completed = []
+    for prompt, text, own in zip(prompt_list, texts, each, strict=True):
+        other = None if own.other_answer is None else read_completion(model, prompt, own.other_answer)
+        completed.append(replace(read_completion(model, prompt, text, reasoning=own.reasoning), other=other))
+    results = _explained(model, completed, each)
     return results[0] if single else Attributions(results)
 
 
-def _explained(
-    model: TaskModel,
-    completed: Sequence[Completed],
-    options: Sequence[Options],
-    divisions: Sequence[SourceSpec | None],
-    parts: PartSpec,
-) -> list[Attribution]:
+def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
+    divisions = [
+        None if own.sources is None else prompt.division(own.sources)
+        for prompt, own in zip(completed, options, strict=True)
+    ]
     each = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
         return [explain_answer(model, prompt, own, by) for prompt, own, by in each]
-    if parts is None and not any(by is not None for by in divisions):
+    if not any(own.parts is not None or by is not None for _, own, by in each):
         results = explain_completions(model, completed, options)
     else:
         results = []
         with progress_bar(len(completed), None) as advance:
             for prompt, own, by in each:
-                results.append(explain_sources(model, prompt, own, by, parts))
+                results.append(explain_sources(model, prompt, own, by, own.parts))
                 advance(1)
     return [
         with_completion_verification(model, prompt, result, own.verify, by)
@@ -164,10 +121,18 @@ def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
     return [with_decoded_text(model.tokenizer, encoding) for encoding in encoded[0]], encoded[1]
 
 
+def _options_of_each(options: Options, count: int) -> list[Options]:
+    """Return the options of each of several prompts; a kind of source and marks of reasoning are for all of them."""
+    rows: dict[str, list[Any]] = {}
+    for name, called in OF_EACH_PROMPT.items():
+        value = getattr(options, name)
+        is_kind = (name == "sources" and isinstance(value, str)) or (name == "reasoning" and are_marks(value))
+        rows[name] = [value] * count if value is None or is_kind else _one_each(called, value, count)
+    return [replace(options, **{name: values[place] for name, values in rows.items()}) for place in range(count)]
+
+
 def _one_each(name: str, values: Any, count: int) -> list[Any]:
     """Return a list of values after checking that there is one for each prompt."""
-    if values is None and name != "completion":
-        return [None] * count
     values = rows_of_texts(values)
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InputError(f"of several prompts {name} is a list with one for each")

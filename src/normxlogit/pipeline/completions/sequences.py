@@ -5,7 +5,7 @@ the mean over the vocabulary. Of two sequences after one prompt the difference i
 that of their logits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -51,33 +51,7 @@ def explain_answer(
     Raises:
         InputError: If the end of the prompt is read as other tokens before the other answer.
     """
-    result = _difference(model, completed, options, sources)
-    result = with_completion_verification(model, completed, result, options.verify, sources)
-    encoding, start = completed.encoding, completed.prompt_tokens
-    with torch.inference_mode():
-        run = model.run(model.batch([encoding.take(range(start))], [0]))
-        predictions = model.task.outputs.describe(*to_host(model.task.outputs.top(run.logits)))
-    end = len(result.units) if result.prompt_tokens is None else result.prompt_tokens
-    kept = [i for i in range(result.text_units) if i < end and result.units.kind[i] != "answer"]
-    cut = result.text_units - len(kept)
-    kept += range(result.text_units, len(result.units))  # pictures and sounds
-    return replace(
-        result._transformed(lambda values: values[..., kept] if values is result.scores else values),
-        units=result.units.take(kept),
-        media=tuple(replace(medium, first=medium.first - cut) for medium in result.media),
-        targets=(_target(model, completed, (result.prompt_tokens or 0) - 1),),
-        text=result.prompt,
-        messages=result.messages or message_spans(encoding.contents),
-        completion=None,
-        reasoning=(),
-        prompt_tokens=None,
-        predictions=predictions,
-    )
-
-
-def _difference(model: TaskModel, completed: Completed, options: Options, sources: SourceSpec | None) -> Attribution:
-    """Return the scores of a prompt for its answer less those for the other one, as of the answer's completion."""
-    start, other = completed.prompt_tokens, completed.other
+    other, start = completed.other, completed.prompt_tokens
     answers = [completed] if other is None else [completed, other]
     if any(each.encoding.ids[: each.prompt_tokens] != completed.encoding.ids[:start] for each in answers):
         raise InputError(
@@ -85,43 +59,63 @@ def _difference(model: TaskModel, completed: Completed, options: Options, source
             "begin both answers with the same space, or give them as token ids"
         )
     removes_sources = isinstance(options.method, Perturbation) and sources is not None
-    division = sources if removes_sources else None
-    explained = [explain_sources(model, each, options, division) for each in answers]
-    first, count = explained[0], explained[0].text_units if removes_sources else explained[0].prompt_tokens or 0
-
-    def difference(value: Callable[[Attribution], Any]) -> Any:
-        return sum(sign * np.asarray(value(each), np.float64) for sign, each in zip((1, -1), explained, strict=False))
-
-    def in_prompt(each: Attribution) -> list[int]:
-        return [*range(count), *range(each.text_units, len(each.units))]  # its pictures and sounds come last
-
-    scores = np.zeros(first.scores.shape)  # (1, U) or (1, L, U)
-    scores[..., in_prompt(first)] = difference(lambda each: each.scores[..., in_prompt(each)])
-    bias, sink = None, difference(lambda each: 0 if each.sink is None else each.sink) + np.zeros(scores.shape[:-1])
-    sinks = tuple(sorted({unit for each in explained for unit in each.sinks if unit < count}))
-    if first.bias is not None:
-        own = difference(lambda each: each.scores[..., count : each.text_units].sum(-1, dtype=np.float64))
-        bias = (difference(lambda each: each.bias) + own + (0 if sinks else sink)).astype(np.float32)
+    explained = [explain_sources(model, each, options, sources if removes_sources else None) for each in answers]
+    result = _difference(*map(_of_prompt, explained))
     notes = [note for each in explained for note in each.notes]
-    if bias is not None and any(len(each.encoding) > each.prompt_tokens + 1 for each in answers):
+    if result.bias is not None and any(len(each.generated_ids) > 1 for each in answers):
         notes.append(OWN_TOKENS)
     if other is not None and other.encoding.ids == completed.encoding.ids:
-        notes.append(f"{first.completion!r} is both answers: their difference is zero at every token")
-    passes = {
-        name: float(sum(each.diagnostics[name] for each in explained))
-        for name in first.diagnostics
-        if name.endswith("passes")
-    }
+        notes.append(f"{explained[0].completion!r} is both answers: their difference is zero at every token")
+    names = [name for name in explained[0].diagnostics if name.endswith("passes")]
+    with torch.inference_mode():
+        run = model.run(model.batch([completed.encoding.take(range(start))], [0]))
+        predictions = model.task.outputs.describe(*to_host(model.task.outputs.top(run.logits)))
     result = replace(
-        first,
-        scores=scores.astype(np.float32),
-        bias=bias,
-        sink=sink.astype(np.float32) if sinks else None,
-        sinks=sinks,
-        diagnostics=passes,
+        result,
+        targets=(_target(model, completed, (explained[0].prompt_tokens or 0) - 1),),
+        predictions=predictions,
+        messages=result.messages or message_spans(completed.encoding.contents),
+        diagnostics={name: float(sum(each.diagnostics[name] for each in explained)) for name in names},
         notes=tuple(dict.fromkeys(notes)),
-    )._transformed(lambda values: values[0])
-    return result if sources is None or removes_sources else grouped(result, sources)
+    )
+    result = result if sources is None or removes_sources else grouped(result, sources)
+    return with_completion_verification(model, completed, result, options.verify, sources)
+
+
+def _of_prompt(a: Attribution) -> Attribution:
+    """Return the scores of a whole answer for its prompt alone; the bias holds those of the answer's own tokens."""
+    end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
+    own = range(end, a.text_units)
+    kept = [*range(end), *range(a.text_units, len(a.units))]  # pictures and sounds come last
+    return replace(
+        a,
+        scores=a.scores[0][..., kept],
+        bias=None if a.bias is None else a.bias[0] + a.scores[0][..., own].sum(-1, dtype=np.float64),
+        sink=None if a.sink is None else a.sink[0],
+        sinks=tuple(unit for unit in a.sinks if unit < end),
+        units=a.units.take(kept),
+        media=tuple(replace(medium, first=medium.first - len(own)) for medium in a.media),
+        text=a.prompt,
+        completion=None,
+        reasoning=(),
+        marked_reasoning=(),
+        prompt_tokens=None,
+    )
+
+
+def _difference(first: Attribution, other: Attribution | None = None) -> Attribution:
+    """Return the scores of a prompt for one answer, less those for the other; other sinks are added to the bias."""
+
+    def less(name: str) -> Any:
+        values = [getattr(each, name) for each in (first, other) if each is not None]
+        values = [0 if value is None else np.asarray(value, np.float64) for value in values]
+        return values[0] - values[1] if len(values) == 2 else values[0]
+
+    sinks = tuple(sorted({*first.sinks, *(() if other is None else other.sinks)}))
+    sink = less("sink") + np.zeros(first.scores.shape[:-1])  # () or (L,)
+    bias = None if first.bias is None else np.asarray(less("bias") + (0 if sinks else sink), np.float32)
+    scores = less("scores").astype(np.float32)
+    return replace(first, scores=scores, bias=bias, sink=np.asarray(sink, np.float32) if sinks else None, sinks=sinks)
 
 
 # --- the next words of a text ----------------------------------------------------------------------------------------

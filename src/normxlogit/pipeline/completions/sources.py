@@ -12,7 +12,6 @@ from ...errors import InputError, MethodError
 from ...methods import FrozenGradient, Occlusion, Request
 from ...methods.perturbation import Perturbation, log_odds
 from ...model.batch_attempts import batch_attempts
-from ...model.causality import is_causal
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.targets import Quantity
@@ -26,11 +25,16 @@ from ...results.units.spans import (
     prompt_sources,
     units_of,
 )
-from ...tasks.targets import BatchTargets
-from ..media_scores import check_reads_media
 from ..options import Options, provenance
 from .completed_prompts import Completed
-from .completion import explain_completion, scored_tokens
+from .completion import (
+    batch_targets,
+    completion_request,
+    explain_completion,
+    pass_over,
+    scored_tokens,
+    text_scores,
+)
 from .leave_out import Ablations, Array, media_sources
 
 
@@ -68,7 +72,7 @@ def explain_sources(
     method = options.method
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
     weights = part_weights(completed, part_pieces)
-    model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
+    model.prepare(model.batch([completed.context], [0]))
     passes = {"forward_passes": 1.0}
 
     if completed.encoding.media and isinstance(method, Perturbation) and sources is None:
@@ -188,29 +192,26 @@ def _token_scores(
     Returns:
         The scores of K targets, or of 2 K; None if the method or the model has no such backward pass.
     """
-    method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
-    context = sequence.take(range(len(sequence) - 1))
+    method, start = options.method, completed.prompt_tokens
     if method.info.tokenwise or not options.own_tokens:  # it has no gradients, or explains something else
         return None
-    if context.source is not None and not isinstance(method, FrozenGradient):  # it would not reach the encoder
+    if completed.context.source is not None and not isinstance(
+        method, FrozenGradient
+    ):  # it would not reach the encoder
         return None
-    if context.media:
-        check_reads_media(method)
-    batch = model.batch([context], indices=[0], encode_sources=False)
-    run = method.forward(model, batch, None, predict=False)
-    if not is_causal(model, run, start):  # later tokens would affect the logits at earlier ones
+    run = pass_over(model, [completion_request(model, completed, options)])
+    if run is None:
         return None
     if token_weights is not None:
         weights, parts = np.concatenate([weights, token_weights]), [*parts, *parts]
-    ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
-    target = BatchTargets(ids, contrast=None, positions=run.positions, labelled=True, task=model.task)
-    predicted_at = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G): a token is predicted at the one before
+    target = batch_targets(model, torch.tensor([completed.generated_ids]), None, run)  # (1, G)
+    predicted_at = torch.arange(start - 1, len(completed.context))[
+        None
+    ]  # (1, G): a token is predicted at the one before
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     scores = method.score_each(Request(model, run, target), predicted_at, sums)
     if scores is None:
         return None
-    scores = scores.on_host()
-    sink_tokens = None if scores.sinks is None else scores.sinks[0]  # (T - 1,)
-    row_scores = replace(scores.map(lambda values: values[0]), sinks=sink_tokens)
     # Of an encoder-decoder model with the source in front, as the scores are.
+    row_scores = text_scores(scores.on_host(), slice(1), len(weights), slice(None))
     return scored_tokens(model, completed.joined(), options, row_scores, targets=part_targets(parts))

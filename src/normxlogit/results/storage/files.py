@@ -97,7 +97,7 @@ def write_json(state: Any, path: str | Path) -> None:
 def read_json(path: str | Path) -> Any:
     """Return the content of a JSON file."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_bytes())
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
     except RecursionError:

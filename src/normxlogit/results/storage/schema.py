@@ -8,20 +8,16 @@ numpy's numbers and arrays; with a converter for each of these they are no short
 import math
 import numbers
 import types
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from ...errors import DataError
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 FORMAT_VERSION = 1
 """Version of the files that are written; it is increased when an older library would misread a new file."""
@@ -94,69 +90,6 @@ def checked_version(state: Any) -> Mapping[str, Any]:
     return state
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Stored(ABC):
-    """The base of what files hold: a frozen dataclass whose type hints are the schema of its files.
-
-    Attributes:
-        format_version: Version of the files' format.
-    """
-
-    kind: ClassVar[str]
-    """Its name in files."""
-
-    described: ClassVar[str]
-    """What an error calls it."""
-
-    format_version: int = FORMAT_VERSION
-
-    @abstractmethod
-    def _validate(self) -> None:
-        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
-
-    def __post_init__(self) -> None:
-        """Freeze the arrays, and keep settings and diagnostics as files hold them."""
-        freeze(self)
-        for name in ("settings", "diagnostics"):
-            if name in vars(self):
-                object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether every field is equal, scores without a tolerance; NaN equals NaN."""
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(same(value, getattr(other, name)) for name, value in vars(self).items())
-
-    __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back.
-
-        Numbers that are not finite, which JSON lacks, become the strings "NaN", "Infinity" and "-Infinity".
-        """
-        return {"kind": self.kind, **plain(self)}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> "Self":
-        """Rebuild a result from `to_dict`'s output.
-
-        Raises:
-            DataError: If the format is another version's, a field is missing or of another type, or the fields do not
-                fit together.
-        """
-        state = checked_version(state)
-        if state.get("kind") != cls.kind:
-            raise DataError(f"not {cls.described}: expected one of {cls.kind}, got {abbreviated(state.get('kind'))}")
-        try:
-            result: Self = check(cls)(state)
-            result._validate()
-        except RecursionError:
-            raise DataError(f"not {cls.described}: nested too deeply") from None
-        except ValueError as error:
-            raise DataError(f"not {cls.described}: {error}") from None
-        return result
-
-
 def require(condition: bool, problem: str) -> None:
     """Raise ValueError with a message if a condition does not hold."""
     if not condition:
@@ -217,9 +150,7 @@ def described(hint: Any) -> str:
 
 def setting_text(value: Any) -> str:
     """Return a setting's value as it is typed."""
-    if isinstance(value, tuple):
-        return "+".join(map(str, value))
-    return format(value, "g") if isinstance(value, float) else str(value)
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
 def abbreviated(value: Any) -> str:

@@ -1,6 +1,6 @@
 """What an input holds beside a text, such as a picture: its parts are units, each with a place in it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,12 +43,14 @@ class Medium:
         parts_name: What its parts are called in drawings.
         removed_unit: What a removable part of it is called, and how it is removed.
         is_over_time: Whether words of an answer follow it, and are drawn over it.
+        row_columns: The columns, with their types, of corpora of such inputs without a text: where the parts are.
     """
 
     unit_kind: ClassVar[UnitKind]
     parts_name: ClassVar[str]
     removed_unit: ClassVar[tuple[RemovedUnit, RemovedBy]]
     is_over_time: ClassVar[bool] = False
+    row_columns: ClassVar[Mapping[str, Any]] = {}
 
     kind: str
     name: str
@@ -91,6 +93,16 @@ class Medium:
             InputError: If there is no such medium, or a region is not inside it.
         """
         raise NotImplementedError
+
+    @classmethod
+    def row(cls, medium: Any, units: int) -> dict[str, Any]:
+        """Return the cells of `row_columns` of a result with a number of units; its medium is None if it has none."""
+        return {}
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "Medium | None":
+        """Return the medium of the cells of `row_columns`; None if they hold none."""
+        return None
 
     @property
     def extent(self) -> tuple[float, ...]:
@@ -180,23 +192,6 @@ class Medium:
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return the figure of all media of a result with it, for at most `k` parts of an answer."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class RowKind:
-    """The columns of a corpus that say where the units of an input are.
-
-    Attributes:
-        unit_kind: The kind of its units.
-        columns: The columns with their types.
-        cells: Returns the cells of a result by its medium, None without one, and its number of units.
-        medium: Returns the medium of cells; None if they hold none.
-    """
-
-    unit_kind: UnitKind
-    columns: Mapping[str, Any]
-    cells: Callable[[Medium | None, int], dict[str, Any]]
-    medium: Callable[[Mapping[str, Any]], Medium | None]
 
 
 def is_region(item: Any, *, has_text: bool = True) -> bool:

@@ -8,25 +8,25 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ...errors import HeadMismatchError, InputError, MethodError
-from ...inputs.alignment import append_tokens, with_decoded_text
-from ...inputs.encoding import Batch
-from ...model.batched_generation import end_ids, until_end
-from ...model.forward_pass import ForwardPass
-from ...model.given_outputs import check_layer_count, check_same_states, read_embedded
-from ...model.task_model import TaskModel
-from ...parts.proofs import tolerance_for_given
-from ...results.attribution import Attribution
-from ...results.collection import Attributions
-from ...tasks.base import Generates
-from ..options import Options
-from .completed_prompts import Completed
-from .completion import CompletionRequest, completion_request, explain_run
+from ..errors import HeadMismatchError, InputError, MethodError
+from ..inputs.alignment import append_tokens, with_decoded_text
+from ..inputs.encoding import Batch
+from ..model.batched_generation import end_ids, until_end
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
+from ..parts.proofs import tolerance_for_given
+from ..pipeline.completions.completed_prompts import Completed
+from ..pipeline.completions.completion import CompletionRequest, completion_request, explain_run
+from ..pipeline.options import Options
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..tasks.base import Generates
+from .outputs import check_layer_count, check_same_states, read_embedded
 
 WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"
 
 
-def explain_generation(
+def explain(
     model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
 ) -> Attributions[Attribution]:
     """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again."""
@@ -98,7 +98,7 @@ def _as_read(
     model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, requests: Sequence[CompletionRequest]
 ) -> Batch:
     """Return the tokens that the model read: all but the last of each row."""
-    rows = [torch.tensor(completion.generated_ids[:-1], dtype=torch.long) for completion in requests]
+    rows = [torch.tensor(completion.completed.generated_ids[:-1], dtype=torch.long) for completion in requests]
     mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
     ids = pad_sequence(rows, batch_first=True, padding_value=model.pad_id)  # (B, G - 1)
     after = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)  # (B, G - 1)

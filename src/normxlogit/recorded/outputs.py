@@ -1,20 +1,55 @@
-"""Validate a forward pass that the caller has run: it is complete, and has these inputs."""
+"""Explain a forward pass that the caller has run, after checks that it is complete and has these inputs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from ..copies.memory import enough_memory
 from ..copies.run import embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.encoding import Batch
+from ..model.forward_pass import ForwardPass
+from ..model.task_model import TaskModel
 from ..parts.headpiece import answer_of
 from ..parts.parts import Parts
 from ..parts.proofs import outputs_are_of_one_pass, states_are_of_these_inputs
+from ..pipeline.options import Options
+from ..pipeline.texts import explain_batch
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
 from ..tasks.answers import logits_at
-from .forward_pass import ForwardPass
-from .task_model import TaskModel
+from ..tasks.targets import check_target
+
+
+@enough_memory("explain this forward pass")
+def explain(
+    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
+) -> Attributions[Attribution]:
+    """Explain a forward pass that the caller has run."""
+    model.refresh()
+    model.task.check_explains_inputs(model)
+    if model.task.reads != "text":
+        raise InputError(
+            f"from_outputs explains the tokens of one text each, and {model.name} reads something else: call the "
+            f"explainer on the input itself, or on what its processor returned for it"
+        )
+    encodings = model.task.position.locate(model.encoder.from_batch(inputs), options.position)
+    options.check_count(len(encodings))
+    check_target(model.task, model.output_count, options.target, options.contrast, options.targets)
+    names_read = {"attention_mask", *encodings[0].inputs}
+    tensors_given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in names_read}
+    tensors = {name: value[None] if value.ndim == 1 else value for name, value in tensors_given.items()}  # (B, T)
+    ids = tensors.get("input_ids")
+    if ids is None:
+        raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
+    tensors = {"attention_mask": torch.ones_like(ids), **tensors}
+    batch = Batch(tensors, tensors["attention_mask"].bool(), encodings, list(range(len(encodings))))
+    with torch.inference_mode():
+        run = read_outputs(model, batch, outputs, layers=options.layers is not None)
+    return Attributions(explain_batch(model, run, options))
 
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
@@ -87,19 +122,4 @@ def check_same_states(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
         raise InputError(
             "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "
             "same order, and was the model in evaluation mode?"
-        )
-
-
-def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
-    """Refuse to explain the caller's pass by a second pass with other hidden states.
-
-    Raises:
-        InputError: If the hidden states that the head reads differ.
-    """
-    if isinstance(theirs.final, Tensor) and not states_are_of_these_inputs(
-        theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)
-    ):
-        raise InputError(
-            "the model gives other hidden states than these outputs hold when it is run again; have its weights "
-            "changed, and was it in evaluation mode?"
         )

@@ -6,8 +6,7 @@ from transformers import BatchEncoding
 
 from normxlogit import ALL, Explainer, HeadMismatchError, InputError
 from tests import tiny
-
-from .compare import close
+from tests.contract.compare import close
 
 KINDS = [
     ("bert", "SequenceClassification"),

@@ -9,9 +9,9 @@ from transformers import PreTrainedModel
 
 from ..errors import InputError
 from ..inputs.texts import read_texts
-from .base import summary
-from .choice import Alternatives, Comparing
-from .classification import Classification, label_names
+from ..tasks.base import summary
+from ..tasks.classification import Classification, label_names
+from .comparing import Alternatives, Comparing
 
 TEMPLATE = "This example is {}."
 """The default of transformers' pipeline."""
@@ -33,6 +33,10 @@ class Hypotheses:
     independent: bool
     entailment: int
     contradiction: int
+
+    def __call__(self, classifier: Classification) -> "ZeroShot":
+        """Return the task that asks a classifier of pairs about the labels."""
+        return ZeroShot(classifier, self)
 
 
 class ZeroShot(Comparing):
@@ -75,25 +79,22 @@ class ZeroShot(Comparing):
             return entailment
         return entailment - logits[:, self.hypotheses.contradiction].float()
 
-    def pair_probabilities(self, values: Tensor) -> Tensor:
-        """Return the probability of each label, (C,), from its logit."""
-        return values.sigmoid() if self.independent else super().pair_probabilities(values)
-
     def pair_options(self) -> dict[str, Any]:
         """Return entailment as the target, with contradiction as the contrast where labels are independent."""
         contrast = self.hypotheses.contradiction if self.independent else None
         return {"target": self.hypotheses.entailment, "contrast": contrast, "token_predictions": False}
 
 
-def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses | None:
-    """Return the hypotheses of a zero-shot pipeline; None for other pipelines and models.
+def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses:
+    """Return the hypotheses of a zero-shot pipeline.
 
     Args:
-        pipeline: A pipeline of transformers, or a model.
+        pipeline: A pipeline of transformers.
         labels: The candidate labels; by default those that the pipeline was made with.
+
+    Raises:
+        InputError: If there are no labels, two are alike, or the template has no place for one.
     """
-    if getattr(pipeline, "task", None) != "zero-shot-classification" or not hasattr(pipeline, "entailment_id"):
-        return None
     settings = {**pipeline._preprocess_params, **pipeline._postprocess_params}
     names = label_names(settings.get("candidate_labels") if labels is None else labels)
     if not names:

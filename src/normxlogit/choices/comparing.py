@@ -1,0 +1,168 @@
+"""Tasks that compare the logits of several pairs of texts: which pair is chosen, explained and verified."""
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..copies.memory import enough_memory
+from ..errors import InputError, TargetError
+from ..inputs.encoding import Encoding
+from ..leave_out.answers import Answer
+from ..leave_out.outcomes import Outcomes, Progress, in_batches
+from ..leave_out.removal import TextRemoval, tokens_removed
+from ..leave_out.search import run_searches
+from ..leave_out.units import removable_for_task
+from ..model.batch_attempts import forward_passes
+from ..model.task_model import TaskModel
+from ..pipeline.options import Options, Results
+from ..pipeline.progress import progress_bar
+from ..pipeline.texts import explain_batch
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.targets import Prediction
+from ..tasks.base import Task
+from ..tasks.targets import All, Choice, TargetSpec, is_choice
+
+
+class Alternatives(NamedTuple):
+    """One input: pairs of texts, of which the model chooses one.
+
+    Attributes:
+        names: The names of the C pairs.
+    """
+
+    names: Sequence[str]
+    pairs: list[tuple[str, str]]
+
+
+class Comparing(Task):
+    """The base of tasks that compare several pairs of texts for one input."""
+
+    reads = "texts"
+    independent = False
+    """Whether each pair is right or wrong by itself, and not one of them right."""
+
+    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+        """Return the pairs to compare for each input, and whether a single input was given.
+
+        Raises:
+            InputError: If an input cannot be read.
+        """
+        raise NotImplementedError
+
+    def values(self, logits: Tensor) -> Tensor:
+        """Return the logit of each pair, (C,), from the head's outputs, (C, outputs)."""
+        return logits[:, 0].float()
+
+    def pair_options(self) -> dict[str, Any]:
+        """Return the target and the contrast for explaining one pair, as options."""
+        return {"target": None, "token_predictions": False}
+
+    def explain(self, model: TaskModel, inputs: Any, options: Options) -> Results:
+        """Explain which of several texts a model chooses.
+
+        Raises:
+            InputError: If an input cannot be read, or an option is not for texts that are compared.
+            TargetError: If there is no such choice or label.
+        """
+        self.position.locate([], options.position)
+        if options.long_text == "window":
+            raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
+        questions, single = self.alternatives(inputs)
+        options.check_count(len(questions))
+        results = []
+        with progress_bar(len(questions), options.progress) as advance:
+            for index, question in enumerate(questions):
+                results.append(self._explain_one(model, question, options.only(index)))
+                advance(1)
+        return results[0] if single else Attributions(results)
+
+    @enough_memory("explain this input")
+    def _explain_one(self, model: TaskModel, question: Alternatives, options: Options) -> Attribution:
+        names, encodings = question.names, model.encoder(list(question.pairs), long_text=options.long_text)
+        runs = forward_passes(model, encodings, layers=options.layers is not None)
+        values = self.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
+        index = _chosen(names, values, options.target, options.contrast)
+        result = explain_batch(model, runs[index], replace(options, **self.pair_options()))[0]
+        prediction, *_ = self._answer(names, values, int(values.argmax()))
+        target = result.target._replace(kind="label", name=names[index], id=index, position=None)
+        result = replace(result, predictions=(prediction,), targets=(target,))
+        if options.verify is None:
+            return result
+        progress = partial(progress_bar, show=options.progress, description="verifying")
+        answers = self._answers_without(model, names, encodings, index, progress)
+        (verified,) = run_searches([result], [removable_for_task(model, result, options.verify)], answers)
+        return verified
+
+    def _answer(self, names: Sequence[str], values: Tensor, index: int) -> tuple[Prediction, float, Hashable]:
+        """Return the answer among all pairs, the probability of one of them, and what tells answers apart.
+
+        Where pairs do not exclude each other, the answer is that of the one: whether its probability reaches a half.
+        """
+        probabilities = values.sigmoid() if self.independent else values.softmax(-1)  # (C,)
+        best = index if self.independent else int(values.argmax())
+        prediction = Prediction(names[best], best, float(values[best]), float(probabilities[best]))
+        probability = float(probabilities[index])
+        return prediction, probability, probability >= 0.5 if self.independent else best
+
+    def _answers_without(
+        self, model: TaskModel, names: Sequence[str], encodings: Sequence[Encoding], index: int, progress: Progress
+    ) -> Callable[[list[TextRemoval]], list[Answer]]:
+        """Return a function that compares the pairs without some tokens of the explained one.
+
+        Words of the first text are left out of every pair, those of the choice itself of its own pair.
+
+        Args:
+            model: The model.
+            names: The names of the C pairs.
+            encodings: Their encodings.
+            index: The explained pair.
+            progress: Shows the progress.
+        """
+
+        def read(inputs: list[Encoding], _: object) -> Iterable[Tensor]:
+            return model.run(model.batch(inputs, list(range(len(inputs))))).logits
+
+        table = Outcomes(in_batches(model, tokens_removed(model, encodings, masked=False), read), progress)
+        spans = [_spans_in_first(encoding) for encoding in encodings]
+
+        def removals_of(tokens: Sequence[int]) -> list[TextRemoval]:
+            """Return what is removed of each pair."""
+            shared = {spans[index][token] for token in tokens} - {None}
+            same = [tuple(i for i, span in enumerate(spans_of_pair) if span in shared) for spans_of_pair in spans]
+            return [(pair, tuple(tokens) if pair == index else same[pair]) for pair in range(len(encodings))]
+
+        def answers(removals: list[TextRemoval]) -> list[Answer]:
+            keys = [removals_of(tokens) for _, tokens in removals]
+            table(key for keys_of_set in keys for key in keys_of_set)
+            logits = [torch.stack(table(keys_of_set)) for keys_of_set in keys]  # (C, outputs) each
+            return [Answer(*self._answer(names, self.values(of_set), index)) for of_set in logits]
+
+        return answers
+
+
+def _chosen(names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Choice | None) -> int:
+    """Return the index of the pair to explain: the one named, or the one with the highest logit."""
+    if contrast is not None or isinstance(spec, All) or not (spec is None or is_choice(spec)):
+        raise TargetError("each choice has tokens of its own: explain one at a time, without a contrast")
+    if spec is None:
+        return int(values.argmax())
+    if isinstance(spec, str):
+        if spec not in names:
+            raise TargetError(f"no choice {spec!r} among {', '.join(map(repr, names))}")
+        return list(names).index(spec)
+    index = operator.index(spec)
+    if not 0 <= index < len(names):
+        raise TargetError(f"there is no choice {index}; they are counted from 0 to {len(names) - 1}")
+    return index
+
+
+def _spans_in_first(encoding: Encoding) -> list[tuple[int, int] | None]:
+    """Return the characters of each token of the first text of a pair, None of others; the place where not known."""
+    spans = encoding.offsets or [(place, place + 1) for place in range(len(encoding))]
+    return [span if of == 0 else None for span, of in zip(spans, encoding.sequence_ids, strict=True)]

@@ -1,0 +1,10 @@
+"""What the choice between several texts adds."""
+
+from ..extending import Extension
+
+EXTENSION = Extension(
+    tasks=("normxlogit.choices.choice:MultipleChoice",),
+    pipelines={
+        "zero-shot-classification": "normxlogit.choices.zero_shot:hypotheses_of",
+    },
+)
