@@ -32,8 +32,8 @@ END_MARK = "\x1elast"
 
 OPEN_QUOTE = "a quote is not closed: the rows after it were read as one, or not at all"
 
-OTHER_DELIMITERS = (";", "\t", "|")
-"""What stands between values where commas do not: Excel writes semicolons where numbers have decimal commas."""
+DELIMITERS = (",", ";", "\t", "|")
+"""What stands between values: Excel writes semicolons where numbers have decimal commas."""
 
 SAMPLE = 1 << 16
 """Most characters of the line with the names by which the delimiter of a table is told."""
@@ -224,7 +224,9 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
     delimiter = "\t"
     if kind == "csv":  # what stands in the line with the names
         names_line = lines.readline(SAMPLE)
-        delimiter = next((mark for mark in (",", *OTHER_DELIMITERS) if mark in names_line), ",")
+        delimiter = max(
+            DELIMITERS, key=lambda mark: sum(map(len, _next_rows(csv.reader([names_line], delimiter=mark), 1)))
+        )
         lines.seek(0)
     reader = csv.reader(chain(lines, [END_MARK]), delimiter=delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]

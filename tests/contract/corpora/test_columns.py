@@ -32,6 +32,15 @@ def test_texts_as_bytes(tmp_path):
     assert "is null" in rows["d"]["reason"]
 
 
+@pytest.mark.parametrize("names", ["text;Preis, EUR;label", '"a;b",text,label', "text,label,c"])
+def test_the_delimiter_of_a_csv_file_is_what_divides_its_names_most(tmp_path, names):
+    mark = ";" if names.count(";") == 2 else ","
+    row = {"text": "a fine film", "label": "positive"}
+    (tmp_path / "in.csv").write_text(f"{names}\n" + mark.join(row.get(n, "7") for n in names.split(mark)) + "\n")
+    (found,) = explained(tmp_path, tmp_path / "in.csv", "--keep", "label")
+    assert (found["text"], found["label"]) == ("a fine film", "positive")
+
+
 def test_columns_are_named_by_their_roles(tmp_path):
     write(tmp_path / "in.parquet", body=["a fine film", "a bad plot"], why=["negative", "positive"])
     rows = explained(tmp_path, tmp_path / "in.parquet", "--column", "text=body", "--column", "target=why")

@@ -280,3 +280,13 @@ def test_a_short_clause_belongs_to_its_neighbour(explainer):
 def first_words(reading):
     words = [[w.text for w in reading.words[c.start : c.end] if w.text.isalnum()] for c in reading.clauses]
     return [of_clause[0] for of_clause in words]
+
+
+def test_the_numbers_of_a_list_are_no_words_that_documents_could_say(explainer):
+    answer = "1. The pool was built in 1974.\n2. Shipping takes 5 days."
+    listed = explainer.cite("When?", DOCUMENTS, answer=answer, verify=1)
+    words = [" ".join(word.text for word in reading.words).split() for reading in listed.readings]
+    assert words == [["The", "pool", "was", "built", "in", "1974", "."], ["Shipping", "takes", "5", "days", "."]]
+    assert not any(edit.start < reading.words[0].start for reading in listed.readings for edit in reading.edits)
+    dated = explainer.cite("When?", DOCUMENTS, answer="12. That was the day.", verify=1)
+    assert dated.readings[0].words[0].text == "12"  # no list begins with 12

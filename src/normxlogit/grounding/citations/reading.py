@@ -74,10 +74,12 @@ class Sentence(NamedTuple):
     start: int  # its first character in the prompt with the answer
     text: str  # with white space before it
     offsets: tuple[tuple[int, int], ...]  # the span of each token in the text
+    entry_end: int = 0  # one past the number of a list's entry that it begins with, which no document says
 
     def words(self) -> list[tuple[int, int, list[int]]]:
         """Return its words: first character, one past the last, and which of its tokens."""
-        return word_groups(self.text, [(i, *offset) for i, offset in enumerate(self.offsets)])
+        tokens = [(i, *offset) for i, offset in enumerate(self.offsets) if offset[1] > self.entry_end]
+        return word_groups(self.text, tokens)
 
 
 class SentencesAfterPrompt:
@@ -129,9 +131,8 @@ class SentencesAfterPrompt:
     def _edits(self, k: int) -> list[WordEdit]:
         """Return the edits of a sentence that gain most, with their gains."""
         prompt, sentence = self._prompt.text, self.sentences[k]
-        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // len(self.sentences)))
-        if prompt.source is not None or prompt.media:
-            most = EDITS_UNCACHED
+        is_cached = prompt.source is None and not prompt.media
+        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // len(self.sentences))) if is_cached else EDITS_UNCACHED
         p, tokens = self._predictions[k], sentence.tokens
         predictions = Predictions(p.nats[tokens], p.likeliest_ids[tokens], p.likeliest_nats[tokens])
         edits = proposed_edits(private_tokenizer(self.model.tokenizer), prompt.text or "", sentence, predictions, most)
@@ -144,7 +145,7 @@ class SentencesAfterPrompt:
         return [edit._replace(gain_without=gain) for edit, gain in zip(edits, gains, strict=True)]
 
     def _reading(self, k: int, edits: Sequence[WordEdit]) -> Reading:
-        """Return what the reader makes of a sentence; each token is in one of its words."""
+        """Return what the reader makes of a sentence; each token but a list's number is in one of its words."""
         sentence, words = self.sentences[k], []
         for start, end, tokens in sentence.words():
             nats = float(self._nats[k][tokens].sum()), float(self._nats_without[k][tokens].sum())
@@ -338,13 +339,25 @@ def sentences_in(completed: Completed, parts: PartSpec) -> list[Sentence]:
     sequence, encoding, start = completed.sequenced(), completed.encoding, completed.prompt_tokens
     shift = len(sequence.offsets) - len(encoding)  # of the source of an encoder-decoder model
     answer, sentences = tuple(encoding.ids[start:]), []
+    entry_ends = _entry_ends(sequence.text, sequence.prompt_characters)
     for part in answer_parts(sequence, parts):
         first, last = min(part.tokens), max(part.tokens) + 1
         before, offsets = sequence.offsets[first - 1][1] if first else 0, sequence.offsets[first:last]
         begin = before if sequence.text[before : offsets[0][0]].isspace() else offsets[0][0]
         text, tokens = sequence.text[begin : offsets[-1][1]], slice(first - shift - start, last - shift - start)
-        sentences.append(Sentence(answer, tokens, begin, text, tuple((a - begin, b - begin) for a, b in offsets)))
+        spans, entry_end = tuple((a - begin, b - begin) for a, b in offsets), entry_ends.get(part.start, begin) - begin
+        sentences.append(Sentence(answer, tokens, begin, text, spans, entry_end))
     return sentences
 
 
+def _entry_ends(text: str, start: int) -> dict[int, int]:
+    """Return the end of the number of each entry of a list behind a character, by where it begins: 1, 2, 3, ..."""
+    ends, number = dict[int, int](), 0
+    for entry in _ENTRY.finditer(text[start:]):
+        if int(entry["number"]) in (1, number + 1):
+            number, ends[start + entry.start("mark")] = int(entry["number"]), start + entry.end("mark")
+    return ends
+
+
+_ENTRY = re.compile(r"^[^\S\n]*(?P<mark>\(?(?P<number>\d{1,3})[.)])(?=\s)", re.MULTILINE)
 _WORD = re.compile(r"\w+(?:[^\w\s]\w+)*")
