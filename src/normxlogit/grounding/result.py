@@ -428,8 +428,12 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    _row = citation_row
-    _state_of_row = staticmethod(citation_state)
+    def _row(self) -> dict[str, Any]:
+        return citation_row(self)
+
+    @classmethod
+    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
+        return citation_state(row, attribution)
 
     def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from .drawing import citation_blocks
