@@ -17,7 +17,7 @@ from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import LEAST_LOSS, Verification
-from .columns import DERIVED, STORED, citation_row, citation_state
+from .columns import COLUMNS, citation_row, citation_state
 from .support import AnswerWord, Origin, Source, Support
 from .verdicts import Check, Judgement, Reading, checked
 
@@ -60,7 +60,7 @@ class Citations(Record):
 
     kind: ClassVar = "citations"
     described: ClassVar = "an answer with citations"
-    columns: ClassVar = {**STORED, **DERIVED}
+    columns: ClassVar = COLUMNS
 
     question: str
     attribution: Attribution
