@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+import transformers
 
-from normxlogit import Explainer
+from normxlogit import Explainer, MethodError
 from tests import tiny
 from tests.contract.heads import HEADS
 
@@ -46,3 +47,11 @@ def head_of_a_choice(model, hidden):
     if family == "roberta":
         return model.classifier(model.roberta.pooler(hidden[:, None]))[:, 0]
     return HEADS[family, "SequenceClassification"](model, hidden)[:, 0]
+
+
+def test_characters_that_are_hashed_have_no_point_between_them_and_a_baseline():
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    config = transformers.CanineConfig(num_hash_buckets=64, num_hash_functions=2, local_transformer_stride=32, **sizes)
+    explainer = Explainer(transformers.CanineForMultipleChoice(config).eval(), transformers.CanineTokenizer())
+    with pytest.raises(MethodError, match="not read as words"):
+        explainer(("is it good", ["yes", "no"]), method="frozen-gradient:point=0.5")

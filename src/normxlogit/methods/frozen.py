@@ -10,7 +10,7 @@ from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
 from ..frozen.contributions import Contributions, FrozenPass, contributions, vocabulary_quantities
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.places import MEDIA, ReadAt, Reading, Side
+from ..frozen.places import MEDIA, WORDS, ReadAt, Reading, Side
 from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass, check_same_pass
 from ..model.task_model import TaskModel
@@ -90,10 +90,7 @@ class FrozenGradient(Method):
             model.prepare(batch, alone=False)
             reading = self._reading(model, batch, model.layer_numbers(layers))
             return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)
-        run = super().forward(model, batch, predict=predict)
-        if batch.media or FrozenModel.of(model).places.words is None:
-            raise MethodError(f"{self.spec}: point and baseline are of word embeddings, and this is not read as words")
-        return run
+        return super().forward(model, batch, predict=predict)
 
     def score(self, request: Request) -> Scores:
         """Score by gradient times hidden state of the frozen network."""
@@ -148,6 +145,8 @@ class FrozenGradient(Method):
     ) -> Reading:
         """Return what a pass reads, at the point between a baseline and the text."""
         places = FrozenModel.of(model).places.read(batch, self.read_at, layers)
+        if not self._at_text and (WORDS not in places or MEDIA in places):
+            raise MethodError(f"{self.spec}: point and baseline are of word embeddings, and this is not read as words")
         return Reading(places, self.sink_threshold if self.point == 1.0 else None, baseline, self.point)
 
 

@@ -11,6 +11,7 @@ from ...inputs.texts import arrow_value, rows_of_texts
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...results.units.spans import SourceSpec
 from ...tasks.base import generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
@@ -90,7 +91,7 @@ def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Opt
 
 def _explained(model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]) -> list[Attribution]:
     """Explain completions by token, by part, or each whole one against its other answer, and verify them."""
-    divisions = [
+    divisions: list[SourceSpec | None] = [
         None if own.sources is None else prompt.division(own.sources)
         for prompt, own in zip(completed, options, strict=True)
     ]

@@ -111,9 +111,10 @@ class Sequenced:
 
     @cached_property
     def _special_spans(self) -> list[tuple[int, int]]:
-        """The spans of special tokens that stand in the text."""
+        """The spans of special tokens that stand in the text as such, "</s>"; what is unknown has the same mark."""
         pairs = zip(self.offsets, self.special, strict=False)  # pictures have no offsets
-        return [(begin, stop) for (begin, stop), special in pairs if special and begin < stop]
+        spans = [span for span, special in pairs if special and span[1] - span[0] > 2]
+        return [(a, b) for a, b in spans if not (self.text[a].isalnum() or self.text[b - 1].isalnum())]
 
     @cached_property
     def _begins(self) -> NDArray[np.int64]:
