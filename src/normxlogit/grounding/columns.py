@@ -29,17 +29,14 @@ class ContradictionCell(NamedTuple):
     target: Index
 
 
-STORED: Mapping[str, Any] = {
+COLUMNS: Mapping[str, Any] = {
     "question": str,
     "weighted_scores": FloatArray,
     "message_spans": tuple[MessageSpan, ...],
     "verified": str,
     "readings": tuple[Reading, ...],
     "checks": tuple[Check, ...],
-}
-"""The columns that citations are made of again."""
-
-DERIVED: Mapping[str, Any] = {
+    # Those below are computed from these.
     "sentence_shares": FloatArray,
     "sentence_sources": tuple[Strings, ...],
     "sentence_verdicts": Strings,
@@ -51,7 +48,7 @@ DERIVED: Mapping[str, Any] = {
     "message_shares": FloatArray,
     "message_losses": FloatArray,
 }
-"""The columns that are computed from them."""
+"""The columns with their types."""
 
 CONVERSATION = ("message_spans", "sentence_messages", "message_shares", "message_losses")
 """The columns of conversations alone."""

@@ -17,7 +17,7 @@ from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import LEAST_LOSS, Verification
-from .columns import DERIVED, STORED, citation_row, citation_state
+from .columns import COLUMNS, citation_row, citation_state
 from .support import AnswerWord, Origin, Source, Support
 from .verdicts import Check, Judgement, Reading, checked
 
@@ -60,7 +60,7 @@ class Citations(Record):
 
     kind: ClassVar = "citations"
     described: ClassVar = "an answer with citations"
-    columns: ClassVar = {**STORED, **DERIVED}
+    columns: ClassVar = COLUMNS
 
     question: str
     attribution: Attribution
@@ -428,8 +428,12 @@ class Citations(Record):
         """
         return self.evidence.plot(k=k)
 
-    _row = citation_row
-    _state_of_row = staticmethod(citation_state)
+    def _row(self) -> dict[str, Any]:
+        return citation_row(self)
+
+    @classmethod
+    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
+        return citation_state(row, attribution)
 
     def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from .drawing import citation_blocks

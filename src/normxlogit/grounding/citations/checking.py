@@ -34,11 +34,8 @@ def checker_of(checker: Any) -> Explainer:
 def checks(checker: Explainer, cited: Citations) -> tuple[Check, ...]:
     """Compare each sentence with its first sources, and explain the comparison that decides.
 
-    That is the one with the highest probability among those that predict entailment or contradiction, if any do.
-
-    Args:
-        checker: The explainer of a classifier; a pair is a source and a sentence.
-        cited: The answer with its sources.
+    That is the one with the highest probability among those that predict entailment or contradiction, if any do. The
+    checker is the explainer of a classifier; a pair is a source and a sentence.
     """
     ranked = [cited.top(SOURCES, sentence=k) for k in range(len(cited.sentences))]
     sources = [[source for source in some if source.text] for some in ranked]

@@ -61,11 +61,8 @@ def tested(
 def leave_one_out(ablations: Ablations, weights: Array) -> Array:
     """Return the loss of each part of the answer without each source, in nats: (K, S).
 
-    d_j = log p(y | all sources) - log p(y | all but source j); a pass for each source and one for all.
-
-    Args:
-        ablations: Measures the answer.
-        weights: Which tokens are of which part, (K, G).
+    d_j = log p(y | all sources) - log p(y | all but source j); a pass for each source and one for all. The weights say
+    which tokens are of which part, (K, G).
     """
     count = len(ablations.sources)
     values = ablations(np.vstack([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])) @ weights.T  # (S + 1, K)

@@ -121,11 +121,7 @@ class SentencesAfterPrompt:
 
     @enough_memory("measure what the documents rather say")
     def readings(self, quoted: Collection[int] = ()) -> tuple[Reading, ...]:
-        """Return what the reader makes of each sentence.
-
-        Args:
-            quoted: The sentences whose edits are not measured.
-        """
+        """Return what the reader makes of each sentence, without edits of those that are quoted."""
         return tuple(self._reading(k, () if k in quoted else self._edits(k)) for k in range(len(self.sentences)))
 
     def _edits(self, k: int) -> list[WordEdit]:

@@ -65,8 +65,7 @@ def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
     """Divide sources into windows of at most `room` tokens each, in their order and of similar lengths."""
     total = len(set().union(*tokens.values()))
     size = math.ceil(total / math.ceil(total / room))
-    windows: list[list[str]] = [[]]
-    filled: set[int] = set()
+    windows, filled = [list[str]()], set[int]()
     for name, places in tokens.items():
         if windows[-1] and (len(filled | places) > room or len(filled) >= size):
             windows.append([])
@@ -78,8 +77,7 @@ def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
 
 def _best(tokens: Mapping[str, set[int]], scores: Mapping[str, float], room: int) -> list[str]:
     """Return the sources with the highest scores that fit together."""
-    selected: list[str] = []
-    filled: set[int] = set()
+    selected, filled = list[str](), set[int]()
     for name in sorted(tokens, key=scores.__getitem__, reverse=True):
         if len(filled | tokens[name]) <= room:
             selected.append(name)

@@ -75,7 +75,7 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
         documents = [documents]
     is_map = several and documents and all(map(_is_named_text, documents))  # of Arrow
     if is_map or isinstance(documents, Mapping):
-        named = [(str(name), document) for name, document in (documents if is_map else documents.items())]
+        named = [(str(name), document) for name, document in (documents if is_map else dict(documents).items())]
         if len(dict(named)) < len(named):
             raise InputError("two documents have the same name; give them different ones")
         return named
