@@ -25,7 +25,7 @@ from .methods.defaults import named_or_default
 from .model.task_model import TaskModel
 from .pipeline import keywords
 from .pipeline.arguments import checked_methods
-from .pipeline.completions.prompts import explain_generated, explain_written
+from .pipeline.completions.prompts import explain_generated, explain_given
 from .pipeline.extra_inputs import forward_settings
 from .pipeline.options import Options, checked_verify, compared_methods
 from .pipeline.texts import explain_by_default, explain_inputs
@@ -398,7 +398,7 @@ class Explainer:
             MethodError: If the method does not exist, gives no scores for `layers`, or does not score sources.
             UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
-        return explain_written(self.language_model, prompt, completion, Options.of_completions(options))
+        return explain_given(self.language_model, prompt, completion, Options.of_completions(options))
 
     def cite(
         self,

@@ -5,6 +5,7 @@ import pytest
 from normxlogit import Explainer, Method, UnsupportedModelError, register
 from normxlogit.evaluation import runs
 from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.faithfulness import run_methods
 from normxlogit.evaluation.runs import Refused
 from normxlogit.methods import NormXLogit, Random, method_named, registry
 from tests import tiny
@@ -13,7 +14,7 @@ EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], s
 
 
 def run_all(*arguments, **options):
-    return list(runs.run_methods(*arguments, **options))
+    return list(run_methods(*arguments, **options))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from normxlogit.grounding.evaluation.sources import Asked, load_questions
 
 
 def test_questions_are_read_of_a_file(tmp_path):
-    path = tmp_path / "q.jsonl"
+    path = tmp_path / "q.txt"
     rows = [{"question": "a?", "documents": ["x", "y"]}, {"question": "b?", "documents": {"n": "z"}}]
     path.write_text("\n \n".join(map(json.dumps, rows)) + "\n\n")
     assert load_questions(path, 9) == [Asked("a?", {"document 1": "x", "document 2": "y"}), Asked("b?", {"n": "z"})]

@@ -1,12 +1,18 @@
-import numpy as np
 import pytest
 
-from normxlogit.results.units.words import merge_words
+from normxlogit.results.units.words import word_groups
 
 
-def words_of(text: str, spans: list[tuple[int, int]], scores=None):
-    values = np.ones(len(spans), np.float32) if scores is None else np.asarray(scores, np.float32)
-    return merge_words(values, [text], spans, [0] * len(spans), "sum")
+def groups_of(text: str, spans: list[tuple[int, int]], boundary: int = 0):
+    return word_groups(text, [(i, *span) for i, span in enumerate(spans)], boundary)
+
+
+def words_of(text: str, spans: list[tuple[int, int]]):
+    return [text[start:end] for start, end, _ in groups_of(text, spans)]
+
+
+def tokens_of(text: str, spans: list[tuple[int, int]]):
+    return [tokens for *_, tokens in groups_of(text, spans)]
 
 
 def characters(text: str) -> list[tuple[int, int]]:
@@ -15,11 +21,8 @@ def characters(text: str) -> list[tuple[int, int]]:
 
 def test_a_word_ends_where_a_completion_begins():
     text, spans = "France isBerlin now", [(0, 6), (6, 9), (9, 12), (12, 15), (15, 19)]
-    words = merge_words(np.ones(5, np.float32), [text], spans, [0] * 5, "sum", prompt_tokens=2)
-    assert [(w.text, w.start, w.end, w.tokens) for w in words] == [
-        ("France", 0, 6, (0,)), ("is", 7, 9, (1,)), ("Berlin", 9, 15, (2, 3)), ("now", 16, 19, (4,)),
-    ]  # fmt: skip
-    assert [w.text for w in words_of(text, spans)] == ["France", "isBerlin", "now"]
+    assert groups_of(text, spans, 9) == [(0, 6, [0]), (7, 9, [1]), (9, 15, [2, 3]), (16, 19, [4])]
+    assert words_of(text, spans) == ["France", "isBerlin", "now"]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +44,7 @@ def test_a_word_ends_where_a_completion_begins():
     ],
 )
 def test_words_are_what_stands_between_spaces_in_these(text):
-    assert [w.text for w in words_of(text, characters(text))] == text.split()
+    assert words_of(text, characters(text)) == text.split()
 
 
 @pytest.mark.parametrize(
@@ -57,10 +60,9 @@ def test_words_are_what_stands_between_spaces_in_these(text):
     ],
 )
 def test_punctuation_scripts_and_tokens_across_words(text, spans, words):
-    assert [w.text for w in words_of(text, spans or characters(text))] == words
+    assert words_of(text, spans or characters(text)) == words
 
 
 def test_tokens_without_characters_go_with_their_neighbours():
-    found = words_of("ab cd", [(0, 0), (0, 2), (3, 3), (3, 5), (5, 5)])
-    assert [w.tokens for w in found] == [(0, 1), (2, 3, 4)]
-    assert [w.tokens for w in words_of("so... bad", [(0, 2), (2, 5), (5, 9)])] == [(0,), (1,), (2,)]
+    assert tokens_of("ab cd", [(0, 0), (0, 2), (3, 3), (3, 5), (5, 5)]) == [[0, 1], [2, 3, 4]]
+    assert tokens_of("so... bad", [(0, 2), (2, 5), (5, 9)]) == [[0], [1], [2]]

@@ -203,8 +203,8 @@ def parsed_rows(
 
 
 def _source_of_file(path: Path) -> RowSource:
-    """Return the source of a file of the `FORMATS`."""
-    return source_of_file(lambda: path.open("rb"), str(path), FORMATS[path.suffix])
+    """Return the source of a file of the `FORMATS`; one of another suffix is read as JSONL."""
+    return source_of_file(lambda: path.open("rb"), str(path), FORMATS.get(path.suffix, "jsonl"))
 
 
 def _rows(source: RowSource, columns: Sequence[str], where: str) -> Iterator[dict[str, Any]]:

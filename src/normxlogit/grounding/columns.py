@@ -78,7 +78,7 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         row |= {"message_spans": plain(messages), "message_shares": shares}
         row["sentence_messages"] = [list(dict.fromkeys(sentence.messages)) for sentence in support]  # each once
     if result.verified is not None:
-        row |= {"verified": json_text(plain(result.verified))}
+        row["verified"] = json_text(plain(result.verified))
         row |= {"readings": plain(result.readings), "checks": plain(result.checks)}
     if tested is not None:
         row |= {

@@ -209,13 +209,12 @@ class Citations(Record):
     @property
     def words(self) -> list[AnswerWord]:
         """The words of the answer with what the sources say of each, a table of columns; empty if not measured."""
-        words, quoted = [], self.quotations
+        words, support = [], self.support
         for k, reading in enumerate(self.readings):
-            judgement = self._judgement(k, quoted)
             for word in reading.words:
                 text, edit = self.text[word.start : word.end], reading.edit_of(word)
                 rather = "" if edit is None else edit.described(self.text)
-                unsaid = any(map(str.isalnum, text)) and reading.unsaid(word, judgement)
+                unsaid = any(map(str.isalnum, text)) and reading.unsaid(word, support[k].judgement)
                 gain = word.nats - word.nats_without
                 words.append(AnswerWord(k, text, word.start, word.end, gain, rather, unsaid))
         return words
@@ -233,10 +232,8 @@ class Citations(Record):
     @property
     def losses(self) -> Mapping[str, float]:
         """The drop of the answer's log-probability without each removed source, or document, in nats, by its name."""
-        if self.verified is None:
-            return {}
-        whole = self.verified.original.value
-        return {removal.units[0]: whole - removal.value for removal in self.verified.single}
+        single = () if self.verified is None else self.verified.single
+        return {removal.units[0]: removal.original - removal.value for removal in single}
 
     @property
     def source_losses(self) -> FloatArray:
@@ -405,8 +402,7 @@ class Citations(Record):
 
         Before the fields: "answer", its text; "text", the prompt with it; "sentences", each with the numbers of its
         citations and its "support" (verdict, probabilities, shares, what it loses without the documents); and
-        "citations", each with its number, document, span of characters
-        in "text", share and nats.
+        "citations", each with its number, document, span of characters in "text", share and nats.
         """
         fields, sentences = super().to_dict(), zip(self.conclusion.targets, self.marks, self.support, strict=True)
         read_first = {name: fields[name] for name in ("kind", "format_version", "question")}

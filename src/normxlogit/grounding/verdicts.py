@@ -18,8 +18,6 @@ import numpy as np
 
 from ..results.storage.schema import Index, Number
 
-EditKind = Literal["replaced", "inserted", "left out", "exchanged"]
-
 Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
 
@@ -31,21 +29,13 @@ CLEAR = 1.0
 
 
 class WordReading(NamedTuple):
-    """A word of an answer.
+    """A word of an answer."""
 
-    Attributes:
-        start: Its first character in the text.
-        end: One past its last.
-        text: The word.
-        nats: Log-probability of its tokens with the sources.
-        nats_without: The same without them; NaN if nothing of the prompt is left.
-    """
-
-    start: Index
-    end: Index
+    start: Index  # its first character in the text
+    end: Index  # one past its last
     text: str
-    nats: Number
-    nats_without: Number
+    nats: Number  # the log-probability of its tokens with the sources
+    nats_without: Number  # the same without them; NaN if nothing of the prompt is left
 
 
 class WordEdit(NamedTuple):
@@ -60,7 +50,7 @@ class WordEdit(NamedTuple):
         gain_without: The same without the sources; NaN if not measured.
     """
 
-    kind: EditKind
+    kind: Literal["replaced", "inserted", "left out", "exchanged"]
     start: Index
     end: Index
     text: str
@@ -88,17 +78,11 @@ class WordEdit(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The verdict on a sentence.
+    """The verdict on a sentence."""
 
-    Attributes:
-        covered: The probability that the sources say it, rather than that it is an invention; NaN if unknown.
-        agreed: The probability that the sources do not rather say something else.
-        judgement: What follows.
-    """
-
-    covered: Number
-    agreed: Number
-    judgement: Judgement
+    covered: Number  # the probability that the sources say it, rather than that it is an invention; NaN if unknown
+    agreed: Number  # the probability that the sources do not rather say something else
+    judgement: Judgement  # what follows
 
 
 def verdict_of(features: Mapping[str, float], fitted: Mapping[str, Any] | None = None) -> Verdict:
@@ -164,21 +148,13 @@ def checked(verdict: Verdict, check: Check | None) -> Judgement:
 
 
 class Clause(NamedTuple):
-    """A clause of a sentence, compared with the sources by itself: another clause may be of another source.
+    """A clause of a sentence, compared with the sources by itself: another clause may be of another source."""
 
-    Attributes:
-        start: Its first word among the sentence's.
-        end: One past its last.
-        own_words: How many of its words stand outside the longest run of words that is in the sources, too.
-        coverage: How much of it the nearest source has: the share of its words, the rarer in the sources the heavier.
-        values_elsewhere: The places of its values, numbers and names, that are not in that source.
-    """
-
-    start: Index
-    end: Index
-    own_words: Index
-    coverage: Number
-    values_elsewhere: tuple[Index, ...]
+    start: Index  # its first word among the sentence's
+    end: Index  # one past its last
+    own_words: Index  # how many of its words stand outside the longest run of words that is in the sources, too
+    coverage: Number  # how much of it the nearest source has: the share of its words, rare ones in the sources heavier
+    values_elsewhere: tuple[Index, ...]  # the places of its numbers and names that are not in that source
 
 
 class Reading(NamedTuple):

@@ -10,12 +10,12 @@ Indices = list[int]
 """Of tokens."""
 
 
-def windows(encoding: Encoding, limit: int | None, position: int | None = None) -> list[Indices]:
+def windows(encoding: Encoding, limit: int, position: int | None = None) -> list[Indices]:
     """Cut a text into windows that overlap by a quarter.
 
     Args:
-        encoding: The text.
-        limit: Most tokens that the model reads; None for any number.
+        encoding: The text, longer than the limit.
+        limit: Most tokens that the model reads.
         position: The token that alone is explained, in one window around it; None for the whole text.
 
     Returns:
@@ -25,8 +25,6 @@ def windows(encoding: Encoding, limit: int | None, position: int | None = None) 
     Raises:
         InputError: If no token of the longer text fits into a window.
     """
-    if limit is None or len(encoding) <= limit:
-        return [list(range(len(encoding)))]
     content, size = text_to_cut(encoding, limit)
     if position is not None:  # in the middle, unless it is near an end of the text
         middle = sum(i < position for i in content)

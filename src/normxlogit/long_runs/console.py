@@ -1,6 +1,7 @@
 """What the commands of long runs share: reports, a folder for results, and the progress of several pieces of work."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import typer
 
 from ..cli.console import write
 from ..errors import InputError
+from ..results.units.characters import safe
 
 ReportFolder = Annotated[
     Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
@@ -18,13 +20,16 @@ ReportFolder = Annotated[
 
 
 def write_report(markdown: str) -> None:
-    """Write Markdown to standard output, drawn as headings and tables if that is a terminal."""
+    """Write Markdown to standard output; a terminal shows headings and tables, and underlined parts emphasised."""
     if not sys.stdout.isatty():
         write(markdown)
         return
-    from ..render.terminal import text_of_markdown
+    from rich.markdown import Markdown
 
-    write(text_of_markdown(markdown) + "\n")
+    from ..render.terminal import printed, wants_color
+
+    document = Markdown(re.sub("</?u>", "*", safe(markdown)), hyperlinks=False)
+    write(printed([document], color=wants_color(sys.stdout)) + "\n")
 
 
 def check_folder(output: Path | None) -> None:

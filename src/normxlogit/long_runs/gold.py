@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InputError
+from ..results.base import Record
+from ..results.targets import prediction_of
 
 BOOLEANS = {"true": 1, "false": 0}
 
@@ -51,6 +53,25 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
         return [Gold(Label(id=i) for i, mark in enumerate(row) if mark) for row in rows]
     index_of = {name: index for index, name in labels}
     return [Gold(_label(entry, index_of, tokens) for entry in row) for row in rows]
+
+
+def matches_gold(results: Sequence[Record], gold: Sequence[Any]) -> list[bool | None]:
+    """Return whether each result's prediction is its gold label; None without a prediction or gold label.
+
+    Raises:
+        InputError: If a value cannot be a label, or the results are of a regression, which has no labels.
+    """
+    predictions = [prediction_of(result) for result in results]
+    targets = [target for result in results for target in result.scored.targets]
+    if any(target.kind in ("value", "cosine") for target in targets):
+        raise InputError("a regression has no right and wrong labels: filter by a function of the results")
+    labels = {(prediction.id, prediction.label) for prediction in predictions if prediction is not None}
+    labels |= {(target.id, target.name) for target in targets if target.id is not None}
+    right = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
+    pairs = zip(predictions, right, strict=True)
+    return [
+        None if prediction is None else label.agrees(prediction.label, prediction.id) for prediction, label in pairs
+    ]
 
 
 def _label(value: bool | float | str, index_of: Mapping[str, int], tokens: bool) -> Label:

@@ -30,7 +30,7 @@ from ..parts.parts import Parts
 from ..results.storage.schema import FloatArray
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks
 from ..tasks.answers import logits_at
-from ..tasks.base import Generates, Pooling, check_answer, embedding_task
+from ..tasks.base import Generates, Pooling, check_answer
 from ..tasks.targets import All, BatchTargets, Layers
 from .forward_pass import ForwardPass, no_states
 from .input_limits import filler_id
@@ -79,7 +79,7 @@ class TaskModel:
         # Reads the caller's model as it is when this is called.
         self._read_model = partial(read_model, model, task, labels, self.reader, self.tokenizer, self.pipeline, forward)
         self._lock = threading.RLock()
-        self._towers: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
+        self._sides: dict[str, TaskModel] = {}  # the models of the two sides of a model such as CLIP
         self._thread = threading.local()  # with the copy that its call began with
         self._newest_copy = self._read_model(previous=caller_model)
         self.name = (name and str(name)) or getattr(self.config, "_name_or_path", None) or class_name
@@ -471,15 +471,11 @@ class TaskModel:
             return self
         return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self._tokens_asked, task="seq2seq-lm")
 
-    def tower_for(self, item: Any) -> "TaskModel":
-        """Return the model that embeds an item: itself, or one of two towers, made once."""
-        tower = embedding_task(self).part_for(unwrapped(self.caller_model), item)
-        if tower is None:
-            return self
-        module, reader = tower
-        tower_model = self._towers.get(type(reader).__name__)
-        tower_model = tower_model or TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
-        return self._towers.setdefault(type(reader).__name__, tower_model)
+    def side(self, module: nn.Module, reader: Any) -> "TaskModel":
+        """Return one of the two towers of the model as a model of its own, made once for each reader."""
+        tower = self._sides.get(type(reader).__name__)
+        tower = tower or TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
+        return self._sides.setdefault(type(reader).__name__, tower)
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
         """Return the caller's layers as numbers from 1; () for the model's answer as it is.

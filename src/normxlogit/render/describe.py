@@ -196,7 +196,11 @@ def removals_table(verified: Verification | None) -> list[Table]:
 
 def removal_text(removal: Removal) -> str:
     """Return the units of a removal, and what the model predicts without them, or how the measured value changes."""
-    return f"Without {_listed(removal.units, 'part')}: {answer_text(removal)}{_with_all(removal)}."
+    value, original = removal.value, removal.original
+    answer = f"{answer_text(removal)}{_with_all(removal)}"
+    if removal.quantity == "cosine":
+        answer = f"the similarity {'falls' if value < original else 'rises'} from {original:.2f} to {value:.2f}"
+    return f"Without {_listed(removal.units, 'part')}: {answer}."
 
 
 def _names(verified: Verification, removal: Removal) -> str:

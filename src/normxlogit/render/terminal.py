@@ -1,7 +1,6 @@
 """Blocks as coloured text for terminals, or as marks and numbers without colours."""
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -42,19 +41,11 @@ INK = {True: (214, 60, 60), False: (62, 112, 220)}
 def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
     """Draw blocks as lines of text, without a line end after the last."""
     color = wants_color(sys.stdout) if color is None else color
-    return _printed(_drawn(blocks, color), color=color)
+    return printed(_drawn(blocks, color), color=color)
 
 
-def text_of_markdown(markdown: str) -> str:
-    """Draw headings and tables of Markdown as text; underlined parts (HTML in Markdown) are emphasised."""
-    from rich.markdown import Markdown
-
-    document = Markdown(re.sub("</?u>", "*", safe(markdown)), hyperlinks=False)
-    return _printed([document], color=wants_color(sys.stdout))
-
-
-def _printed(parts: Iterable[RenderableType], *, color: bool) -> str:
-    """Return the text of a terminal, without white space at the ends of lines."""
+def printed(parts: Iterable[RenderableType], *, color: bool) -> str:
+    """Return what rich draws as the text of a terminal, without white space at the ends of lines."""
     colors: Literal["truecolor", "256"] = (
         "truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256"
     )

@@ -16,7 +16,7 @@ from .units.kinds import Merge
 from .units.media import Medium
 from .units.spans import MessageSpan, PartSpec, SourceSpec
 from .units.units import Units
-from .units.words import UnitScore, merge_words
+from .units.words import UnitScore, merge_scores, word_groups
 from .verification import Verification
 
 if TYPE_CHECKING:
@@ -385,13 +385,18 @@ class Attribution(Record):
         """
         if self.offsets is None or self.text is None:
             raise DataError("words need the text and the character offsets of its tokens")
-        texts = [self.text, *([] if self.text_pair is None else [self.text_pair])]
-        sequences = [
-            None if special or (sequence is not None and text_index != sequence) else text_index
-            for special, text_index in zip(self.special_tokens_mask, self.units.sequence, strict=False)
-        ]
-        scores, merge = self.scores[..., : self.text_units], merge or self.merge
-        words = merge_words(scores, texts, self.offsets, sequences, merge, self.prompt_tokens, self.units.words)
+        merge = merge or self.merge
+        words: list[UnitScore] = []
+        offsets, units = self.offsets, self.units
+        for of, text in enumerate((self.text, self.text_pair)):
+            if text is None or sequence not in (None, of):
+                continue
+            tokens = [i for i in range(len(offsets)) if units.sequence[i] == of and not units.special[i]]
+            spans = [(i, *offsets[i]) for i in tokens]
+            completion = [start for i, start, _ in spans if self.prompt_tokens is not None and i >= self.prompt_tokens]
+            for start, end, members in word_groups(text, spans, min(completion, default=0), units.words):
+                score = merge_scores(self.scores[..., members], merge)
+                words.append(UnitScore(text[start:end], tuple(members), score, start, end, of))
         if self.scores.ndim > 1:
             return words
         total = sum(max(word.score, 0.0) for word in words) or 1.0

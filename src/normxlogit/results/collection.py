@@ -17,7 +17,7 @@ from .storage.columns import read_parquet
 from .storage.files import read_json
 from .storage.schema import FORMAT_VERSION, FloatArray, checked_version, setting_text
 from .storage.tables import Columns, Row, concat_tables, text_row
-from .targets import Prediction, prediction_of
+from .targets import prediction_of
 from .units.characters import escaped
 
 if TYPE_CHECKING:
@@ -127,7 +127,10 @@ class Attributions(Sequence[R], Exports):
             raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
         if isinstance(gold, str | bytes):
             raise InputError("gold= takes one label for each result, such as a list or a column")
-        right = None if gold is None else self._matches_gold(list(gold))  # of a column in its order, whatever its index
+        gold_labels = None if gold is None else list(gold)  # of a column in its order, whatever its index
+        if gold_labels is not None and len(gold_labels) != len(self):
+            raise InputError(f"{len(gold_labels)} gold labels for {len(self)} results")
+        right = gold_labels and named("normxlogit.long_runs.gold:matches_gold")([*self], gold_labels)
         matches = []
         for i, result in enumerate(self):
             prediction = prediction_of(result)
@@ -138,23 +141,6 @@ class Attributions(Sequence[R], Exports):
             if predicate is None or predicate(result):
                 matches.append(result)
         return type(self)(matches)
-
-    def _matches_gold(self, gold: list[Any]) -> list[bool | None]:
-        """Return whether each prediction is the gold label; None without a prediction or gold label."""
-        if len(gold) != len(self):
-            raise InputError(f"{len(gold)} gold labels for {len(self)} results")
-        predictions: list[Prediction | None] = [prediction_of(result) for result in self]
-        targets = [target for result in self for target in getattr(result, "targets", ())]
-        if any(target.kind in ("value", "cosine") for target in targets):
-            raise InputError("a regression has no right and wrong labels: filter by a function of the results")
-        labels = {(prediction.id, prediction.label) for prediction in predictions if prediction is not None}
-        labels |= {(target.id, target.name) for target in targets if target.id is not None}
-        read_gold = named("normxlogit.long_runs.gold:read_gold")
-        right = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
-        pairs = zip(predictions, right, strict=True)
-        return [
-            None if prediction is None else label.agrees(prediction.label, prediction.id) for prediction, label in pairs
-        ]
 
     def top(self, k: int = 10, *, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.

@@ -26,7 +26,8 @@ from ..results.collection import Attributions
 from ..results.storage.schema import FloatArray
 from ..results.targets import Prediction, Target
 from ..results.units.units import Units
-from ..tasks.base import Task, embedding_task
+from ..tasks.base import Task
+from .embeds import embedding_task, encoded, tower_for
 from .result import Similarity
 from .tasks.embedding import Direction
 
@@ -76,12 +77,12 @@ def explain_similarity(
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
-    tower, *other_towers = (model.tower_for(item) for item in (item, *second_items))
+    tower, *other_towers = (tower_for(model, item) for item in (item, *second_items))
     other_tower = other_towers[0]
     if any(candidate is not other_tower for candidate in other_towers):
         raise InputError("compare with texts or with pictures, one kind at a time")
-    (query,) = _embed(tower, embedding_task(tower).encode_each(tower, [item]))
-    encodings = embedding_task(other_tower).encode_each(other_tower, second_items)
+    (query,) = _embed(tower, encoded(tower, [item]))
+    encodings = encoded(other_tower, second_items)
     documents = _embed(other_tower, encodings)
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
     (query_scores,) = _score(tower, [query], method, vectors)

@@ -15,7 +15,6 @@ from ..inputs.alignment import append_tokens
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Batch, Encoding
-from ..inputs.texts import read_texts
 from ..parts.parts import Parts
 from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
@@ -112,8 +111,8 @@ class ModelClasses:
 class Task:
     """A task: how inputs are encoded and a model called, where its answer is read, and what its outputs mean.
 
-    A subclass describes its models, outputs and position, and overrides what else is different. Tasks that generate or
-    embed are `abilities.Generates` or `abilities.Embeds` as well.
+    A subclass describes its models, outputs and position, and overrides what else is different. Tasks that generate are
+    `Generates` as well.
 
     Args:
         model: The caller's model, as a task model.
@@ -318,7 +317,7 @@ def texts_alone(model: "TaskModel", kind: str) -> str:
     return f"{model.name} reads texts alone, and a message holds a {kind}"
 
 
-# --- abilities: to continue prompts, and to embed what is compared ----------------------------------------------------
+# --- an ability: to continue prompts ----------------------------------------------------------------------------------
 
 
 class Generates:
@@ -393,36 +392,6 @@ class Generates:
         raise NotImplementedError
 
 
-class Embeds:
-    """The ability of tasks whose models embed texts, or what else is compared, as vectors."""
-
-    def check_embeds(self, model: "TaskModel") -> None:
-        """Refuse models that give no vector of each input.
-
-        Raises:
-            UnsupportedModelError: If this is one.
-        """
-
-    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
-        """Return the items whose vectors are compared, and whether a single one was given.
-
-        Raises:
-            InputError: If an item is not a text.
-        """
-        texts, single = read_texts(items)
-        if not all(isinstance(text, str) for text in texts):
-            raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
-        return list(texts), single
-
-    def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any] | None:
-        """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model."""
-        return None
-
-    def encode_each(self, model: "TaskModel", items: Sequence[Any]) -> list[Encoding]:
-        """Return the encodings of items whose vectors are compared."""
-        return model.encoder(list(items))
-
-
 def generating_task(model: "TaskModel") -> Generates:
     """Return the task of a model that generates text.
 
@@ -435,21 +404,4 @@ def generating_task(model: "TaskModel") -> Generates:
             f"{type(model.module).__name__} is a model for {task.name}; only language models write text"
         )
     task.check_generates(model)
-    return task
-
-
-def embedding_task(model: "TaskModel") -> Embeds:
-    """Return the task of a model that embeds.
-
-    Raises:
-        UnsupportedModelError: If it does not.
-    """
-    task = model.task
-    if not isinstance(task, Embeds):
-        raise UnsupportedModelError(
-            f"{model.name} is a model for {task.name}; similarity needs one that embeds texts: load it with "
-            "task='embedding', or pass a SentenceTransformer. A reranker, which reads both texts at once, is a "
-            "classifier: explain the pair (query, document)"
-        )
-    task.check_embeds(model)
     return task

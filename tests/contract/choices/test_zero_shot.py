@@ -113,6 +113,7 @@ def test_a_multiple_choice_model_has_one_task_and_no_labels():
 
 
 def test_states_of_one_pass_are_not_taken_for_a_choice():
+    pytest.importorskip("normxlogit.recorded")
     explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
     with pytest.raises(InputError, match="call the explainer on the input itself"):
         explainer.from_outputs({}, {})

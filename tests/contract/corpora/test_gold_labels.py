@@ -10,7 +10,7 @@ import torch
 from normxlogit import DataError, Explainer, Predictions, attribute, summarize
 from tests import tiny
 
-from ..test_gold_labels import SEVERAL, SPELLED, TEXTS, YES, explainer, feelings, results, right_or_wrong  # noqa: F401  # fixtures
+from ..evaluation.test_gold_labels import SEVERAL, SPELLED, TEXTS, YES, explainer, feelings, results, right_or_wrong  # noqa: F401  # fixtures
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("duckdb")

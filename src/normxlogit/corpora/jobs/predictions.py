@@ -20,7 +20,6 @@ from ...pipeline.options import Options
 from ...pipeline.texts import explain_encodings
 from ...results.base import Record
 from ...results.units.kinds import MERGES, Merge
-from ...results.units.words import merge_words
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
 from .base import Job, Step, TextColumns, check_choice, column, text_of
@@ -137,11 +136,10 @@ class Predictions(Job):
         if not self.words:
             return cells
         a = result.scored
-        scores = a.scores.reshape(len(a.targets), len(a.layers or ()) or 1, -1)  # (K, L, T)
-        texts = [text for text in (a.text, a.text_pair) if text is not None]
-        merge = self.merge or method.word_merge
-        words = merge_words(scores, texts, a.units.spans or (), a.units.sequence, merge, split=a.units.words)
-        flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
+        words = a.words(self.merge) if a.has_words else []
+        flat = (
+            np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
+        )  # (K L words,)
         return cells | {"words": [word.text for word in words], "word_scores": flat}
 
     def shared(self, model: TaskModel, method: Method, results: Sequence[Record]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[
     unknown = [(label, count) for label, count in labelled.items() if known is not None and label not in known]
     return {
         "accuracy": right.total() / judged.total() if judged else None,
-        "right": {label: right[label] / judged[label] for label in sorted(judged)},
+        "right": {label: right[label] / judged[label] for label in sorted(judged, key=str)},
         "unknown": dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0]))),
         "wrong": _wrong(run, wrong, layer, top),
     }

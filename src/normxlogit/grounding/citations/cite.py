@@ -14,8 +14,8 @@ from ...pipeline.options import Options
 from ..result import Citations, of_targets
 from .answers import Answered, read_answered
 from .checking import checker_of, checks
+from .losses import tested
 from .reading import SentencesAfterPrompt
-from .testing import tested
 from .windows import read_in_windows
 
 UNTESTED_MEDIA = (
@@ -68,8 +68,7 @@ def cite_answered(model: TaskModel, answered: Answered, options: Options) -> Cit
 
     def score(completed: Completed) -> dict[str, float]:
         cited = explain(completed, SentencesAfterPrompt(model, [completed], "sentence"))
-        evidence = cited.evidence.scores[:, cited.sources].sum(0)
-        return dict(zip(cited.names, evidence.tolist(), strict=True))
+        return dict(zip(cited.names, cited.evidence.scores[:, cited.sources].sum(0).tolist(), strict=True))
 
     completed, limit, verify = answered.completed, model.encoder.limit, options.verify
     if limit is not None and len(completed.encoding) > limit:

@@ -131,9 +131,8 @@ class SentencesAfterPrompt:
     def _edits(self, k: int) -> list[WordEdit]:
         """Return the edits of a sentence that gain most, with their gains."""
         prompt, sentence = self._prompt.text, self.sentences[k]
-        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // len(self.sentences)))
-        if prompt.source is not None or prompt.media:
-            most = EDITS_UNCACHED
+        is_cached = prompt.source is None and not prompt.media
+        most = max(LEAST_EDITS, min(EDITS, EDITS_OF_ANSWER // len(self.sentences))) if is_cached else EDITS_UNCACHED
         p, tokens = self._predictions[k], sentence.tokens
         predictions = Predictions(p.nats[tokens], p.likeliest_ids[tokens], p.likeliest_nats[tokens])
         edits = proposed_edits(private_tokenizer(self.model.tokenizer), prompt.text or "", sentence, predictions, most)

@@ -32,8 +32,8 @@ class Form(NamedTuple):
 def render(model: TaskModel, conversation: Conversation) -> Rendering:
     """Render a conversation by the model's chat template, if it has one; what that leaves out is written as text.
 
-    Reasoning that it leaves out stays out: the model does not read it either. It is the first rendering that holds
-    every message; if there is none, the one that lacks the fewest.
+    Reasoning that it leaves out stays out: the model does not read it either. The first rendering that holds every
+    message is returned; if there is none, the one that lacks the fewest.
 
     Raises:
         InputError: If the template refuses the messages however they are written.

@@ -4,6 +4,7 @@ A window is the prompt without the sources of the other windows, so what stands 
 words of a chat template) is in each. All sources are read once; those with the highest scores that fit stay.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
@@ -63,8 +64,7 @@ def _only_sources(completed: Completed, tokens: Mapping[str, set[int]], names: C
 def _windows(tokens: Mapping[str, set[int]], room: int) -> list[list[str]]:
     """Divide sources into windows of at most `room` tokens each, in their order and of similar lengths."""
     total = len(set().union(*tokens.values()))
-    count = -(-total // room)
-    size = -(-total // count)
+    size = math.ceil(total / math.ceil(total / room))
     windows: list[list[str]] = [[]]
     filled: set[int] = set()
     for name, places in tokens.items():

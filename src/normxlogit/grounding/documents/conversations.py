@@ -22,7 +22,7 @@ KINDS = {role: role for role in ("system", "user", "assistant")} | {"developer":
 """Kinds of messages that say something, by their roles."""
 
 KINDS_OF_PARTS = {"image": "picture", "audio": "sound"}
-"""Kinds of messages by the types of parts of messages that say nothing; others are called by their type."""
+"""Kinds of messages by the types of parts that say nothing; others are called by their type."""
 
 THINKING = re.compile(r"\s*(?:<think>)?(.*?)</think>(.*)", re.DOTALL)
 """A text that begins with reasoning; its opening tag may be missing, as templates write that themselves."""
@@ -48,17 +48,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Conversation:
-    """The messages of a conversation.
-
-    Attributes:
-        messages: The messages, in their order.
-        tools: Definitions of the tools for a chat template; None if there are none.
-        notes: What of the conversation is not read.
-    """
+    """The messages of a conversation."""
 
     messages: tuple[Message, ...]
-    tools: list[Any] | None = field(default=None, compare=False)
-    notes: tuple[str, ...] = ()
+    tools: list[Any] | None = field(default=None, compare=False)  # their definitions, for a chat template
+    notes: tuple[str, ...] = ()  # what of the conversation is not read
 
     def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
         """Return the conversation before an answer, and the answer; None if the assistant has not said anything.

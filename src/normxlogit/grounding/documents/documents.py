@@ -73,11 +73,9 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
     several = isinstance(documents, list)
     if not several and (isinstance(documents, str | PathLike) or _is_picture(documents) or _is_document(documents)):
         documents = [documents]
-    are_pairs = several and all(isinstance(d, tuple | list) and [*map(type, d)] == [str, str] for d in documents)
-    is_map = are_pairs and documents  # of Arrow
+    is_map = several and documents and all(map(_is_named_text, documents))  # of Arrow
     if is_map or isinstance(documents, Mapping):
-        pairs: Any = documents if is_map else documents.items()
-        named = [(str(name), document) for name, document in pairs]
+        named = [(str(name), document) for name, document in (documents if is_map else documents.items())]
         if len(dict(named)) < len(named):
             raise InputError("two documents have the same name; give them different ones")
         return named
@@ -94,6 +92,10 @@ def _named(documents: Any) -> list[tuple[str, Any]]:
         items += files_in(Path(document)) if is_folder else [document]
     names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
     return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
+
+
+def _is_named_text(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
 def _is_picture(document: Any) -> bool:
@@ -132,8 +134,7 @@ def _texts_of(document: Any, name: str) -> dict[str, str]:
     if isinstance(document, PathLike):
         return read_file(document)
     if isinstance(document, str):
-        path = Path(document[-80:])
-        if (path.suffix.lower() in READERS or _is_picture_file(path)) and is_file_name(document):
+        if is_file_name(document) and (Path(document).suffix.lower() in READERS or _is_picture(Path(document))):
             raise InputError(f"document {name} is the name of a file; pathlib.Path({document!r}) is read")
         return {"": document}
     fields = _fields(document)

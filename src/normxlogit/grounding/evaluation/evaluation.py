@@ -86,7 +86,7 @@ def _of_row(name: str, row: Mapping[str, Any]) -> list[Prompted]:
         asked = str(question[0] if question else row["question"])
         texts = (str(given["split"]), str(given["domain"]), str(given["origin"]), asked, str(kind), str(sentence))
         by_question.setdefault(asked, []).append(Statement(*texts, is_true))
-    documents = {str(key): str(text) for key, text in row["documents"].items()}
+    documents = {str(key): str(text) for key, text in dict(row["documents"]).items()}
     return [Prompted(asked, documents, row.get("system"), tuple(some)) for asked, some in by_question.items()]
 
 

@@ -25,7 +25,7 @@ from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
 from ..citations.answers import read_answered
-from ..citations.testing import leave_one_out, verified
+from ..citations.losses import leave_one_out, verified
 from ..documents.documents import read_documents
 
 TOP = (1, 3, 5)

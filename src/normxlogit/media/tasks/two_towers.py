@@ -16,7 +16,7 @@ from ...inputs.texts import collected, named_columns, text_column
 from ...model.task_model import TaskModel
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...tasks.answers import Outputs
-from ...tasks.base import Embeds, ModelClasses, Task
+from ...tasks.base import ModelClasses, Task
 from ..inputs.items import columns_of_media
 from ..inputs.picture_places import PictureBoxes, grid_layout
 from ..inputs.pictures import is_picture, names_picture, read_picture
@@ -69,7 +69,7 @@ class Tower(PreTrainedModel):
         return SequenceClassifierOutput(logits=output.pooler_output, hidden_states=output.get("hidden_states"))
 
 
-class TextTower(Embeds, Task):
+class TextTower(Task):
     """The side of two towers that reads texts."""
 
     name = "embedding"
@@ -85,7 +85,7 @@ class TextTower(Embeds, Task):
         ]
 
 
-class PictureTower(Embeds, ImageClassification):
+class PictureTower(ImageClassification):
     """The side of two towers that reads pictures."""
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
@@ -130,7 +130,7 @@ class PictureTower(Embeds, ImageClassification):
         return replace(encoding, signal=replace(signal, picture=medium))
 
 
-class TwoTowers(Embeds, Task):
+class TwoTowers(Task):
     """A model with a tower for texts and one for pictures, whose vectors are compared."""
 
     name = "zero-shot-image-classification"
@@ -150,12 +150,6 @@ class TwoTowers(Embeds, Task):
             "similarity(picture, ['a photo of a cat', 'a photo of a dog']) explains how it is compared with texts"
         )
 
-    def check_embeds(self, model: TaskModel) -> None:
-        """Refuse models without a method for the vector of each side."""
-        for side in ("text", "image"):
-            if not hasattr(model.module, f"get_{side}_features"):
-                raise UnsupportedModelError(f"{type(model.module).__name__} has no method get_{side}_features")
-
     def items_compared(self, items: Any) -> tuple[list[Any], bool]:
         """Return texts and pictures, and whether there was a single one."""
         items = _column_compared(collected(items))
@@ -167,7 +161,11 @@ class TwoTowers(Embeds, Task):
 
         Raises:
             InputError: If the item is neither a text nor a picture, or the processor lacks that side.
+            UnsupportedModelError: If the model has no method for the vector of each side.
         """
+        for name in ("text", "image"):
+            if not hasattr(model, f"get_{name}_features"):
+                raise UnsupportedModelError(f"{type(model).__name__} has no method get_{name}_features")
         if not is_picture(item):  # a text may be the path of one
             raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
         is_text = isinstance(item, str) and not names_picture(item)

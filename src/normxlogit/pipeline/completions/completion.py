@@ -1,6 +1,6 @@
 """Explain the tokens of language models' completions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,9 +30,6 @@ from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed_prompts import Completed
-
-LOGITS_AT_ONCE = 2**27
-"""Most vocabulary logits in one backward pass, over all positions of a batch."""
 
 TOKENS_OF_A_COPY = 8
 """Fewest generated tokens for which another copy of a text is read: as many as are backpropagated together."""
@@ -107,8 +104,7 @@ def explain_completions(
     with progress_bar(len(requests), None) as advance:
         for attempt in batch_attempts(model, contexts, memory_factor):
             with attempt as places:
-                parts = _parts([requests[place] for place in places], model.vocabulary_size)
-                explained = [result for part in parts for result in _explain(model, part)]
+                explained = _explain(model, [requests[place] for place in places])
                 results.update(zip(places, explained, strict=True))
                 advance(len(places))
     return [results[place] for place in range(len(requests))]
@@ -124,17 +120,6 @@ def completion_request(model: TaskModel, completed: Completed, options: Options)
     return CompletionRequest(completed, options, *_requested_ids(model, options, completed.generated_ids))
 
 
-def _parts(batch: list[CompletionRequest], vocabulary: int) -> Iterator[list[CompletionRequest]]:
-    """Split a batch whose logits would need too much memory."""
-    part: list[CompletionRequest] = []
-    for completion in batch:
-        if part and (sum(len(p.ids) for p in part) + len(completion.ids)) * vocabulary > LOGITS_AT_ONCE:
-            yield part
-            part = []
-        part.append(completion)
-    yield part
-
-
 def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attribution]:
     """Explain completions from one forward pass over all."""
     run = pass_over(model, batch, _copies_of_text(model, batch))
@@ -142,7 +127,7 @@ def _explain(model: TaskModel, batch: list[CompletionRequest]) -> list[Attributi
         return explain_run(model, run, batch)
     if len(batch) > 1:
         return [_explain(model, [completion])[0] for completion in batch]
-    return [_in_halves(batch[0], lambda part: _explain(model, [part])[0])]
+    return [_in_halves(model, batch[0])]
 
 
 def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int = 1) -> ForwardPass | None:
@@ -183,10 +168,11 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
     return max(1, min(wanted, model.batch_tokens // method.memory // tokens))
 
 
-def _in_halves(completion: CompletionRequest, explain: Callable[[CompletionRequest], Attribution]) -> Attribution:
+def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
     """Explain each half of the generated tokens by itself: the first half on a shorter text, without the second."""
     middle = len(completion.ids) // 2
-    first, second = explain(completion.part(0, middle)), explain(completion.part(middle, len(completion.ids)))
+    halves = completion.part(0, middle), completion.part(middle, len(completion.ids))
+    first, second = (_explain(model, [half])[0] for half in halves)
     later = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.text_units - first.text_units)]
     text, media = np.split(first.scores, [first.text_units], -1)
     # The tokens of the second half have no scores for the first.

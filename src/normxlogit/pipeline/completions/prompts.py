@@ -66,7 +66,7 @@ def _check_sampling(given: Set[str], settings: Mapping[str, Any]) -> None:
         )
 
 
-def explain_written(model: TaskModel, prompts: Any, completions: Any, options: Options) -> Results:
+def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Options) -> Results:
     """Explain given completions: each token by tokens, the parts by the sources of the prompt, or against others.
 
     Returns:

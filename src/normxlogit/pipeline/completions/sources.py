@@ -28,8 +28,8 @@ from ...results.units.spans import (
 from ..options import Options, provenance
 from .completed_prompts import Completed
 from .completion import (
+    CompletionRequest,
     batch_targets,
-    completion_request,
     explain_completion,
     pass_over,
     scored_tokens,
@@ -199,7 +199,7 @@ def _token_scores(
         method, FrozenGradient
     ):  # it would not reach the encoder
         return None
-    run = pass_over(model, [completion_request(model, completed, options)])
+    run = pass_over(model, [CompletionRequest(completed, options, completed.generated_ids, None)])
     if run is None:
         return None
     if token_weights is not None:

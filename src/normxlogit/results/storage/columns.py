@@ -95,6 +95,7 @@ TEXT = {
     "target_ids": Column(tuple[Index, ...], _of_targets("id")),
     "position": Column(Index, _position),
 }
+
 ANSWER = {
     "completion": Column(str, "completion"),
     "reasoning": Column(Spans, "reasoning"),
@@ -105,13 +106,16 @@ ANSWER = {
     "target_spans": Column(Spans, _of_targets("span")),
     "settings": Column(str, "settings"),
 }
+"""Further columns of texts, and of answers."""
+
 COLUMNS: Mapping[str, Column] = {**COMMON, **TEXT, **ANSWER}
 
 ROW = {"row": int, "id": str}
+"""The number and the name of a row."""
 
 
 def column_types(*groups: Mapping[str, Column]) -> dict[str, Any]:
-    """Return the types of some columns, with the number and the name of the row."""
+    """Return the types of some columns, with those of `ROW`."""
     return ROW | {name: column.type for group in groups for name, column in group.items()}
 
 

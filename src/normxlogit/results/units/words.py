@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import InputError
-from ..storage.schema import FloatArray
-from .kinds import MERGES, Merge
 
 
 class UnitScore(NamedTuple):
@@ -41,56 +39,15 @@ class UnitScore(NamedTuple):
         return self.tokens[0]
 
 
-def check_merge(merge: str) -> None:
-    """Check the name of a way to merge scores."""
-    if merge not in MERGES:
-        raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
-
-
-def merge_words(
-    scores: FloatArray,
-    texts: Sequence[str],
-    offsets: Sequence[tuple[int, int]],
-    sequences: Sequence[int | None],
-    merge: Merge,
-    prompt_tokens: int | None = None,
-    split: Sequence[tuple[int, int]] | None = None,
-) -> list[UnitScore]:
-    """Merge the tokens of one or two texts to words.
+def word_groups(
+    text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
+) -> list[tuple[int, int, list[int]]]:
+    """Return the span and the tokens of each word that has tokens.
 
     A word is made of letters and digits, with the apostrophes, hyphens and decimal points inside
     ("don't", "state-of-the-art", "3.14"); any other character is a word. Scripts written without spaces have
     a word for each character. A token that reaches over several of these makes one word of them, so that every token
     of a text is in exactly one word.
-
-    Args:
-        scores: Any leading axes, then T tokens.
-        texts: The text, and the second one of a pair.
-        offsets: Character spans of the T tokens.
-        sequences: Which text each token is of; None leaves it out.
-        merge: How a word's score comes from its tokens'.
-        prompt_tokens: How many tokens stand before a completion, which begins a word of its own; None without one.
-        split: The characters of the word of each token, where the caller has split the texts into words.
-
-    Returns:
-        The words in the order of the text.
-    """
-    check_merge(merge)
-    words: list[UnitScore] = []
-    for sequence, text in enumerate(texts):
-        tokens = [i for i, s in enumerate(sequences) if s == sequence]
-        completion = [offsets[i][0] for i in tokens if prompt_tokens is not None and i >= prompt_tokens]
-        boundary = min(completion, default=0)
-        for start, end, members in word_groups(text, [(i, *offsets[i]) for i in tokens], boundary, split):
-            score = merge_scores(scores[..., members], merge)
-            words.append(UnitScore(text[start:end], tuple(members), score, start, end, sequence))
-    return words
-
-
-def word_groups(
-    text: str, tokens: list[tuple[int, int, int]], boundary: int = 0, split: Sequence[tuple[int, int]] | None = None
-) -> list[tuple[int, int, list[int]]]:
-    """Return the span and the tokens of each word that has tokens.
 
     Args:
         text: The text.
@@ -134,15 +91,21 @@ def word_groups(
 
 
 def merge_scores(scores: Any, merge: str) -> Any:
-    """Reduce the last axis to one score; "max" takes the largest magnitude with its sign."""
+    """Reduce the last axis to one score; "max" takes the largest magnitude with its sign.
+
+    Raises:
+        InputError: If there is no such way to merge.
+    """
     if merge == "sum":
         score = scores.sum(-1)
     elif merge == "mean":
         score = scores.mean(-1)
     elif merge == "first":
         score = scores[..., 0]
-    else:  # the largest magnitude, with its sign
+    elif merge == "max":
         score = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
+    else:
+        raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
     return float(score) if score.ndim == 0 else score
 
 

@@ -7,11 +7,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ...errors import UnsupportedModelError
+from ...errors import InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
+from ...inputs.texts import read_texts
 from ...model.task_model import TaskModel
 from ...tasks.answers import Outputs
-from ...tasks.base import Embeds, ModelClasses, Task, Wrapper
+from ...tasks.base import ModelClasses, Task, Wrapper
 from ...tasks.targets import BatchTargets
 from .sentence_embedding import SentenceEmbedding, is_embedding_folder, is_sentence_transformer, sentence_embedding
 
@@ -34,7 +35,7 @@ class SentenceTransformers(Wrapper):
         return sentence_embedding(model, pooling)
 
 
-class Embedding(Embeds, Task):
+class Embedding(Task):
     """A model that embeds texts: its head is the pooling and the layers after it."""
 
     name = "embedding"
@@ -55,6 +56,20 @@ class Embedding(Embeds, Task):
             f"{model.name} answers a text with a vector, of which nothing is to be explained by itself; "
             "similarity(a, b) explains the cosine of two texts"
         )
+
+    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
+        """Return the texts whose vectors are compared, and whether a single one was given.
+
+        Raises:
+            InputError: If an item is not a text.
+        """
+        texts, single = read_texts(items)
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
+        return list(texts), single
+
+    def part_for(self, model: nn.Module, item: Any) -> None:
+        """Return None: the whole model embeds."""
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts with the prompt and the lower-casing of the model's files."""

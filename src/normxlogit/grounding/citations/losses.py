@@ -74,7 +74,7 @@ def leave_one_out(ablations: Ablations, weights: Array) -> Array:
 
 
 def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, float]:
-    """Measure an answer's loss without its first sources, until no other source can rank first.
+    """Measure an answer's loss without its first sources, in nats by place, until no other source can rank first.
 
     The sources are left out one at a time in the order of their scores, two in a batch. A source that was not measured
     yet is taken to be worth at most `MARGIN` times its score in nats, by the largest number of nats for a unit of score
@@ -84,9 +84,6 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
         ablations: Measures the answer.
         weights: Which tokens of the answer count, (G,).
         scores: The scores that rank the sources, (S,).
-
-    Returns:
-        What the answer loses without each measured source, in nats, by its place.
     """
     order, lost = np.argsort(-scores, kind="stable").tolist(), dict[int, float]()
     present, without = np.ones((1, len(order)), bool), ~np.eye(len(order), dtype=bool)  # (1, S), (S, S)
