@@ -66,3 +66,10 @@ def test_punctuation_scripts_and_tokens_across_words(text, spans, words):
 def test_tokens_without_characters_go_with_their_neighbours():
     assert tokens_of("ab cd", [(0, 0), (0, 2), (3, 3), (3, 5), (5, 5)]) == [[0, 1], [2, 3, 4]]
     assert tokens_of("so... bad", [(0, 2), (2, 5), (5, 9)]) == [[0], [1], [2]]
+
+
+def test_a_space_of_its_own_before_a_number_goes_with_the_number():
+    """As tokenizers that split digits write it; at the end of a prompt it is the prompt's."""
+    spans = [(0, 2), (2, 3), (3, 4), (4, 5)]
+    assert groups_of("at 90", spans) == [(0, 2, [0]), (3, 5, [1, 2, 3])]
+    assert groups_of("at 90", spans, 3) == [(0, 2, [0]), (2, 3, [1]), (3, 5, [2, 3])]

@@ -93,7 +93,7 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
     auto_mapping = config.get("auto_mapping") or {}
     return Adapter(
         source,
-        str(local_base) if not Path(base).exists() and local_base.is_dir() else base,
+        str(local_base) if local_base.is_dir() and not Path(base, "config.json").is_file() else base,
         config.get("revision"),
         next((task.name for task in all_tasks().values() if task.models.peft_type == config.get("task_type")), None)
         or task_name(str(auto_mapping.get("base_model_class"))),

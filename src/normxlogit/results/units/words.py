@@ -63,10 +63,10 @@ def word_groups(
     classes, parts = text.translate(_CLASSES), ((0, boundary), (boundary, len(text)))
     units = [match.span() for part in parts for match in _WORD.finditer(classes, *part)]
     groups: list[tuple[int, int, list[int]]] = []
-    waiting: list[int] = []  # tokens without characters are merged with the next
+    waiting: list[int] = []  # tokens without characters, and a space of its own before a number, go with the next
     at = 0
     for index, start, end in sorted(tokens, key=lambda token: token[1:]):
-        if end <= start:
+        if not text[start:end].strip(" ") and not start < end == boundary:
             waiting.append(index)
             continue
         body = text[start:end]
