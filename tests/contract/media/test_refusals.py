@@ -9,6 +9,7 @@ from tests.media.test_signals import PROCESSOR, picture, pixels, vit
 
 
 def test_outputs_of_a_picture_are_refused_with_what_to_call():
+    pytest.importorskip("normxlogit.recorded")
     model, values = vit(), pixels(picture())
     with torch.no_grad():
         outputs = model(values, output_hidden_states=True)
