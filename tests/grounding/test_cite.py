@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 
 from normxlogit import Explainer
+from normxlogit.grounding.citations import answers
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.completions.completed_prompts import generate_each
+from normxlogit.pipeline.completions.completed_prompts import generate_each, read_completion
 from normxlogit.pipeline.completions.leave_out import Ablations
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
@@ -86,3 +87,15 @@ def test_shapley_values_of_three_sources_are_those_of_all_orders():
             wanted[:, player] += (measure(there)[0] - before) / 6
     np.testing.assert_allclose(found.scores, wanted, atol=2e-3)
     assert (found.quantity, found.diagnostics["forward_passes"]) == ("log-probability", 8)
+
+
+def test_the_marks_of_the_models_own_answer_are_no_words_of_it(monkeypatch):
+    """As a model writes them that is told to cite."""
+    explainer, written = tiny.writer(length=40), "The movie was great [1]. The keys are here."
+    given = explainer.cite("Is it good?", ["The movie is good.", "The keys are here."], answer=written)
+    monkeypatch.setattr(
+        answers, "generate_each", lambda model, prompts, *_: [read_completion(model, prompts[0], f" {written}")]
+    )
+    own = explainer.cite("Is it good?", ["The movie is good.", "The keys are here."])
+    assert own.answer.strip() == "The movie was great. The keys are here."
+    assert own == given

@@ -69,6 +69,9 @@ def _answered(
     """Complete a prompt by an answer, or by the model's own."""
     if answer is None:
         (completed,) = generate_each(model, [asked.prompt], {"max_new_tokens": max_new_tokens}, reasoning)
+        generated = completed.sequenced()
+        if CITATION_MARK.search(own := generated.text[generated.prompt_characters :]):
+            completed = _read_answer(model, asked.prompt, own, reasoning)
     elif not isinstance(answer, str) or not answer.strip():
         raise InputError(
             "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
