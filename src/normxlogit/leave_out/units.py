@@ -187,8 +187,7 @@ def _unit(a: Attribution, name: str, tokens: Sequence[int]) -> UnitScore:
     """Return tokens as one unit, with the space before each word of them if that is a token by itself."""
     members = set(tokens)
     if a.has_words and a.units.kind[0] == "token":
-        words = with_spaces_before(a.words())
-        members |= {token for word in words if word.tokens[-1] in members for token in word.tokens}
+        members |= {token for word in a.words() if word.tokens[-1] in members for token in word.tokens}
     ordered = tuple(sorted(members))
     return UnitScore(name, ordered, float(a.scores.reshape(-1, a.scores.shape[-1])[:, list(ordered)].sum()))
 
@@ -210,8 +209,8 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
     """
     media = {token for medium in a.media for token in medium.tokens}
     end = a.text_units if a.prompt_tokens is None else a.prompt_tokens
-    parts = [p for p in (text_parts(a) if a.has_text else []) if p.tokens[-1] < end and media.isdisjoint(p.tokens)]
-    parts = with_spaces_before(parts)
+    parts = [part for part in (text_parts(a) if a.has_text else []) if part.text.strip()]
+    parts = [part for part in parts if part.tokens[-1] < end and media.isdisjoint(part.tokens)]
     words = [part for part in parts if fixed not in part.tokens] or parts
     kinds: list[Removable] = []
     if words:
@@ -249,18 +248,3 @@ def text_parts(a: Attribution) -> list[UnitScore]:
         return a.words()
     plain = [i for i, special in enumerate(a.units.special) if not special and a.units.kind[i] == "token"]
     return [UnitScore(a.tokens[i], (i,), float(a.scores[i])) for i in plain]
-
-
-def with_spaces_before(parts: Sequence[UnitScore]) -> list[UnitScore]:
-    """Return the parts that are not white space, each with the space before it, if that is a token by itself.
-
-    Most tokenizers of language models write a space before a number as such a token. If it were left behind when the
-    number is removed, two spaces would follow each other.
-    """
-    visible: list[UnitScore] = []
-    spaces: tuple[int, ...] = ()
-    for part in parts:
-        if part.text.strip():
-            visible.append(part._replace(tokens=(*spaces, *part.tokens)))
-        spaces = part.tokens if part.text and not part.text.strip(" ") else ()
-    return visible

@@ -7,7 +7,6 @@ import numpy as np
 
 from ..errors import InputError, MethodError
 from ..leave_out.removal import Tokens
-from ..leave_out.units import with_spaces_before
 from ..results.attribution import Attribution
 from ..results.units.spans import NamedSpan, units_of
 from .result import ModelDifference
@@ -48,8 +47,8 @@ class Aligned(NamedTuple):
         pieces = sorted(
             (word.sequence or 0, word.start, word.end, which, word.tokens)
             for which, a in enumerate(both)
-            for word in with_spaces_before(a.words())
-            if word.tokens[-1] < prompts[which]
+            for word in a.words()
+            if word.text.strip() and word.tokens[-1] < prompts[which]
         )
         words: list[NamedSpan] = []
         tokens_of: tuple[list[Tokens], list[Tokens]] = ([], [])
