@@ -95,7 +95,6 @@ class FrozenModel:
         """
         parts, head, readouts = self.model.parts, self.head, dict[Place, Readout]()
         long = proof is None and self._is_long(batch)
-        layers = {output.path for place, output in self.places.outputs(batch).items() if place.layer}
         everywhere = long or proof is not None or "" in self.recorded
         instead = {} if everywhere else dict.fromkeys(self.recorded, call_recorded)
         with ExitStack() as stack:
@@ -103,9 +102,11 @@ class FrozenModel:
             copy = constant_clone(self._without_cache) if long else stack.enter_context(self._pool.lease())
             stack.enter_context(recorded(copy, proof) if everywhere else torch.enable_grad())
             replaced = stack.enter_context(self.places.replaced(batch, reading, readouts))
-            # Replacements inside a layer would not be applied when the layer runs again.
-            if long and not any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers):
-                stack.enter_context(checkpointed(copy, layers, Recording))
+            if long:
+                layers = {output.path for place, output in self.places.outputs(batch).items() if place.layer}
+                # Replacements inside a layer would not be applied when the layer runs again.
+                if not any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers):
+                    stack.enter_context(checkpointed(copy, layers, Recording))
             stop = None if head is None else parts.trunk_site
             done = run(copy, batch.inputs, record=parts.sites, replace=replaced, instead=instead, stop=stop)
         if not readouts.keys() >= set(reading.places):
