@@ -208,7 +208,10 @@ def test_an_adapter_of_a_language_model(tmp_path):
         assert result.prediction.value == pytest.approx(wanted, abs=1e-4)
 
 
-def test_the_base_of_an_adapter_may_be_beside_it(tmp_path):
+def test_the_base_of_an_adapter_may_be_beside_it(tmp_path, monkeypatch):
+    for folder in ("base", "here"):  # of the same path from where the process is, and no model
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     tokenizer = tiny.tokenizer_for("bert")
     model = adapted(tiny.save(tmp_path / "all" / "base", "bert"), "SEQ_CLS")
     model.save_pretrained(tmp_path / "all" / "adapter")
