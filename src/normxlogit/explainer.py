@@ -109,7 +109,7 @@ class Explainer:
         self._model = TaskModel(**state)
 
     @classmethod
-    def from_pretrained(  # noqa: D417  # the others are the class's
+    def from_pretrained(
         cls,
         name: str | Path | None = None,
         *,

@@ -48,11 +48,7 @@ class Extension:
 
 
 def named(reference: str) -> Any:
-    """Import what "module:name" names, or "module".
-
-    Raises:
-        NormXLogitError: If it is of a wing whose folder is not there.
-    """
+    """Import what "module:name" names, or "module"."""
     module, _, name = reference.partition(":")
     try:
         imported = import_module(module)
@@ -78,7 +74,6 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
     Importing torch takes seconds, and the command line lists its commands without.
 
     Args:
-        package: The name of the package.
         modules: The names that each of its modules holds.
     """
     homes = {name: module for module, names in modules.items() for name in names}

@@ -45,7 +45,6 @@ class App:
     """Everything that the page asks for.
 
     Attributes:
-        models: The loaded models.
         limits: The limits of a request.
     """
 
@@ -72,7 +71,6 @@ class App:
         """Explain a text by one or several methods.
 
         Args:
-            text: The text.
             pair: The second text of a pair; empty for none.
             model: Name or folder; empty for the app's own.
             methods: Names with settings.
@@ -80,9 +78,6 @@ class App:
             contrast: A label or token to subtract; empty for none.
             every_layer: Whether to give scores for each layer.
             words: Whether to show words, where they can be told, or tokens.
-
-        Raises:
-            NormXLogitError: If something typed does not fit; of several methods, if none works on the model.
         """
         method_list = self.limits.chosen(methods or ())
         model_input: Any = self.limits.text(text)
@@ -128,9 +123,6 @@ class App:
             new_tokens: Most tokens to generate.
             chat: Whether the text is a message for the model's chat template.
             method: Name with settings; empty for the default.
-
-        Raises:
-            NormXLogitError: If something typed does not fit.
         """
         explainer = self._writer(model)
         text = self.limits.text(prompt, "prompt")
@@ -153,16 +145,12 @@ class App:
         """Answer a question from documents, and cite the sentences that the answer rests on.
 
         Args:
-            question: The question.
             documents: The texts, with a line of "---" between two.
             model: Name or folder of the model.
             new_tokens: Most tokens to generate.
             method: Name with settings; empty for the default.
             answer: An answer that was written elsewhere; empty lets the model answer.
             verify: Whether sources are left out and words edited, to test what is cited.
-
-        Raises:
-            NormXLogitError: If something typed does not fit.
         """
         explainer = self._writer(model)
         checked_question = self.limits.text(question, "question")

@@ -9,12 +9,7 @@ from ..explainer import Explainer
 
 
 class LoadedModels:
-    """The model that the app started with, and the most recently used other models.
-
-    Raises:
-        InputError: If the first cannot be loaded.
-        UnsupportedModelError: If it has no head of a supported kind.
-    """
+    """The model that the app started with, and the most recently used other models."""
 
     def __init__(self, first_name: str | None, max_kept: int, load: Callable[[str | None], Explainer]) -> None:
         self.name = first_name or ""

@@ -69,7 +69,6 @@ def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
     """Build the page.
 
     Args:
-        app: The app.
         methods: The methods that are chosen at first.
     """
     limits = app.limits
@@ -279,7 +278,6 @@ def _model_field(app: App, name: str, label: str) -> gr.Textbox:
     """Return the field of a model.
 
     Args:
-        app: The app.
         name: The field's id.
         label: The label of the field, a key of `HINTS`.
     """

@@ -139,11 +139,6 @@ def make(
 
     Returns:
         An ASGI application.
-
-    Raises:
-        DataError: If gradio is missing.
-        InputError: If the model cannot be loaded.
-        MethodError: If a method does not exist.
     """
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
     try:

@@ -48,11 +48,7 @@ class Comparing(Task):
     """Whether each pair is right or wrong by itself, and not one of them right."""
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
-        """Return the pairs to compare for each input, and whether a single input was given.
-
-        Raises:
-            InputError: If an input cannot be read.
-        """
+        """Return the pairs to compare for each input, and whether a single input was given."""
         raise NotImplementedError
 
     def values(self, logits: Tensor) -> Tensor:
@@ -64,12 +60,7 @@ class Comparing(Task):
         return {"target": None, "token_predictions": False}
 
     def explain(self, model: TaskModel, inputs: Any, options: Options) -> Results:
-        """Explain which of several texts a model chooses.
-
-        Raises:
-            InputError: If an input cannot be read, or an option is not for texts that are compared.
-            TargetError: If there is no such choice or label.
-        """
+        """Explain which of several texts a model chooses."""
         self.position.locate([], options.position)
         if options.long_text == "window":
             raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
@@ -118,9 +109,7 @@ class Comparing(Task):
         Words of the first text are left out of every pair, those of the choice itself of its own pair.
 
         Args:
-            model: The model.
             names: The names of the C pairs.
-            encodings: Their encodings.
             index: The explained pair.
             progress: Shows the progress.
         """

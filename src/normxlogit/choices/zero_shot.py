@@ -91,9 +91,6 @@ def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses:
     Args:
         pipeline: A pipeline of transformers.
         labels: The candidate labels; by default those that the pipeline was made with.
-
-    Raises:
-        InputError: If there are no labels, two are alike, or the template has no place for one.
     """
     settings = {**pipeline._preprocess_params, **pipeline._postprocess_params}
     names = label_names(settings.get("candidate_labels") if labels is None else labels)

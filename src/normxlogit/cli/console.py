@@ -28,11 +28,7 @@ class OnceEach(TyperCommand):
         self.short_help = (self.help or "").partition("\n\n")[0]  # in a list of commands the sentence is not cut
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments of a command line.
-
-        Raises:
-            InputError: If an option of one value is given twice.
-        """
+        """Parse the arguments of a command line."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for option, count in Counter(order).items():
             if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
@@ -57,11 +53,7 @@ _SUFFIXES: dict[str, OutputKind] = {
 
 
 def write(text: str) -> None:
-    """Write to standard output, without control sequences other than colours; unencodable characters become "?".
-
-    Raises:
-        DataError: If it cannot be written, such as to a full disk.
-    """
+    """Write to standard output, without control sequences other than colours; unencodable characters become "?"."""
     encoding = sys.stdout.encoding or "utf-8"
     text = safe_output(text)
     try:
@@ -79,11 +71,7 @@ def ascii_only(output: Path | None) -> bool:
 
 
 def deliver(content: str, output: Path | None) -> None:
-    """Write a result to a file atomically, or to standard output.
-
-    Raises:
-        DataError: If the file cannot be written.
-    """
+    """Write a result to a file atomically, or to standard output."""
     if output is None:
         write(content)
         return
@@ -108,15 +96,10 @@ def deliver_result(
     A file that is opened later, such as a page, leaves the result on standard output too.
 
     Args:
-        result: The result.
         kind: The format.
         output: The file; None for standard output.
         drawings: Lists of blocks for a terminal; by default one for each result.
         page: The result as HTML; by default its own.
-
-    Raises:
-        DataError: If the file cannot be written, or matplotlib is missing.
-        InputError: If there is no figure of such a result.
     """
     if kind == "figure" and output is not None:
         _write_figure(result, output)

@@ -30,9 +30,6 @@ def check_method(value: Any) -> Any:
 
     Args:
         value: One method, several, or None; settings may follow a name, as in "lime:samples=50".
-
-    Raises:
-        MethodError: If no method has one of the names.
     """
     from ..methods.registry import describe
 
@@ -126,11 +123,7 @@ def load(
 
 
 def verified_units(text: str | None) -> Any:
-    """Parse `--verify`: a number, "auto", a kind of unit, or words or names separated by commas.
-
-    Raises:
-        InputError: If it is empty, or a number that no count is.
-    """
+    """Parse `--verify`: a number, "auto", a kind of unit, or words or names separated by commas."""
     if text is None or text in (AUTO, "word", "sentence", "paragraph", "message", "reasoning"):
         return text
     if text.isascii() and text.isdecimal() and len(text) <= DIGITS:

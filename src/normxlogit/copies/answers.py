@@ -225,10 +225,6 @@ def answer_keys(
         name: The module's class, for errors.
         extractive: Whether the answer may be start and end logits.
         fits: Returns whether a tensor of (B, C) or (B, T, C) can be the answer.
-
-    Raises:
-        InputError: If there is no field of the name.
-        UnsupportedModelError: If there is no answer, or several fields may be it.
     """
     fields = fields_of(output)
     described = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in fields.items())
@@ -270,9 +266,6 @@ def answer_form(
         keys: The fields of its answer.
         declared: What its owner says.
         probes: How many inputs there are.
-
-    Raises:
-        InputError: If the numbers cannot be what the owner says.
     """
     if declared in ("logits", "values"):
         return AnswerForm(keys, declared=declared)

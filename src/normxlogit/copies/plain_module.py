@@ -21,10 +21,6 @@ def arguments_of(model: nn.Module, settings: ForwardSettings) -> Arguments:
 
     It gets the token ids under the name that its owner says, as `input_ids`, or as its first argument, and of the other
     inputs those that it has names for.
-
-    Raises:
-        InputError: If the settings name an argument that the forward does not have.
-        UnsupportedModelError: If the forward needs an argument that nothing gives.
     """
     names, takes_any = forward_arguments(model)
     class_name, is_plain = type(model).__name__, not isinstance(model, PreTrainedModel)

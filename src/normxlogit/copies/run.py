@@ -87,7 +87,6 @@ def run(
 
     Args:
         copy: The copy, which nothing else runs meanwhile.
-        inputs: Its inputs, by name.
         record: The sites to record. A value that is replaced is recorded after its replacement.
         replace: Functions that replace a module's output, by its site.
         instead: By path, a function that is called instead of a module. The module runs only if the function calls it.

@@ -167,11 +167,7 @@ def attribute(
 
 
 def _columns(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of jobs that name columns, from "ROLE=NAME".
-
-    Raises:
-        InputError: If a role has several columns, or a text is another.
-    """
+    """Return the settings of jobs that name columns, from "ROLE=NAME"."""
     settings: dict[str, Any] = {}
     for pair in pairs:
         role, equals, name = pair.partition("=")

@@ -36,7 +36,6 @@ class Manifest:
 
     Attributes:
         input: The names of what is read; that the rows are the same, the digests of the shards say.
-        model: The name of the model.
         identity: The identity of the model.
         settings: The settings, by the names that a user knows.
         shards: How many shards the input makes; 0 until it is read to its end.
@@ -101,22 +100,14 @@ class Folder:
                 raise DataError(f"{self.location} lies in {path}, which is read as a whole; give another --output")
 
     def create(self) -> None:
-        """Make the folder.
-
-        Raises:
-            DataError: If that cannot be done.
-        """
+        """Make the folder."""
         with self._writing():
             for name in (SHARDS, ERRORS):
                 self.system.makedirs(self._at(name), exist_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the folder while this run writes, and remove files that a killed run left unfinished.
-
-        Raises:
-            DataError: If another run is writing.
-        """
+        """Lock the folder while this run writes, and remove files that a killed run left unfinished."""
         if not self.local:
             yield
             return
@@ -138,11 +129,7 @@ class Folder:
         self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
     def write_shard(self, written: WrittenShard, results: Any, errors: Any) -> None:
-        """Write a shard, its errors first, so that an existing shard is complete.
-
-        Raises:
-            DataError: If it cannot be written.
-        """
+        """Write a shard, its errors first, so that an existing shard is complete."""
         with self._writing():
             if len(errors):
                 self._write(_parquet(errors), self._file(ERRORS, written.shard))
@@ -151,11 +138,7 @@ class Folder:
             self._write(_parquet(results), self._file(SHARDS, written.shard))
 
     def remove(self, shards: Iterable[int]) -> None:
-        """Remove shards and their errors.
-
-        Raises:
-            DataError: If that cannot be done.
-        """
+        """Remove shards and their errors."""
         with self._writing():
             for path in (self._file(kind, index) for index in shards for kind in (SHARDS, ERRORS)):
                 self._remove(path)
@@ -207,9 +190,6 @@ class Folder:
         Args:
             manifest: The manifest of the folder; files of another run do not count.
             refuse_broken: Whether a file that cannot be read is an error; otherwise it does not count.
-
-        Raises:
-            DataError: If one cannot be read, and that is an error.
         """
 
         def described(path: str) -> WrittenShard | None:
@@ -230,11 +210,7 @@ class Folder:
         return {shard.shard: shard for shard in shards}
 
     def failures(self, written: Mapping[int, WrittenShard]) -> Iterator[tuple[int, str, str]]:
-        """Yield the number, the id and the reason of each row without a result, in their order.
-
-        Raises:
-            DataError: If a file of errors cannot be read.
-        """
+        """Yield the number, the id and the reason of each row without a result, in their order."""
         for index in sorted(index for index, shard in written.items() if shard.errors):
             with self._reading(self._file(ERRORS, index)) as file:
                 table = file.read(columns=["row", "id", "reason"])
@@ -247,20 +223,12 @@ class Folder:
         return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
 
     def common(self, path: str) -> dict[str, Any]:
-        """Return the values in a shard's metadata that all its rows share.
-
-        Raises:
-            DataError: If the file cannot be read, or has none.
-        """
+        """Return the values in a shard's metadata that all its rows share."""
         with self._reading(path) as file:
             return dict(metadata_of(file.schema_arrow))
 
     def check(self, path: str) -> None:
-        """Read a file of the folder to its end.
-
-        Raises:
-            DataError: If it is damaged.
-        """
+        """Read a file of the folder to its end."""
         with self._reading(path) as file:
             for i in range(file.num_row_groups):
                 file.read_row_group(i).validate(full=True)

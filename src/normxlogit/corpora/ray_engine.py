@@ -22,7 +22,6 @@ class Cluster:
 
     Attributes:
         workers: Actors, each with a model of its own.
-        gpus: GPUs of each.
         address: The cluster's address; None takes the current one, or starts one on this machine.
     """
 

@@ -23,11 +23,8 @@ class Settings:
 
     Attributes:
         job: The job, with all its columns.
-        columns: The columns of the input.
-        method: The method.
         media_method: The method of prompts with pictures; None for the same.
         keep_text: Whether the texts are written, too.
-        shard_rows: Rows of a shard.
     """
 
     job: Job
@@ -62,7 +59,6 @@ class ShardRows:
     """The rows of a shard on their way from the input to the output, each by its place in the shard.
 
     Attributes:
-        shard: The shard.
         values: What the steps so far made of them: in the end a result with the number of its tokens.
         problems: Why the others have no result.
     """
@@ -73,12 +69,7 @@ class ShardRows:
 
 
 class Worker:
-    """Reads, explains and writes shards with one model; reading may be in another thread.
-
-    Raises:
-        UnsupportedModelError: If the model is not one for the job.
-        InputError: If a setting would fail in every row.
-    """
+    """Reads, explains and writes shards with one model; reading may be in another thread."""
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
         options = settings.options()
@@ -93,11 +84,7 @@ class Worker:
         return ShardRows(shard, cells, problems)
 
     def explain(self, rows: ShardRows) -> None:
-        """Run the model and the method over rows that are read.
-
-        Raises:
-            NormXLogitError: If the model or the settings are at fault, not single rows.
-        """
+        """Run the model and the method over rows that are read."""
         for step in self._explaining:
             step(rows.values, rows.problems)
 
@@ -107,10 +94,6 @@ class Worker:
         Args:
             folder: The folder of the run.
             run: The digest of the run.
-            rows: The rows.
-
-        Raises:
-            DataError: If they cannot be written.
         """
         shard, tokens = rows.shard, sum(tokens for _, tokens in rows.values.values())
         first, count = shard.rows[0].number, len(shard.rows)

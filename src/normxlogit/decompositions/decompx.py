@@ -139,8 +139,6 @@ def decomposed(
     """Yield the shares x_ij of all tokens j in the states of all positions i, layer by layer.
 
     Args:
-        model: The model.
-        batch: The batch.
         layers: 1 to the last layer that is needed.
         places: Positions i that are needed at the last of them, (B, P); None for all.
 

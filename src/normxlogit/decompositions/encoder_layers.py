@@ -130,7 +130,6 @@ class EncoderLayer:
     """One layer's internal states for B texts of T tokens, in float32, and its parts.
 
     Attributes:
-        number: From 1.
         states: Its input h, (B, T, H).
         attention: Attention probabilities, (B, heads, T, T).
         value: Value vectors with their bias, (B, T, heads, D).
@@ -167,9 +166,6 @@ class EncoderLayer:
         Args:
             mask: True at real tokens, (B, T).
             feed_forward: Whether what happens between the two norms matters, too.
-
-        Raises:
-            UnsupportedModelError: If it does.
         """
         maps = {name: linear_weights(self.parts[name]) for name in ("output", "up", "down")}
         carried = (self.attention @ self.value.transpose(1, 2)).transpose(1, 2).flatten(2)  # (B, T, heads * D)
@@ -287,9 +283,6 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
 
     One layer at a time is kept: the attention probabilities of all would be large. They come from the eager kernel,
     set on a clone: the others return none.
-
-    Raises:
-        UnsupportedModelError: If the model is of no known family.
     """
     paths = _family_paths(model)[0]
     copy = clone_for_layers(model)

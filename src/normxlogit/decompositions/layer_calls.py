@@ -48,9 +48,6 @@ class LayerCall:
 
         Returns:
             (N, T, H).
-
-        Raises:
-            UnsupportedModelError: If the layer cannot be called again.
         """
         count = len(self.states)
         states = self.states if texts is None else self.states[texts.to(self.states.device)]  # (N, T, H)

@@ -13,11 +13,7 @@ from ..results.storage.tables import optional_module
 
 
 def to_shap(results: Sequence[Record], *, single: bool) -> Any:
-    """Return the units of one text, or of several with a row for each, as a `shap.Explanation`.
-
-    Raises:
-        DataError: If shap is missing, there is no result, one is not of one text, or there is a layer axis.
-    """
+    """Return the units of one text, or of several with a row for each, as a `shap.Explanation`."""
     if not results:
         raise DataError("no results to show")
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")

@@ -75,11 +75,7 @@ class Example:
 
 
 def task_named(name: str) -> GlueTask:
-    """Look a task up.
-
-    Raises:
-        DataError: If there is no such task.
-    """
+    """Look a task up."""
     if name not in TASKS:
         raise DataError(f"no task named {name!r}; there are {', '.join(TASKS)}")
     return TASKS[name]
@@ -104,10 +100,6 @@ def load_examples(
         columns: The text column, or two for pairs; GLUE's own by default.
         label_column: The gold labels, as indices, names, booleans or (for regression) values.
         limit: Only the first rows.
-
-    Raises:
-        DataError: If there is no such data, or a column is missing, empty or of the wrong kind; names file, row and
-            column.
     """
     name = str(source) if isinstance(source, str | Path) else ""
     if name == SAMPLE and data_dir is None:
@@ -141,7 +133,6 @@ def _open_source(
     Args:
         source: As in `load_examples`.
         name: The source, if it is a name or a path; empty for rows in memory.
-        task: The task of GLUE with this name.
         split: As in `load_examples`.
         data_dir: As in `load_examples`.
     """
@@ -168,11 +159,7 @@ def _open_source(
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read the rows of a JSONL, Parquet, CSV or TSV file; cells of the last two are strings.
-
-    Raises:
-        DataError: If it cannot be read; names file and row.
-    """
+    """Read the rows of a JSONL, Parquet, CSV or TSV file; cells of the last two are strings."""
     source = _source_of_file(path)
     return list(_rows(source, source.names(), str(path)))
 
@@ -187,9 +174,6 @@ def parsed_rows(
         parse: Makes something of a row; its errors are reported with the row's number.
         wrong: What is said of a row that cannot be parsed, before the error.
         limit: Most rows; None for all.
-
-    Raises:
-        DataError: If it cannot be read, or holds no row; names file and row.
     """
     parsed = []
     for number, row in enumerate(read_rows(Path(path))[:limit]):

@@ -34,8 +34,6 @@ class Known:
     """An input whose answer is known to rest on parts of it.
 
     Attributes:
-        evidence: These parts.
-        text: The text.
         text_pair: The second text of a pair.
         messages: The messages of a chat, instead of a text.
         target: The label or token that is explained; None for the prediction. Inputs that the model answers otherwise
@@ -108,11 +106,7 @@ class EvidenceResult:
 
 
 def load_evidence(path: str | Path, limit: int | None = None) -> list[Known]:
-    """Read inputs with their evidence from a JSONL or Parquet file, whose columns are the fields of `Known`.
-
-    Raises:
-        DataError: If it cannot be read; names file and row.
-    """
+    """Read inputs with their evidence from a JSONL or Parquet file, whose columns are the fields of `Known`."""
     defaults = {field.name: field.default for field in fields(Known)}
 
     def known(row: dict[str, Any]) -> Known:
@@ -132,15 +126,11 @@ def evaluate_evidence(
     Args:
         explainer: The model.
         cases: Inputs with their evidence.
-        methods: The methods.
         on_progress: Called with the method, the inputs done and all inputs.
 
     Returns:
         A result for each method and for each of the `BASELINES` that ranks, and how many inputs were measured and left
         out, by the reason.
-
-    Raises:
-        DataError: If a part is not in its text, or no input can be measured.
     """
     judged: list[Judged] = []
     left_out: Counter[str] = Counter()
@@ -216,11 +206,7 @@ def _answered(explainer: Explainer, a: Attribution, case: Known) -> bool:
 
 
 def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
-    """Return where parts stand in the texts of an input; a span counts characters of the first.
-
-    Raises:
-        DataError: If one is not there.
-    """
+    """Return where parts stand in the texts of an input; a span counts characters of the first."""
     texts, places = [a.prompt or "", a.text_pair or ""], list[Place]()
     for part in parts:
         if isinstance(part, str):

@@ -37,9 +37,6 @@ def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
 
     Returns:
         The three files.
-
-    Raises:
-        DataError: If a file cannot be written.
     """
     files = [path.with_name(path.name + ending) for ending in FORMATS]
     for file in files:

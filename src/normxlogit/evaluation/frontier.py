@@ -119,10 +119,6 @@ def run_frontier(
 
     Returns:
         One point for each method; with a reason where the model lacks what the method needs.
-
-    Raises:
-        DataError: If a label is outside the model's.
-        UnsupportedModelError: If the model does not classify.
     """
     method_list = methods or frontier_methods(explainer)
     timed_encodings = _spread_out(encode(explainer, [e.text for e in examples], "default"))
@@ -147,7 +143,6 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
     Args:
         explainer: The model.
         encodings: The texts.
-        method: The method.
         rounds: Counted rounds; a third of them where the method takes more than `LONG` forward passes.
     """
     model, encodings = explainer.task_model, list(encodings)

@@ -46,9 +46,6 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
 
     Returns:
         A matplotlib figure.
-
-    Raises:
-        DataError: If matplotlib is missing.
     """
     from matplotlib.ticker import LogLocator
 

@@ -69,7 +69,6 @@ def summarise_ranking(
     over texts is added as the share "...nats".
 
     Args:
-        method: The method.
         texts: The figures of each text, see `agreement`; a figure may be missing in some.
         passes: The cost of the method in forward passes.
         seed: Seed of the bootstrap.

@@ -34,9 +34,6 @@ def report(
         folder: Where the report is also written, as JSON and Markdown; None writes nothing.
         name: Name of both files, without suffix.
         **state: The results, for the JSON file.
-
-    Raises:
-        DataError: If a file cannot be written.
     """
     text = ", ".join(f"{key}: {value}" for key, value in metadata.items()) + f"\n\n{table}" if metadata else table
     if folder is not None:
@@ -114,9 +111,6 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
 
     Returns:
         A matplotlib figure.
-
-    Raises:
-        DataError: If matplotlib is missing.
     """
     from .figures import LINES, SERIES, panel_figure
 

@@ -45,9 +45,6 @@ class ResultCache(Generic[Stored]):
             compute: Returns the result.
             name: The name of the file, without the digest.
             *request: Plain values that this result depends on.
-
-        Raises:
-            DataError: If its file is not JSON.
         """
         if self.folder is None:
             return compute()

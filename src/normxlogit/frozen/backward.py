@@ -38,11 +38,6 @@ def frozen_backward(
         entries: Where the input enters the graph.
         constant: Called in each backward pass with the products of held values and their gradients.
         is_recorded: Whether all operations of the pass were recorded.
-
-    Raises:
-        NotRecordedError: If they were not, and one needs an input that was not noted.
-        UnsupportedModelError: If no gradient flows; in the backward pass, where one arrives at an operation without a
-            rule, or needs what was written on.
     """
     if not output.requires_grad:
         raise UnsupportedModelError(NO_GRADIENT.format("any of its operations"))

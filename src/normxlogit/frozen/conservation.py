@@ -148,9 +148,6 @@ class Conservation:
         Args:
             vectors: The pass's answer, and what enters it.
             gradients: Those of the vectors and of the constants; None where none arrived.
-
-        Raises:
-            UnsupportedModelError: If they do not, or no gradient arrived at an input.
         """
         answer, given = vectors[0], len(vectors)
         if all(gradient is None for gradient in gradients[1:given]):

@@ -78,9 +78,6 @@ def contributions(
         read_positions: Where a language model answers each of G targets, (B, G); negative where a text has fewer, which
             counts nothing. None for the position of the pass.
         weights: Sums of the G quantities that are explained instead of each, (B, K, G).
-
-    Raises:
-        NotRecordedError: If an operation has to be recorded, and was not.
     """
     positions = run.positions if read_positions is None else read_positions
     with without_autocast(run.batch.inputs):
@@ -182,9 +179,7 @@ def vocabulary_quantities(
     """Return a language model's quantities, (B, K), from what its head reads, (B, T, H).
 
     Args:
-        head: The head.
         states: What it reads.
-        target: The targets.
         positions: Where all targets of a text are read, (B,), or each of G, (B, G), negative where a text has fewer.
         weights: As in `contributions`.
     """

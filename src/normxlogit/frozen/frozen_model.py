@@ -76,9 +76,6 @@ class FrozenModel:
         A short text alone is proved by the very passes that explain it. For a batch, for a long text, whose layers are
         checkpointed, and for another point than the text, others prove it, over the beginning of the first text. With
         `predict` it gives the logits of a language model, see `TaskModel.run`.
-
-        Raises:
-            UnsupportedModelError: If the network is not affine once frozen, or a module returns nothing at a place.
         """
         with input_errors(self.module, batch.inputs), without_autocast(batch.inputs):
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)

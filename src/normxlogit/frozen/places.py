@@ -208,11 +208,7 @@ def hold_sinks(readouts: Mapping[Place, Readout], masks: Mapping[Side, Tensor], 
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
-    """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1.
-
-    Raises:
-        MethodError: If there is no such layer.
-    """
+    """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1."""
     if read_at == "middle":
         return (count // 2,)
     if isinstance(read_at, str):
@@ -239,10 +235,6 @@ class ModelPlaces:
             batch: A text to find them with.
             read_at: As in `FrozenGradient`; for encoder-decoder models, it applies to the source.
             layers: Requested layers, which are read instead.
-
-        Raises:
-            MethodError: If there is no such layer.
-            UnsupportedModelError: If no module returns the outputs of layers.
         """
         if batch.has_source:
             return (*(Place(Side.SOURCE, layer) for layer in self._layers(batch, read_at)), WORDS)

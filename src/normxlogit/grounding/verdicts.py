@@ -89,7 +89,6 @@ def verdict_of(features: Mapping[str, float], fitted: Mapping[str, Any] | None =
     """Return the verdict that follows from the features of a sentence.
 
     Args:
-        features: The features, by name.
         fitted: Coefficients and thresholds; None for those of the package.
     """
     fitted = fitted or _fitted()
@@ -111,7 +110,6 @@ class Check(NamedTuple):
     Attributes:
         source: The place of the source among all; -1 if none was compared.
         label: The predicted label.
-        probability: Its probability.
         source_words: The words of the source that speak most for the label, the first one most.
         words: Those of the sentence.
     """
@@ -161,9 +159,7 @@ class Reading(NamedTuple):
     """What the reader makes of a sentence.
 
     Attributes:
-        words: Its words.
         edits: The edits with the largest gain, the largest first.
-        clauses: Its clauses.
     """
 
     words: tuple[WordReading, ...]

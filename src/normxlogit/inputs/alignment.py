@@ -85,7 +85,6 @@ def aligned_offsets(
     The tokens of a word that the caller has split are found in this word, and stand for all of it otherwise.
 
     Args:
-        tokenizer: The tokenizer.
         ids: The token ids.
         text: The text, or a pair.
         sequences: Which text each token is of, None for special tokens.

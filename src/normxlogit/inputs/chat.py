@@ -41,7 +41,6 @@ class Content:
     """The span of a text of a message in the rendered prompt.
 
     Attributes:
-        message: Which message it is of.
         first: Which character of the message's texts, as `texts_of` joins them, it begins with: white space at the
             beginning of a text is left out.
     """
@@ -135,11 +134,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
 
 
 def _prompt(item: Any) -> Any:
-    """Return a prompt; of a row of a data set its only text. What is none is refused where it is read.
-
-    Raises:
-        InputError: If a row has no text or several, or what stands in messages.
-    """
+    """Return a prompt; of a row of a data set its only text. What is none is refused where it is read."""
     if not isinstance(item, Mapping) or set(chat_keys()) & item.keys():
         return item
     if hint := hint_for(item):
@@ -185,13 +180,8 @@ def read_prompt(
 
     Args:
         tokenizer: The tokenizer or processor with the template.
-        prompt: The prompt.
         template_options: What the template is given where the prompt does not say otherwise.
         answer_follows: Whether the model goes on with it, after the messages or at the end of its own last one.
-
-    Raises:
-        InputError: If it is not a prompt, or the template refuses it.
-        ChatTemplateError: If there is no template.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
@@ -307,7 +297,6 @@ def _locate_text(
 
     Args:
         tokenizer: Renders the messages.
-        messages: The messages.
         text_index: Which message the text is of, and which of its texts it is.
         text: The rendered prompt.
         options: What the chat template is given beside the messages.

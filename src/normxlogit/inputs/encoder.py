@@ -42,7 +42,6 @@ class Encoder:
     """Turns texts into encodings with the user's tokenizer, which is not changed.
 
     Attributes:
-        tokenizer: The tokenizer.
         config: The model's configuration.
         model_limit: How many tokens the model reads, None if it sets no bound; the tokenizer may declare fewer.
         vocabulary: How many token ids it knows, None if that is not known.
@@ -91,9 +90,6 @@ class Encoder:
 
         Returns:
             The encodings, and whether a single text was given rather than a collection.
-
-        Raises:
-            InputError: If something cannot be read.
         """
         encoded = None if isinstance(inputs, str) else self.read_encoded(inputs)
         if encoded is not None:
@@ -133,9 +129,6 @@ class Encoder:
 
         Args:
             encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
-
-        Raises:
-            InputError: If there are no token ids, a row is all padding or has a hole, or an id is unknown.
         """
         encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
         return [self._with_unknown_note(encoding) for encoding in encodings]
@@ -310,11 +303,7 @@ def private_tokenizer(tokenizer: Any, *, shared: bool = True) -> Any:
     takes milliseconds. Slow tokenizers keep nothing of a call, and are returned as they are.
 
     Args:
-        tokenizer: The tokenizer.
         shared: Whether the copy is for calls that change nothing of it: others get one of their own.
-
-    Raises:
-        InputError: If a copy of the backend would give its added tokens other ids.
     """
     backend = getattr(tokenizer, "_tokenizer", None)
     if not isinstance(backend, Tokenizer):

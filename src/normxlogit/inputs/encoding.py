@@ -163,9 +163,6 @@ class Encoding:
 
         Everything that runs along the tokens follows them; position ids are counted anew, for the text closes up. The
         texts stay whole, because offsets point into them, and so do the notes and the source.
-
-        Raises:
-            InputError: If a token that stands for a picture or a sound is left out, which is read whole.
         """
         kept_indices = list(indices)
 

@@ -81,11 +81,7 @@ def part_type(part: Any) -> str | None:
 
 
 def part_of_file(path: str) -> dict[str, Any]:
-    """Return a file as a part of a message.
-
-    Raises:
-        InputError: If no extension reads such a file.
-    """
+    """Return a file as a part of a message."""
     part = next((part for reader in part_readers() if (part := reader.of_file(path)) is not None), None)
     if part is None:
         raise InputError(f"{path}: no extension reads such a file as a part of a message")
@@ -107,9 +103,6 @@ def typed_messages(
         messages: With a role and a content: a text, or parts.
         prompt: The mapping that holds the messages and what is beside them; None for messages alone.
         reader: The tokenizer or processor of the model.
-
-    Raises:
-        InputError: If it cannot be told what a part is, or it cannot be read.
     """
     typed, parts = [*messages], list[ReadPart]()
     for part_reader in part_readers():
@@ -140,11 +133,7 @@ def _with_typed_texts(message: dict[str, Any], index: int) -> dict[str, Any]:
 
 
 def _typed_text(part: Any, index: int) -> Any:
-    """Return a part of a message with its type; what templates know besides texts stays as it is.
-
-    Raises:
-        InputError: If it cannot be told what it is, or it is a video.
-    """
+    """Return a part of a message with its type; what templates know besides texts stays as it is."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, Mapping):

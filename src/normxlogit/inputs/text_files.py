@@ -20,11 +20,7 @@ def decoded(content: bytes, name: str) -> str:
     No other encoding is guessed: of short texts a guess is often wrong, and would change what they say.
 
     Args:
-        content: The bytes.
         name: What an error calls them, such as the path of a file.
-
-    Raises:
-        DataError: If they are in another encoding.
     """
     try:
         text = content.decode(encoding_of(content))

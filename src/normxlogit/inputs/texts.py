@@ -16,11 +16,7 @@ Question = tuple[str, Sequence[str]]
 
 
 class SplitText(str):
-    """A text whose words the caller has split: they are joined by spaces, and tokenised one by one.
-
-    Attributes:
-        words: The words.
-    """
+    """A text whose words the caller has split: they are joined by spaces, and tokenised one by one."""
 
     words: tuple[str, ...]
 
@@ -61,9 +57,6 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
             array, column of a data frame, an Arrow table or a data set; also a row, a frame, a table or a data set
             with one column of texts, one that is called "text", or a pair of `PAIRS`. Lists of words are texts in a
             column that is called "tokens", and where `split_texts` has read them.
-
-    Raises:
-        InputError: If something else was given, or one of the texts is empty or no text; the message names its place.
     """
     inputs = arrow_value(text_column(inputs))
     if isinstance(inputs, str | tuple | bytes):
@@ -78,9 +71,6 @@ def split_texts(inputs: Any) -> Any:
     Args:
         inputs: The words of one text in any container; a tuple of two of these, which is a pair; or any container of
             these. Of a row, a frame, a table or a data set the column "tokens", or the only one with lists of words.
-
-    Raises:
-        InputError: If something else was given.
     """
     if (split := _split(inputs)) is None:
         raise InputError(
@@ -115,11 +105,7 @@ def plain_cell(value: Any) -> Any:
 
 
 def rows_of_texts(values: Any) -> Any:
-    """Return a frame, a table or a data set as its only column of texts; anything else unchanged.
-
-    Raises:
-        InputError: If it has another number of them.
-    """
+    """Return a frame, a table or a data set as its only column of texts; anything else unchanged."""
     return text_column(values) if is_table(values) else values
 
 
@@ -131,11 +117,7 @@ def is_table(values: Any) -> bool:
 
 
 def named_columns(values: Any) -> dict[Any, Any] | None:
-    """Return the columns of a frame, a table, a data set or a mapping by name; None for others.
-
-    Raises:
-        InputError: If these are the splits of a data set.
-    """
+    """Return the columns of a frame, a table, a data set or a mapping by name; None for others."""
     names = getattr(values, "column_names", None) or getattr(values, "columns", None)
     names = list(values) if isinstance(values, Mapping) else names
     if names is None:

@@ -66,9 +66,6 @@ def read_token_ids(
         tokenizer: Knows the special tokens and how tokens read.
         vocabulary: How many token ids the model knows, None if that is not known.
         model_inputs: The inputs that the model reads, None if that is not known. Other fields are left out.
-
-    Raises:
-        InputError: If there are no token ids, a row is all padding or has a hole, or an id is unknown.
     """
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
@@ -171,11 +168,7 @@ def _checked_mask(mask: Sequence[Any], number: int) -> list[bool]:
 
 
 def _without_padding(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase, number: int) -> list[bool]:
-    """Return which token ids of a row are real where no mask says it: padding at one end is not.
-
-    Raises:
-        InputError: If the row may be padded by a token that also ends a text.
-    """
+    """Return which token ids of a row are real where no mask says it: padding at one end is not."""
     pad_id = tokenizer.pad_token_id
     before = next((index for index, value in enumerate(ids) if value != pad_id), len(ids))
     after = next((index for index, value in enumerate(reversed(ids)) if value != pad_id), len(ids))

@@ -21,9 +21,6 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
     Returns:
         The indices of each window's tokens; special tokens and the shorter text of a pair are in all of them, and the
         last window ends where the text ends.
-
-    Raises:
-        InputError: If no token of the longer text fits into a window.
     """
     content, size = text_to_cut(encoding, limit)
     if position is not None:  # in the middle, unless it is near an end of the text

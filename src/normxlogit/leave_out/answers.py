@@ -48,7 +48,6 @@ class TextAnswers:
     that loses all of its text is left out.
 
     Args:
-        model: The model.
         encodings: The encodings of the inputs.
         results: Their explanations, which say what is measured.
         windows: The tokens of each window of each input; None if all are read whole.

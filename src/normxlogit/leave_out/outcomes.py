@@ -61,7 +61,6 @@ def in_batches(
     """Return a function that measures inputs in batches, for `Outcomes`.
 
     Args:
-        model: The model.
         without: Returns the input that is left after a removal.
         measure: Runs the model on a batch of inputs, whose removals are given too, and returns an outcome for each.
     """

@@ -49,7 +49,6 @@ def tokens_removed(
     A chosen position moves as `moved_position` says.
 
     Args:
-        model: The model.
         encodings: The texts, by their places.
         masked: Whether tokens are masked; by default as `masks` says.
     """

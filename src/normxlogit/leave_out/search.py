@@ -42,7 +42,6 @@ def run_searches(
     """Verify results in step, so that the inputs they ask for share batches; note where nothing can be removed.
 
     Args:
-        results: The results.
         removables: What can be removed of the input of each.
         answers: Returns the answers to inputs, by their places, without some of their tokens.
     """

@@ -34,7 +34,6 @@ class Removable(NamedTuple):
     """The removable parts of an input, and what is measured without them.
 
     Attributes:
-        parts: The parts with their scores.
         unit: Their kind.
         removed_by: How they are removed.
         target: The name of what is explained.
@@ -71,7 +70,6 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
     is nothing else to remove, or a caller names it as the last one of a text that is continued.
 
     Args:
-        model: The model.
         a: The explanation.
         verify: Which parts are removed.
     """
@@ -91,9 +89,6 @@ def picked(a: Attribution, found: Removable, verify: Verify, fixed: int | None =
         found: All parts.
         verify: Which are removed.
         fixed: A token that no caller may name.
-
-    Raises:
-        InputError: If there is no such part.
     """
     if not found.parts:
         return found
@@ -137,9 +132,6 @@ def units_named(a: Attribution, parts: Sequence[UnitScore], named: Any) -> list[
         parts: Its removable parts.
         named: Words (or several in a row, wherever they stand) and names of parts; spans of characters and boxes of
             pictures as in `Attribution.group`, and seconds of a sound, (0.5, 1.2), in a list or by names.
-
-    Raises:
-        InputError: If there is no such unit.
     """
     items = {str(k): v for k, v in (named.items() if isinstance(named, Mapping) else zip(named, named, strict=True))}
     places = {name: item for name, item in items.items() if not isinstance(item, str)}

@@ -66,10 +66,6 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
     Args:
         pipeline: A pipeline, or a model.
         labels: The labels that the caller gave.
-
-    Raises:
-        InputError: If a setting changes the output in a way that cannot be explained.
-        UnsupportedModelError: If the pipeline asks the model something other than its text.
     """
     groups = [getattr(pipeline, f"_{kind}_params", None) for kind in ("preprocess", "forward", "postprocess")]
     if not all(isinstance(group, Mapping) for group in groups):

@@ -55,11 +55,7 @@ def corpus_row(result: Record) -> dict[str, Any]:
 
 
 def states_of_shard(table: Any) -> list[dict[str, Any]]:
-    """Return the states of the results in a shard of a corpus, as `from_dict` reads them.
-
-    Raises:
-        DataError: If a row holds no result, or its text was not kept.
-    """
+    """Return the states of the results in a shard of a corpus, as `from_dict` reads them."""
     common = metadata_of(table.schema)
     types = CORPUS[common["kind"]]
     table = table.select([name for name in table.column_names if name in types])

@@ -40,9 +40,6 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
             lists of these.
         labels: Index and name of every label that is known.
         tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices.
-
-    Raises:
-        InputError: If a value cannot be a label, or there are not as many zeros and ones as labels.
     """
     labels = list(labels)
     rows = [_entries(value) for value in values]
@@ -56,11 +53,7 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
 
 
 def matches_gold(results: Sequence[Record], gold: Sequence[Any]) -> list[bool | None]:
-    """Return whether each result's prediction is its gold label; None without a prediction or gold label.
-
-    Raises:
-        InputError: If a value cannot be a label, or the results are of a regression, which has no labels.
-    """
+    """Return whether each result's prediction is its gold label; None without a prediction or gold label."""
     predictions = [prediction_of(result) for result in results]
     targets = [target for result in results for target in result.scored.targets]
     if any(target.kind in ("value", "cosine") for target in targets):
@@ -126,11 +119,7 @@ def _entries(value: Any) -> list[Any]:
 
 
 def _plain_label(value: Any) -> bool | float | str | None:
-    """Return a label as a Python boolean, number or string, None if it is missing or blank.
-
-    Raises:
-        InputError: If it is several values.
-    """
+    """Return a label as a Python boolean, number or string, None if it is missing or blank."""
     value = _plain(value)
     value = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
     if value is None or type(value).__name__ == "NAType" or (isinstance(value, str) and not value.strip()):

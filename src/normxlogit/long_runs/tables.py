@@ -98,11 +98,7 @@ class RowSource:
 
 
 def arrow_module() -> Any:
-    """Import pyarrow.
-
-    Raises:
-        DataError: If it is missing.
-    """
+    """Import pyarrow."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -309,11 +305,7 @@ def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def rows_of_lines(file: Any, kind: str, encoding: str = "utf-8-sig") -> Iterator[InputRow]:
-    """Read lines as rows; empty lines of JSON are skipped, and a JSON array gives a row for each entry.
-
-    Raises:
-        ValueError: If they are not UTF-8.
-    """
+    """Read lines as rows; empty lines of JSON are skipped, and a JSON array gives a row for each entry."""
     lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="\n")
     for number, line in enumerate(lines):
         if not number and "\0" in line:
@@ -349,7 +341,6 @@ def source_of_rows(rows: Iterable[InputRow], fraction: Callable[[], float] = lam
     """Return the source of rows that can be read only once, whose columns are those of the first rows.
 
     Args:
-        rows: The rows.
         fraction: Returns the share of them that is read, 0 if that is not known.
     """
     rows = iter(rows)
@@ -381,9 +372,6 @@ def source_in_memory(inputs: Any) -> RowSource:
     Args:
         inputs: A table of pandas, Polars, Arrow or DuckDB, or a column of the former two; a mapping of columns; or an
             iterable of mappings such as {"text": "..."}, which is read once.
-
-    Raises:
-        DataError: If it is something else, or pyarrow is missing.
     """
     arrow, inputs = arrow_module(), collected(inputs)
     if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):

@@ -105,11 +105,7 @@ def default_methods(use: Use) -> list["Method"]:
 
 
 def named_or_default(method: "str | Method | None", use: Use) -> "Method":
-    """Return the caller's method, or the first default of a use if there is none.
-
-    Raises:
-        MethodError: If there is no such method or setting.
-    """
+    """Return the caller's method, or the first default of a use if there is none."""
     return method_named(DEFAULTS[use].methods[0] if method is None else method)
 
 
@@ -117,9 +113,6 @@ def completion_methods(method: "str | Method | None") -> dict[str, "Method"]:
     """Return the methods for completions of text prompts, and of prompts with pictures or sounds.
 
     Both are the caller's method if one is given, otherwise the two defaults.
-
-    Raises:
-        MethodError: If there is no such method or setting.
     """
     return {"method": named_or_default(method, "completions"), "media_method": named_or_default(method, "media")}
 
@@ -129,9 +122,6 @@ def first_working(methods: "Sequence[str | Method]", explain: "Callable[[Method]
 
     Returns:
         What `explain` returned, and a note if that was not by the first method.
-
-    Raises:
-        UnsupportedModelError: If no method works.
     """
     *preferred, last = methods
     note: tuple[str, ...] = ()

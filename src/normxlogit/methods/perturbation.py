@@ -29,14 +29,10 @@ class TokenSubsets:
     """The explained quantity of texts as a function of which of their tokens are present.
 
     Args:
-        request: The request.
         log_odds: Whether the log-odds of the target are read, instead of the explained quantity.
 
     Attributes:
         players: The indices of the tokens of each text that may be left out.
-
-    Raises:
-        UnsupportedModelError: If the model reads no tokens that could be left out.
     """
 
     def __init__(self, request: Request, *, log_odds: bool = False) -> None:

@@ -172,11 +172,7 @@ NAMES_ELSEWHERE = {
 
 
 def describe(name: str) -> MethodInfo:
-    """Return the registered information on a method.
-
-    Raises:
-        MethodError: If there is none of this name; names the nearest.
-    """
+    """Return the registered information on a method."""
     _load()
     spelled = str(name).lower().replace("_", "-").replace(" ", "-")
     own_name = NAMES_ELSEWHERE.get(spelled, "")

@@ -16,8 +16,6 @@ class Setting:
     """One setting of a method.
 
     Attributes:
-        name: Its name.
-        default: Its default.
         kind: Its type, as the constructor states it.
     """
 
@@ -49,11 +47,7 @@ def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
 
 
 def check(setting: Setting, value: Any) -> Any:
-    """Return a value as the setting's plain Python type.
-
-    Raises:
-        ValueError: If the setting does not take the value.
-    """
+    """Return a value as the setting's plain Python type."""
     for kind in schema.union_members(setting.kind):
         with suppress(ValueError):
             return schema.check(kind)(value)
@@ -61,11 +55,7 @@ def check(setting: Setting, value: Any) -> Any:
 
 
 def parse(setting: Setting, text: str) -> Any:
-    """Return a setting's value, read from text.
-
-    Raises:
-        ValueError: If the setting does not take it.
-    """
+    """Return a setting's value, read from text."""
     for kind in sorted(schema.union_members(setting.kind), key=lambda kind: kind is str):  # a string could be anything
         with suppress(ValueError):
             return _parse_as(text, kind)

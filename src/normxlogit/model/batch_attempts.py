@@ -59,14 +59,10 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
 
     Args:
         model: The model, which knows how many tokens a pass has at most.
-        encodings: The encodings.
         memory_factor: How many times the memory of a plain pass the work takes.
 
     Yields:
         Batches until each encoding was in one whose work was not cut short.
-
-    Raises:
-        InputError: If there is not enough memory for a single text.
     """
     never_batch = model.copy.mixes_texts or any(encoding.media for encoding in encodings)
     may_pad = not never_batch and _may_pad(model, encodings)

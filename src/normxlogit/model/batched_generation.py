@@ -151,8 +151,6 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
     """Return whether prompts get the same logits in a batch as alone, testing lengths that are not proved yet.
 
     Args:
-        model: The model.
-        prompts: The prompts.
         final_length: Tokens of the longest text after generation.
     """
     proved = model.copy.generates_batched

@@ -50,20 +50,12 @@ class ForwardPass:
 
     @property
     def hidden(self) -> Tensor:
-        """The final hidden states, which the head reads, (B, T, H).
-
-        Raises:
-            HeadMismatchError: If no head was found that reproduces the model's logits.
-        """
+        """The final hidden states, which the head reads, (B, T, H)."""
         return _tensor_or_raise(self.final)
 
     @property
     def embedded(self) -> Tensor:
-        """The embedding layer's output, (B, T, H).
-
-        Raises:
-            UnsupportedModelError: If the model gives none for each token.
-        """
+        """The embedding layer's output, (B, T, H)."""
         return _tensor_or_raise(self.embedding_output)
 
     @property
@@ -102,11 +94,7 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
 
 
 def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
-    """Refuse to explain the caller's pass by a second pass with other hidden states.
-
-    Raises:
-        InputError: If the hidden states that the head reads differ.
-    """
+    """Refuse to explain the caller's pass by a second pass with other hidden states."""
     if isinstance(theirs.final, Tensor) and not states_are_of_these_inputs(
         theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)
     ):

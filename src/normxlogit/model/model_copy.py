@@ -127,11 +127,7 @@ class ModelCopy:
 
     @cached_property
     def embeddings(self) -> WordEmbeddings:
-        """The word embeddings of `module`.
-
-        Raises:
-            UnsupportedModelError: If the model has no table of them.
-        """
+        """The word embeddings of `module`."""
         return WordEmbeddings(self.module, () if self.parts is None else self.parts.tables)
 
 
@@ -193,9 +189,6 @@ def input_errors(
     """Turn an error of the model's own code into an `InputError` that names the input.
 
     Where gradients are computed the error may have another cause, and is raised unchanged.
-
-    Raises:
-        InputError: If the model fails on its inputs.
     """
     try:
         yield

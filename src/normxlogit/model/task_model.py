@@ -49,10 +49,6 @@ class TaskModel:
         batches_fitted: How many batches have fitted into memory since `batch_tokens` was changed.
         forward: How it is called and what it returns, as its owner says it.
         reader: Its tokenizer or processor.
-
-    Raises:
-        UnsupportedModelError: If the model is not a task model of a supported kind.
-        InputError: If there is no such task, or the labels do not match the number of outputs.
     """
 
     def __init__(
@@ -196,11 +192,7 @@ class TaskModel:
 
     @property
     def head(self) -> Head:
-        """The proved head, known after the first batch: `tokens` applies it to single tokens, `texts` to texts.
-
-        Raises:
-            HeadMismatchError: If no head was found that reproduces the model's logits.
-        """
+        """The proved head, known after the first batch: `tokens` applies it to single tokens, `texts` to texts."""
         return Head(self.copy.pool, self.parts.head)
 
     def refresh(self) -> bool:
@@ -236,13 +228,7 @@ class TaskModel:
         """Find the parts of the model and prove the head, on the first batch only.
 
         Args:
-            batch: The batch.
             alone: Also prove that the first text is answered alone as beside another; `prove_alone` does it otherwise.
-
-        Raises:
-            HeadMismatchError: If the head cannot be applied by itself, or the copy answers otherwise than the model.
-            UnsupportedModelError: If the answer is NaN or infinite, not deterministic, or another beside another text.
-            InputError: If the model cannot read the batch.
         """
         copy = self.copy
         if copy.parts is None:
@@ -282,12 +268,8 @@ class TaskModel:
         """Run the trunk once over a batch.
 
         Args:
-            batch: The batch.
             layers: Keep every layer's output.
             predict: Compute what a language model says at the position explained; without, `logits` has no columns.
-
-        Raises:
-            UnsupportedModelError: If layers are requested and the model does not give them.
         """
         copy = self.prepare(batch)
         parts = self.parts
@@ -300,7 +282,6 @@ class TaskModel:
         """Return a `ForwardPass` made from a run of a copy that recorded the sites of its parts; see `finish`.
 
         Args:
-            batch: The batch.
             done: The run.
             layers: Keep every layer's output.
             predict: As for `run`.
@@ -402,7 +383,6 @@ class TaskModel:
         """Return a `ForwardPass` made from the output of a run of the model.
 
         Args:
-            batch: The batch.
             hidden: The head's input, (B, T, H); None if there is no head.
             embedded: The embedding layer's output, (B, T, H), or why there is none.
             states: Every layer's output, if they are kept.
@@ -433,11 +413,7 @@ class TaskModel:
         )
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
-        """Refuse scores or logits of a batch that are NaN or infinite, checked on the host to avoid a transfer.
-
-        Raises:
-            UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
-        """
+        """Refuse scores or logits of a batch that are NaN or infinite, checked on the host to avoid a transfer."""
         if not np.isfinite(values).all() and not is_finite(torch.from_numpy(values)):  # -inf may be an excluded answer
             raise non_finite_error(self.module, batch.inputs)
 
@@ -478,12 +454,7 @@ class TaskModel:
         return self._sides.setdefault(type(reader).__name__, tower)
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
-        """Return the caller's layers as numbers from 1; () for the model's answer as it is.
-
-        Raises:
-            MethodError: If the model has no such layer, or these are no layers.
-            UnsupportedModelError: If the model's layers cannot be read.
-        """
+        """Return the caller's layers as numbers from 1; () for the model's answer as it is."""
         if layers is None:
             return ()
         if isinstance(layers, All):

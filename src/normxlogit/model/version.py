@@ -41,9 +41,6 @@ def read_model(
     """Copy the caller's model as it is now, and create the task and encoder for it.
 
     The arguments are those of `TaskModel`, with the tokenizer of `reader` and the task model of the version before.
-
-    Raises:
-        UnsupportedModelError: If the model's answer is not one of the task.
     """
     caller_model = as_task_model(choose_task(model, declared), model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
@@ -78,10 +75,6 @@ def _adapt_copy(
 
     A module that is not of transformers is called a few times, to see what it returns. So is a model of a user's own
     class, whose forward may end in a softmax, and one that is declared to have another task than its class.
-
-    Raises:
-        UnsupportedModelError: If the model's answer is not one of the task.
-        InputError: If it does not take or return what the settings say.
     """
     name, module = type(unwrapped_model).__name__, copy.module
     is_plain = not isinstance(module, PreTrainedModel)

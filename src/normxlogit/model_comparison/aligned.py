@@ -27,12 +27,7 @@ class Aligned(NamedTuple):
 
     @classmethod
     def of(cls, before: Attribution, after: Attribution) -> "Aligned":
-        """Align two attributions.
-
-        Raises:
-            InputError: If the models read different texts, or something else than a text.
-            MethodError: If the scores do not add up, or to another quantity.
-        """
+        """Align two attributions."""
         both = (before, after)
         if (before.text, before.text_pair) != (after.text, after.text_pair):
             raise InputError("the models' chat templates write different texts: give a text that both read as it is")
@@ -78,7 +73,6 @@ class Aligned(NamedTuple):
         """Return the difference of the two.
 
         Args:
-            models: The models' names.
             fields: Further fields of the result.
         """
         before, after = self.both

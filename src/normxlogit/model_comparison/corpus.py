@@ -39,9 +39,6 @@ def compare_table(
         columns: The column of texts, or the two of pairs.
         verify: As in `compare_models`, of the texts whose answers differ.
         **options: Others of `compare_models`.
-
-    Raises:
-        DataError: If the table cannot be read, a row has no text, or the folder is not empty or cannot be written.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise DataError(f"{output} is not an empty folder; give another")

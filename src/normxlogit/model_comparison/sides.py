@@ -32,11 +32,7 @@ class Side(NamedTuple):
 
 
 def sides_of(before: Any, after: Any) -> tuple[Side, Side]:
-    """Return two models to compare, from what `compare_models` takes.
-
-    Raises:
-        InputError: If both are one model, or neither is a model.
-    """
+    """Return two models to compare, from what `compare_models` takes."""
     first, second = opened(before), opened(after)
     models = [model for model in (first, second) if isinstance(model, Explainer)]
     if not models:
@@ -70,12 +66,7 @@ class SharedOutputs:
     """The outputs that two classifiers, or two regressions, share by their names.
 
     Args:
-        before: The one model.
         after: The other.
-
-    Raises:
-        UnsupportedModelError: If one neither classifies a text nor gives a value, or they answer in different ways.
-        TargetError: If no label of one is a label of the other.
     """
 
     def __init__(self, before: TaskModel, after: TaskModel) -> None:
@@ -104,11 +95,7 @@ class SharedOutputs:
             )
 
     def named(self, choice: Choice) -> Pair:
-        """Return the output that a caller names, by its name or its index in the model after.
-
-        Raises:
-            TargetError: If both do not have it.
-        """
+        """Return the output that a caller names, by its name or its index in the model after."""
         index = index_of(self.after.task, choice, self.after.output_count)
         if (pair := next((pair for pair in self.pairs if pair[1] == index), None)) is None:
             raise TargetError(f"{choice!r} is a label of {self.after.name} alone")
@@ -127,9 +114,6 @@ class SharedOutputs:
             after: The answer after.
             target: The label that the caller named instead.
             contrast: The label that the caller named to be subtracted.
-
-        Raises:
-            InputError: If neither answer is a label of both models.
         """
         subtracted = None if contrast is None else self.named(contrast)
         if target is not None:

@@ -22,14 +22,10 @@ class WordEmbeddings:
     model derives from the token ids stay as they are; models that take no `inputs_embeds` need none.
 
     Args:
-        model: The model.
         lookup_tables: Paths of the tables in which it looked token ids up, for one that names none: the only one is it.
 
     Attributes:
         table: The module that looks them up.
-
-    Raises:
-        UnsupportedModelError: If the model has no table of them.
     """
 
     def __init__(self, model: nn.Module, lookup_tables: Sequence[str] = ()) -> None:
@@ -122,13 +118,9 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[dict[Site,
 
     Args:
         name: The model's class.
-        lookups: The lookups.
 
     Yields:
         What `run` is to replace in a pass in this block.
-
-    Raises:
-        UnsupportedModelError: If a lookup with `once` does not happen exactly once.
     """
     times_changed = [0] * len(lookups)
 

@@ -41,10 +41,6 @@ def find_parts(
 
     Returns:
         The parts, and what the model answered to the text; see `prove_alone`.
-
-    Raises:
-        HeadMismatchError: If the model returns no logits.
-        UnsupportedModelError: If its logits are NaN.
     """
     model = pool.model
     is_plain_module = not isinstance(model, PreTrainedModel)  # whose trunk has no name

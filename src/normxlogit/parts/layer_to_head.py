@@ -81,14 +81,10 @@ def find_tail(
         pool: Lends copies of the model.
         inputs: The model's inputs.
         calls: The calls of all modules in a pass over them.
-        trunk: That of the trunk.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H).
 
     Returns:
         The layers and how they return a state; None if nothing follows them.
-
-    Raises:
-        LookupError: If none was found with which the head reads the same.
     """
     hidden = trunk.hidden
     if hidden is None:

@@ -85,9 +85,6 @@ def trace_beside_another(model: PreTrainedModel, text: Mapping[str, Any], filler
 
     Returns:
         The pass, and a note if it is over the text alone, as the model does not read the other one.
-
-    Raises:
-        HeadMismatchError: If the model returns no logits.
     """
     beside, note = _beside_another(text, filler), "the model was not tried on a second text: "
     if beside is None:

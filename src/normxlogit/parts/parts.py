@@ -57,11 +57,7 @@ class Parts:
 
     @property
     def head(self) -> Headpiece:
-        """The proved head.
-
-        Raises:
-            HeadMismatchError: If there is none.
-        """
+        """The proved head."""
         if self.headpiece is None:
             raise self.head_mismatch
         return self.headpiece

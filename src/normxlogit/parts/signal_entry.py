@@ -23,8 +23,6 @@ class SignalEntry:
 
     Attributes:
         path: The module.
-        input_shape: The shape of its input.
-        output_shape: The shape of its output.
         channels: The axis of its output that counts channels, not places.
         window: Kernel, stride and padding of a convolution; () of a linear layer.
     """

@@ -19,11 +19,7 @@ NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
 def forward_settings(
     outputs: Any, output_field: Any, input_names: Mapping[str, str] | None, extra_inputs: Mapping[str, Any] | None
 ) -> ForwardSettings:
-    """Return the checked settings of how a module is called and what it returns.
-
-    Raises:
-        InputError: If one is of a wrong kind.
-    """
+    """Return the checked settings of how a module is called and what it returns."""
     if outputs not in (None, *get_args(Outputs)):
         raise InputError(f"outputs must be one of {', '.join(get_args(Outputs))}, not {outputs!r}")
     names, extra = dict(input_names or {}), dict(extra_inputs or {})
@@ -41,13 +37,9 @@ def with_extra_inputs(
     """Return encodings with what the caller gave beside each text.
 
     Args:
-        encodings: The encodings.
         given: By name, a value for each text.
         defaults: The values of a text that is given none, (1, ...) each.
         single: Whether a single text was given, with its own values.
-
-    Raises:
-        InputError: If there is no such input, or not one of the same shape for each text.
     """
     rows: list[dict[str, Tensor]] = [{} for _ in encodings]
     for name, values in given.items():

@@ -31,11 +31,7 @@ class Placed(NamedTuple):
 
 
 def check_reads_media(method: Method) -> None:
-    """Refuse a method that cannot score pictures and sounds in a prompt.
-
-    Raises:
-        MethodError: If this is one.
-    """
+    """Refuse a method that cannot score pictures and sounds in a prompt."""
     if not (isinstance(method, FrozenGradient) or method.info.tokenwise):
         raise MethodError(
             f"{method.info.name} scores words alone, and the prompt holds a picture or a sound: frozen-gradient scores "
@@ -55,9 +51,6 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
 
     Returns:
         The scores with 0 at the tokens that stand for pictures and sounds, and the scores of these by their places.
-
-    Raises:
-        UnsupportedModelError: If the places of a picture are not known.
     """
     media, scores = _media_of(context, scores)
     if not media:

@@ -125,11 +125,7 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
 
 
 def checked_verify(verify: Verify) -> Verify:
-    """Return which units are removed; None for no verification.
-
-    Raises:
-        InputError: If it is neither a count, "auto", a kind of unit nor a list of units.
-    """
+    """Return which units are removed; None for no verification."""
     kinds = ("auto", "reasoning", *get_args(Group))
     if isinstance(verify, str) and verify not in kinds:
         raise InputError(

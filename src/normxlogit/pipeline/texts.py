@@ -65,9 +65,6 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
 
     Returns:
         One result for a single input, otherwise a list in the order of the inputs.
-
-    Raises:
-        InputError: If an input cannot be read, or is too long.
     """
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
@@ -91,11 +88,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
 
 
 def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain encodings in batches, and those beyond the model's length in windows; verify them if requested.
-
-    Raises:
-        InputError: If one is too long.
-    """
+    """Explain encodings in batches, and those beyond the model's length in windows; verify them if requested."""
     results: dict[int, Attribution] = {}
     windows_read = [[list(range(len(encoding)))] for encoding in encodings]
     limit = model.encoder.limit
@@ -132,10 +125,6 @@ def explain_every_position(model: TaskModel, encoding: Encoding, options: Option
 
     Returns:
         One attribution whose targets are the predictions at the words, or at the masks, named after both.
-
-    Raises:
-        TargetError: If several targets are asked for at each position.
-        InputError: If predictions of the model have no positions.
     """
     if options.target is not None and not is_choice(options.target):
         raise TargetError("position=ALL explains one target at each position: a name, an index or None")
@@ -291,9 +280,6 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> tupl
 
     Returns:
         The result, and the tokens of each window that the answer comes from.
-
-    Raises:
-        InputError: If the shorter text of a pair leaves no tokens for the longer.
     """
     limit = model.encoder.limit or len(encoding)
     kept_windows = windows(encoding, limit, model.task.position.known(encoding))

@@ -126,7 +126,6 @@ class Sentence(NamedTuple):
     """One or two texts in the colours of one row of scores.
 
     Attributes:
-        texts: The pieces of each text.
         summary: What one sees, for the slider.
     """
 
@@ -158,7 +157,6 @@ class Turn(NamedTuple):
 
     Attributes:
         kind: "system", "user", "assistant", "tool call", "tool result", "reasoning", "picture", "sound", or "answer".
-        name: Its name.
         share: Its share of what speaks for the answer; None for the answer itself.
         pieces: Its text.
         folded: The line that a page folds it to; empty if it does not.
@@ -268,7 +266,6 @@ class MediumBlock(Block):
 
     Attributes:
         medium: The medium, with its scores.
-        parts: A piece for each of its parts.
     """
 
     medium: "Medium"

@@ -25,7 +25,6 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
     Several methods on one text are a card with the comparison.
 
     Args:
-        results: The results.
         words: Whether to draw words; by default where they can be told.
     """
     groups, result_cards = results.drawn_together(), []

@@ -42,10 +42,8 @@ def cut(
     White space around a piece is text like any other. Special tokens without characters are set apart by spaces.
 
     Args:
-        text: The text.
         spans: The pieces in their order; what another one has taken is not drawn again.
         start: Where to begin.
-        end: Where to end.
         between: The kind of the text between the pieces.
     """
     pieces: list[Piece] = []
@@ -146,9 +144,6 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     Args:
         a: The result.
         words: Whether to merge tokens to words; by default where the result can tell.
-
-    Raises:
-        DataError: If words are asked for and the result has none.
     """
     texts = [a.text or "", *([] if a.text_pair is None else [a.text_pair])]
     in_words = a.has_words if words is None else words

@@ -54,11 +54,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> list[Blo
 
 
 def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> list[Block]:
-    """Return the blocks of several methods' results for one text and target.
-
-    Raises:
-        DataError: If a result has several labels or layers, or the texts differ.
-    """
+    """Return the blocks of several methods' results for one text and target."""
     layouts, titles, described = _layouts(results, words), distinct_methods(results), header(results)
     tested = zip(titles, (verdict(a.verified) for a in results), strict=True)
     _, positive, negative = meanings(next((a for a in results if a.signed), results[0]))

@@ -237,9 +237,6 @@ class Attribution(Record):
 
         Args:
             target: Its name, or its index, negative from the end.
-
-        Raises:
-            TargetError: If there is no such target, or several have the name.
         """
         index = self._index_of(target)
         if not self.has_target_axis:
@@ -348,11 +345,7 @@ class Attribution(Record):
         return self._transformed(lambda scores: scores.sum(0, dtype=np.float64), targets=(target,), **cleared)
 
     def _summed(self, purpose: str) -> "Attribution":
-        """Return the result with one score for each unit; those of a completion are summed over the answer.
-
-        Raises:
-            DataError: If there are several labels or layers.
-        """
+        """Return the result with one score for each unit; those of a completion are summed over the answer."""
         summed = self if self.completion is None else self.whole()
         if summed.scores.ndim != 1:
             raise DataError(f"{purpose} needs one score for each unit; choose with a[target] or a.layer(...)")

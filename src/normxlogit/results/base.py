@@ -190,9 +190,6 @@ class Record(Exports):
 
         Args:
             words: Whether to merge tokens to words, where single units are listed; by default where it can tell.
-
-        Raises:
-            DataError: If words are asked for and it has none.
         """
 
     def _row(self) -> dict[str, Any]:

@@ -78,10 +78,6 @@ class Attributions(Sequence[R], Exports):
 
         Args:
             index: A number, a slice, a list (array, column) of numbers, or one of true and false for each result.
-
-        Raises:
-            InputError: If a mask has another length, or indices are neither numbers nor a mask.
-            IndexError: If there is no such result.
         """
         if isinstance(index, slice):
             return type(self)(self._items[index])
@@ -195,11 +191,7 @@ class Attributions(Sequence[R], Exports):
             return False
 
     def _compared(self) -> list[Attribution]:
-        """Return the results.
-
-        Raises:
-            DataError: If they cannot be compared.
-        """
+        """Return the results."""
         attributions: list[Attribution] = [a for a in self if isinstance(a, Attribution)]
         if not attributions or len(attributions) < len(self):
             raise DataError("there are no results to compare")

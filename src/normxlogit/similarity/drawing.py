@@ -19,7 +19,6 @@ def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block
     """Return the blocks of a similarity: both texts and, if they were computed, pairs of words.
 
     Args:
-        s: The similarity.
         words: Whether to merge tokens to words, where single units are listed; by default where the result can tell.
     """
     blocks = attribution_blocks(s, words=words)

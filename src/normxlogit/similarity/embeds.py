@@ -19,28 +19,16 @@ class Embeds(Protocol):
     """
 
     def items_compared(self, items: Any) -> tuple[list[Any], bool]:
-        """Return the items whose vectors are compared, and whether a single one was given.
-
-        Raises:
-            InputError: If an item cannot be compared.
-        """
+        """Return the items whose vectors are compared, and whether a single one was given."""
         ...
 
     def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any] | None:
-        """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model.
-
-        Raises:
-            UnsupportedModelError: If it gives no vector of each input.
-        """
+        """Return the part of a model that embeds an item, with its tokenizer or processor; None for the whole model."""
         ...
 
 
 def embedding_task(model: TaskModel) -> Embeds:
-    """Return the task of a model that embeds.
-
-    Raises:
-        UnsupportedModelError: If it does not.
-    """
+    """Return the task of a model that embeds."""
     if not isinstance(model.task, Embeds):
         raise UnsupportedModelError(
             f"{model.name} is a model for {model.task.name}; similarity needs one that embeds texts: load it with "

@@ -57,17 +57,11 @@ def explain_similarity(
     pairs then take one backward pass through each second text for every token of the first text.
 
     Args:
-        model: The model.
         first: One text or picture, such as a query.
         second: What it is compared with, one or several.
         method: How tokens are scored.
         matrix: Whether pairs of tokens are scored too.
         verify: How many words are removed to test the explanation; None for none.
-
-    Raises:
-        InputError: If a text is empty, a pair, or none is given.
-        MethodError: If `matrix` is set and the method is not linear.
-        UnsupportedModelError: If the model does not embed texts.
     """
     task = embedding_task(model)
     second_items, single = task.items_compared(second)
@@ -180,9 +174,7 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
     """Score the tokens of B texts for K vectors each.
 
     Args:
-        model: The model.
         sides: The texts.
-        method: The method.
         vectors: (B, K, C).
 
     Returns:

@@ -58,10 +58,6 @@ class Outputs:
         Args:
             logits: The head's outputs.
             name: The name of the model in errors.
-            task: The name of the task.
-
-        Raises:
-            UnsupportedModelError: If they are not these outputs.
         """
         if self.labels and logits.shape[-1] != len(self.labels):
             raise UnsupportedModelError(
@@ -76,18 +72,11 @@ class Outputs:
             form: What the model returns.
             logits: The answer of a plain module, (B, C) or (B, T, C), whose outputs are named by it; None of others.
             name: The name of the model in errors.
-
-        Raises:
-            InputError: If the labels do not match the number of outputs.
         """
         return self
 
     def check_contrast(self, contrast: Any) -> None:
-        """Refuse a contrast where the outputs are not alternatives.
-
-        Raises:
-            TargetError: If there is one.
-        """
+        """Refuse a contrast where the outputs are not alternatives."""
         if self.outcomes is None and contrast is not None:
             raise TargetError(
                 "the outputs are values, or read at different tokens, and no alternatives: leave out contrast="
@@ -103,11 +92,7 @@ class Outputs:
         return explained[:, :1] if self.kind == "value" else None
 
     def index_of(self, name: str) -> int:
-        """Return the index of the output with a name.
-
-        Raises:
-            TargetError: If there is none, or more than one.
-        """
+        """Return the index of the output with a name."""
         matches = [index for index, label in enumerate(self.labels) if label == name]
         if not matches:
             matches = [index for index, label in enumerate(self.labels) if label.casefold() == name.casefold()]
@@ -171,11 +156,7 @@ class AnswerPosition:
     left_to_right: bool = False
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
-        """Return the encodings with a note of the token whose prediction is to be explained; see `targets.Position`.
-
-        Raises:
-            InputError: If there is no position to choose, or a text has no such place.
-        """
+        """Return the encodings with a note of the token whose prediction is to be explained; see `targets.Position`."""
         if position is None:
             return encodings
         if not self.can_choose:
@@ -191,11 +172,7 @@ class AnswerPosition:
         ]
 
     def every(self, encoding: Encoding) -> list[int]:
-        """Return the tokens whose predictions `position=ALL` explains.
-
-        Raises:
-            InputError: If there is no position to choose, or a text has no such place.
-        """
+        """Return the tokens whose predictions `position=ALL` explains."""
         self.locate([encoding], 0)
         raise NotImplementedError
 
@@ -203,11 +180,7 @@ class AnswerPosition:
         """Return the position whose prediction is explained, (B,), or start and end, (B, 2); None for whole-text heads.
 
         Args:
-            batch: The batch.
             logits: The model's answers at every token, (B, T, C); not needed for language models.
-
-        Raises:
-            TargetError: If a text has no such position.
         """
         return None
 
@@ -232,7 +205,6 @@ def with_chosen_positions(batch: Batch, positions: Tensor) -> Tensor:
     """Return positions, (B,), with the default replaced wherever the caller chose one.
 
     Args:
-        batch: The batch.
         positions: The default positions, (B,).
     """
     for row, encoding in enumerate(batch.encodings):

@@ -40,10 +40,6 @@ class Labels(Outputs):
             model: The caller's model.
             labels: Names instead of those in the configuration.
             problem: The problem type; None for that of the configuration.
-
-        Raises:
-            InputError: If the labels do not match the number of outputs.
-            UnsupportedModelError: If the configuration does not name the outputs.
         """
         if not isinstance(model, PreTrainedModel):
             return cls(label_names(labels), problem or "single-label")

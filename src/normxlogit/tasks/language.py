@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 class Vocabulary(Outputs):
-    """The tokens of a vocabulary.
-
-    Args:
-        tokenizer: The tokenizer.
-    """
+    """The tokens of a vocabulary."""
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(kind="token")
@@ -162,11 +158,7 @@ class MaskedLM(Task):
 
 
 class AtMask(AnswerPosition):
-    """The token at a mask is explained.
-
-    Args:
-        tokenizer: The tokenizer.
-    """
+    """The token at a mask is explained."""
 
     at = "token"
     can_choose = True

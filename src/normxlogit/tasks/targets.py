@@ -133,14 +133,9 @@ def check_target(
     """Refuse targets that are invalid for every text, before any forward pass.
 
     Args:
-        task: The task.
         outputs: The number of outputs of the model.
         spec: The target for all texts.
-        contrast: The contrast.
         choice_by_text: One target for each text.
-
-    Raises:
-        TargetError: If a target does not exist, or is the contrast itself.
     """
     task.outputs.check_contrast(contrast)
     indices = [index_of(task, choice, outputs) for choice in choice_by_text or ()]
@@ -175,9 +170,6 @@ def resolve(
         spec: See `TargetSpec`.
         contrast: A choice to subtract.
         choice_by_text: One choice for each text of the batch instead of `spec`.
-
-    Raises:
-        TargetError: If a label or token does not exist, is ambiguous, or cannot be explained by this model.
     """
     outputs = run.logits.shape[-1]
     task.outputs.check_contrast(contrast)
@@ -230,7 +222,6 @@ def describe_targets(
     """Return the target information for the results of the texts of a batch.
 
     Args:
-        target: The target.
         ids: `target.ids`, (B, K), on the host.
         contrast: `target.contrast`, (B,), on the host.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.

@@ -73,9 +73,6 @@ class StepRun:
         Args:
             values: What the step before made of each row; replaced by what this one makes of it.
             problems: Where rows that fail go instead, with the reasons.
-
-        Raises:
-            NormXLogitError: If the model or the settings are at fault, not single rows.
         """
         size = self.step.size
         rows = list(values) if size is None else sorted(values, key=lambda row: size(values[row]))
@@ -211,9 +208,6 @@ def text_of(value: Any, column: str | None) -> str:
     Args:
         value: The content of the cell.
         column: The name of the column, for errors.
-
-    Raises:
-        InputError: If it is no text.
     """
     if value is None:
         raise InputError(f"no text: column {column!r} is null")

@@ -185,20 +185,12 @@ class Predictions(Job):
         ]
 
     def _text(self, cells: Mapping[str, Any]) -> Any:
-        """Return the text of a row, or the pair.
-
-        Raises:
-            InputError: If it is none.
-        """
+        """Return the text of a row, or the pair."""
         text = _split_or_whole(cells["text"], self.text_column)
         return text if self.pair_column is None else (text, _split_or_whole(cells["pair"], self.pair_column))
 
     def _target(self, model: TaskModel, name: str | None) -> int:
-        """Return the index of a target.
-
-        Raises:
-            TargetError: If there is none of this name.
-        """
+        """Return the index of a target."""
         if name is None:
             raise TargetError("no target")
         index = index_of(model.task, choice_from_text(model.task, name), model.output_count)

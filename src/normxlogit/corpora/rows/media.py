@@ -12,11 +12,7 @@ from ...media.inputs.items import SUFFIXES
 
 
 def media_files(names: Sequence[str]) -> list[str]:
-    """Return the paths of pictures and sounds for files, folders and patterns, in their order; none for tables.
-
-    Raises:
-        DataError: If other inputs are among them.
-    """
+    """Return the paths of pictures and sounds for files, folders and patterns, in their order; none for tables."""
     files_by_name = [_files(name) for name in names]
     if any(files_by_name) and not all(files_by_name):
         missing_name = names[files_by_name.index([])]

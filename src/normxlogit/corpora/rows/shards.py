@@ -42,9 +42,6 @@ class InputColumns:
         Args:
             names: The columns of the input; none for a stream, whose blocks are checked one by one.
             result_columns: The columns of the results beside the kept ones.
-
-        Raises:
-            DataError: If a column is missing or twice there, or one that is kept has the name of a result.
         """
         if names:
             check_columns(names, self.names)
@@ -78,8 +75,6 @@ class Row(NamedTuple):
     """A row of the input.
 
     Attributes:
-        number: Its number.
-        id: Its name.
         cells: What a job reads of it, by the roles of the columns.
         stamps: Size and time of the files that it names, by which a run that goes on sees that one was replaced.
         problem: Why it cannot be read; None if it can.
@@ -98,7 +93,6 @@ class Shard:
 
     Attributes:
         index: Its number.
-        rows: The rows.
         kept: The columns that are copied to the results, as an Arrow table.
         digest: The digest of everything that results depend on.
         fraction: Share of the input read with it.
@@ -147,9 +141,7 @@ def left_shards(
 
     Args:
         source: Where to read.
-        columns: Which columns.
         size: Rows of a shard.
-        written: The shards that are written.
         skipped: Called with the share of the input that is done.
     """
     expected_indices, rows = set(written), 0
@@ -208,11 +200,7 @@ def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[
 
 
 def cell_text(value: Any, column: str) -> str | None:
-    """Return an id or a target as a text, numbers in digits; None for a missing one.
-
-    Raises:
-        DataError: If it is a list or a mapping.
-    """
+    """Return an id or a target as a text, numbers in digits; None for a missing one."""
     if isinstance(value, list | dict):
         raise DataError(f"column {column!r} holds {str(value)[:60]}; ids and targets are strings or numbers")
     if isinstance(value, bytes):

@@ -21,13 +21,9 @@ def compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[
     """Return the fields of `Summary` on right and wrong answers.
 
     Args:
-        run: The run.
         gold: The kept column of the right labels.
         layer: The index of the layer whose scores are shown.
         top: Most answers in the list of wrong ones.
-
-    Raises:
-        DataError: If the column does not hold labels of the model.
     """
     _check_column(run, gold)
     run.register_kept(gold)
@@ -99,7 +95,6 @@ def _wrong(run: RunTables, gold_of: dict[str, str], layer: int, top: int) -> lis
     """Return the wrong answers with the highest probabilities.
 
     Args:
-        run: The run.
         gold_of: The gold labels of each wrong pair of a value and an answer.
         layer: The index of the layer whose scores are shown.
         top: Most answers.

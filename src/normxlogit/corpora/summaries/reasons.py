@@ -43,7 +43,6 @@ class Candidate(NamedTuple):
     """Words, or a length, that may decide for a label.
 
     Attributes:
-        label: The label.
         phrase: The words; none of a length.
         texts: How many texts have it.
         answered: The share of them that are predicted to have the label.
@@ -60,12 +59,7 @@ class Candidate(NamedTuple):
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
-    """Return the model of a run, to ask it for other texts.
-
-    Raises:
-        InputError: If the run is not of the words of texts with one of several labels each.
-        DataError: If it was made by another model, or without its texts.
-    """
+    """Return the model of a run, to ask it for other texts."""
     model, task = explainer.task_model, explainer.task_model.task
     is_of_texts = run.unit == "words" and task.position.at == "text" and task.reads != "texts"
     if not is_of_texts or task.outputs.outcomes != "exclusive" or not task.outputs.labels:
@@ -87,8 +81,6 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     prediction, and the lengths of texts.
 
     Args:
-        run: The run.
-        model: Its model.
         layer: The index of the layer whose scores count.
         top: Most reasons, and most candidates for each label by scores, and by counts.
         least: Least texts of a candidate.

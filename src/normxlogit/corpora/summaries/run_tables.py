@@ -21,8 +21,6 @@ class RunSummary:
 
     Attributes:
         folder: Where the results are.
-        model: Name of the model.
-        method: Name of the method.
         rows: Rows with a result: texts, pictures, sounds or answers.
         errors: Rows without one.
         complete: Whether the run was finished, so that these are all rows.
@@ -52,9 +50,6 @@ class RunTables:
         kinds: The Arrow types of the columns, by their names in the files.
         unit: "words", "tokens", "patches" or "frames".
         of_answers: Whether the rows are answers with citations, and not texts.
-
-    Raises:
-        DataError: If there is no such run, a shard is damaged, or DuckDB is missing.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -135,11 +130,7 @@ class RunTables:
         return {row: (name, text) for row, name, text in found}
 
     def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query.
-
-        Raises:
-            DataError: If it cannot be answered, such as from a damaged file; the message names that.
-        """
+        """Return the rows of a query."""
         with self._naming_damage():
             rows: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
             return rows

@@ -123,7 +123,6 @@ def _summarize_predictions(
     """Return the summary of a run of predictions.
 
     Args:
-        run: The run.
         layer: The index of the layer whose scores count.
         special: The share of its scores that is on special tokens.
         gold: The column of the right labels, None without one.

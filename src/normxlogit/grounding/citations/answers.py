@@ -44,9 +44,6 @@ def read_answered(
 
     The arguments are those of `Explainer.cite`. The sources are the sentences of the documents, or what was said before
     the answer; an answer that is not given, and that a conversation does not have, is generated.
-
-    Raises:
-        InputError: If one of them cannot be read, or nothing is left to cite.
     """
     if messages is None and turn is not None:
         raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
@@ -99,9 +96,6 @@ def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: R
     Special tokens at the end of the answer are dropped, with white space around them; inside it they are read as plain
     text. Marks of its own citations are dropped too, with a note: they are no words that a document could say. Where
     the prompt opens a reasoning, the answer may have none.
-
-    Raises:
-        InputError: If the tokenizer cannot read a special token inside the answer as text.
     """
     answer, reasoning, own_marks = _without_citation_marks(answer, reasoning)
     if own_marks:

@@ -20,9 +20,6 @@ def checker_of(checker: Any) -> Explainer:
 
     Args:
         checker: An explainer, or a pipeline, of a classifier of pairs of texts with a label called entailment.
-
-    Raises:
-        InputError: If it has no such label.
     """
     explainer = checker if isinstance(checker, Explainer) else Explainer(checker)
     labels = explainer.task_model.task.outputs.labels

@@ -115,7 +115,6 @@ class ContinuedText:
         gets another value than without the cache, or the model has no cache, all are computed without it.
 
         Args:
-            continuations: The continuations.
             first_value: The log-probability of the first one, computed without a cache.
         """
         cached = self._with_cache(continuations) if len(continuations) > 2 and self._caches else None

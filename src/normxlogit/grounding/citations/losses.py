@@ -30,7 +30,6 @@ def tested(
     """Measure the loss of each sentence without some sources, and without all.
 
     Args:
-        model: The model.
         completed: The prompt and the answer.
         cited: The answer with the scores of its sources.
         verify: What is left out, as in `Explainer.cite`.

@@ -93,7 +93,6 @@ def conversation_prompt(
 
     Args:
         model: A language model, which reads the prompt.
-        conversation: The conversation.
         turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
         answer: The answer to all of the conversation, instead of one in it.
     """

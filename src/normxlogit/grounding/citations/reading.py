@@ -91,7 +91,6 @@ class SentencesAfterPrompt:
         parts: "sentence", or None for whole answers.
 
     Attributes:
-        sentences: The sentences.
         answer_nats: Log-probabilities of the first answer's tokens with the documents, (G,).
         answer_nats_without: The same without the documents; NaN if nothing of the prompt is left.
     """
@@ -246,7 +245,6 @@ def proposed_edits(
     Args:
         tokenizer: The model's tokenizer, a private one.
         prompt_text: The prompt, whose words complete proposed tokens that are the beginning of a word.
-        sentence: The sentence.
         predictions: What the reader predicts at the places of its n tokens.
         most: Most edits.
     """

@@ -34,9 +34,6 @@ def render(model: TaskModel, conversation: Conversation) -> Rendering:
 
     Reasoning that it leaves out stays out: the model does not read it either. The first rendering that holds every
     message is returned; if there is none, the one that lacks the fewest.
-
-    Raises:
-        InputError: If the template refuses the messages however they are written.
     """
     if not has_chat_template(model.reader):
         return _as_one_text(conversation)

@@ -22,9 +22,6 @@ def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed
 
     Returns:
         The prompt without its other sources, and a note that says so.
-
-    Raises:
-        InputError: If the prompt does not fit without its sources, or no source fits beside the rest.
     """
     length, sequence = len(completed.encoding), completed.sequenced()
     spans = completed.named_sources.items()

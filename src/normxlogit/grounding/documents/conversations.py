@@ -59,9 +59,6 @@ class Conversation:
 
         Args:
             turn: Which of its texts is the answer, counted from 0, negative from the end; None for the last.
-
-        Raises:
-            InputError: If there is no such turn, or nothing before it.
         """
         answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
         if turn is None and not answers:

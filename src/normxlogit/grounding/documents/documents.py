@@ -161,9 +161,6 @@ def read_file(path: str | PathLike[str]) -> dict[str, str]:
 
     Args:
         path: The file; one of an unknown suffix is read as text.
-
-    Raises:
-        DataError: If it cannot be read.
     """
     path = Path(path)
     try:

@@ -62,9 +62,6 @@ def load_statements(paths: Sequence[str | Path]) -> list[Prompted]:
         paths: Files whose lines have "documents", "question" and either "pairs" ([kind, true sentence, false sentence],
             with another question as a fourth) or "sentences" ([kind, sentence], the kind "true" of true ones); and, if
             known, "split", "domain", "origin" and "system".
-
-    Raises:
-        DataError: If a file cannot be read; names file and line.
     """
     prompted: list[Prompted] = []
     for path in paths:

@@ -50,9 +50,6 @@ def load_questions(path: str | Path, limit: int | None = None) -> list[Asked]:
     Args:
         path: The file.
         limit: Most questions.
-
-    Raises:
-        DataError: If it cannot be read; names file and row.
     """
 
     def asked(row: Mapping[str, Any]) -> Asked:
@@ -106,9 +103,6 @@ def evaluate_sources(
 
     Returns:
         A result for each method, and on how many prompts some source matters, the only ones that count.
-
-    Raises:
-        DataError: If no source matters on any prompt, or a kept file is broken.
     """
     rankings, method_list = rankings or {}, [method_named(method) for method in methods]
     model, specs = explainer.language_model, [method.spec for method in method_list]

@@ -46,9 +46,6 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
             data set or a mapping with one column of them.
         is_item: Whether something is one of them.
         kind: "picture" or "sound", for errors.
-
-    Raises:
-        InputError: If it is something else.
     """
     inputs = as_array(_column(inputs, is_item, kind))
     if is_item(inputs):
@@ -98,14 +95,10 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
         item: A path or file URL, an open file, bytes of one, a data URI or base64, or anything else; or a mapping with
             one of these under one of some keys, such as a part of a message, or a row or a file of a data set.
         kind: "picture" or "sound", for errors.
-        keys: The keys.
         data_keys: Keys of what is in memory; a mapping with one of them is returned itself.
 
     Returns:
         A path, an open file, or the item itself if it is neither.
-
-    Raises:
-        InputError: If a mapping has none, or it is a URL, which is not fetched.
     """
     key, name = "", ""
     while isinstance(item, Mapping):  # {"image": {"bytes": ..., "path": None}}
@@ -132,11 +125,7 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
 
 
 def decoded_base64(text: str) -> bytes:
-    """Return the bytes of base64 or of a data URI.
-
-    Raises:
-        InputError: If it is neither.
-    """
+    """Return the bytes of base64 or of a data URI."""
     try:
         return base64.b64decode(text.rpartition(",")[2], validate=True)
     except ValueError:

@@ -23,9 +23,6 @@ def read_parts(
         prompt: The mapping that holds the messages, with "images" beside them as data sets have them: those of the
             parts {"type": "image"} in their order; without such parts they stand before the first message of the user.
         reader: The processor, which says how many samples a second the model reads.
-
-    Raises:
-        InputError: If a picture is missing or left over, or one of them cannot be read.
     """
     images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
     images = images if isinstance(images, list | tuple) else ()

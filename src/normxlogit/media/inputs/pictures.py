@@ -84,9 +84,6 @@ def read_picture(item: Any) -> Picture:
 
     Args:
         item: What `opened_picture` takes; an array must be of whole numbers from 0 to 255.
-
-    Raises:
-        InputError: If there is no picture, or it cannot be read; a URL is not fetched.
     """
     source = item.get("image") if isinstance(item, Mapping) else item
     if isinstance(source, Picture):
@@ -104,11 +101,7 @@ def read_picture(item: Any) -> Picture:
 
 
 def converted(picture: "Image", mode: str) -> "Image":
-    """Return a picture of Pillow in another mode of 8 bits.
-
-    Raises:
-        InputError: If it has more than 8 bits for a level, which the conversion would cut off.
-    """
+    """Return a picture of Pillow in another mode of 8 bits."""
     if picture.mode.startswith(("I", "F")):
         raise InputError(
             f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first, as in "
@@ -126,9 +119,6 @@ def opened_picture(item: Any) -> tuple[Any, str]:
     Args:
         item: What `source_of` takes, a Pillow picture, or an array or a tensor, (height, width), with or without
             channels on either side.
-
-    Raises:
-        InputError: If it cannot be read, a mapping has none, or it is a URL, which is not fetched.
     """
     item, name = source_of(item, "picture", PICTURE_KEYS)
     if isinstance(item, Path):
@@ -142,11 +132,7 @@ def opened_picture(item: Any) -> tuple[Any, str]:
 
 
 def _picture_of_array(values: Any) -> Any:
-    """Return an array of levels from 0 to 255 as a Pillow picture; any other array with its channels last.
-
-    Raises:
-        InputError: If it holds whole numbers that are no levels.
-    """
+    """Return an array of levels from 0 to 255 as a Pillow picture; any other array with its channels last."""
     channels_first = hasattr(values, "detach")  # as torch has them, where both axes could be the channels
     array = np.asarray(detached(values))
     if array.ndim == 3:
@@ -175,9 +161,6 @@ def open_picture(file: Any, name: str) -> "Image":
     Args:
         file: A path or a file object.
         name: Its name in errors.
-
-    Raises:
-        InputError: If it is not a picture, or damaged.
     """
     pillow = _import_pillow()
     try:

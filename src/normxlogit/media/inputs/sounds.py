@@ -106,9 +106,6 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
         rate: Samples a second that the model reads; None if that is not known.
         place: Which input it is, for its name.
-
-    Raises:
-        InputError: If it is none of these, or the file cannot be read.
     """
     item, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
     item, own_rate = _samples_and_rate(item, rate)
@@ -199,7 +196,6 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
     Frames after its end, which fill it up to the length that a model reads, belong to none.
 
     Args:
-        sound: The sound.
         frames: How many frames of one length the model reads.
         end: The seconds at which the last one ends.
     """

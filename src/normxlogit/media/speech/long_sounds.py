@@ -22,7 +22,6 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
     """Cut a sound into windows, at quiet moments.
 
     Args:
-        sound: The sound.
         seconds: Most of a window; None for no limit.
 
     Returns:

@@ -44,17 +44,12 @@ def explain_speech(
     """Transcribe sounds, and explain every token by moments of the sound.
 
     Args:
-        model: The model.
         sounds: One, or several.
         options: The options of the explanation.
         settings: Passed to the model's `generate`.
 
     Returns:
         One result, or a list in the order of the sounds.
-
-    Raises:
-        InputError: If a sound cannot be read.
-        MethodError: If the method does not score sounds.
     """
     if options.parts is not None:
         raise InputError("parts= divides what follows a prompt; of a transcript group_targets(...) does")

@@ -58,11 +58,7 @@ class ImageClassification(SignalTask):
         return with_channels(picture, getattr(config, "num_channels", None)), {}, None, ()
 
     def _check_levels(self, picture: Any) -> None:
-        """Refuse an array whose values are outside the range that the processor expects.
-
-        Raises:
-            InputError: If its numbers are rescaled already.
-        """
+        """Refuse an array whose values are outside the range that the processor expects."""
         rescales = getattr(self.processor, "do_rescale", False)
         if not rescales or number_axes(picture) == 0 or "float" not in str(picture.dtype):
             return
@@ -82,11 +78,7 @@ def with_channels(picture: Any, channels: int | None) -> Any:
     transformers do.
 
     Args:
-        picture: The picture.
         channels: How many the model reads, None if that is not known.
-
-    Raises:
-        InputError: If a Pillow picture has more than 8 bits for a level, which its conversion would cut off.
     """
     if channels not in MODES or not hasattr(picture, "convert"):
         return picture

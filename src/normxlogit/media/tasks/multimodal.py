@@ -49,11 +49,7 @@ class MultimodalLM(CausalLM):
         self._spectra: dict[int, Spectrum] = {}
 
     def check_generates(self, model: TaskModel) -> None:
-        """Refuse encoder-decoder models: only their encoder reads the picture.
-
-        Raises:
-            UnsupportedModelError: If this is one.
-        """
+        """Refuse encoder-decoder models: only their encoder reads the picture."""
         if getattr(model.config, "is_encoder_decoder", False):
             raise UnsupportedModelError(
                 f"{type(model.module).__name__} reads pictures with the encoder of an encoder-decoder model; pictures "
@@ -75,12 +71,7 @@ class MultimodalLM(CausalLM):
             )
 
     def read_prompt(self, model: TaskModel, prompt: ReadPrompt) -> Encoding:
-        """Encode a prompt with its pictures and sounds by the processor.
-
-        Raises:
-            InputError: If there is no processor, or it cannot read the pictures or sounds.
-            UnsupportedModelError: If no token stands for a picture or a sound.
-        """
+        """Encode a prompt with its pictures and sounds by the processor."""
         if not prompt.media:
             return super().read_prompt(model, prompt)
         for medium in prompt.media:
@@ -118,11 +109,7 @@ class MultimodalLM(CausalLM):
         return replace(encoding, media=tuple(media))
 
     def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
-        """Return an encoding of a prompt whose pictures and sounds lack some places.
-
-        Raises:
-            UnsupportedModelError: If the processor reads other numbers of tokens or patches of them.
-        """
+        """Return an encoding of a prompt whose pictures and sounds lack some places."""
         media = sorted(prompt.media, key=lambda medium: medium.kind)  # pictures, then sounds, as an encoding has them
         media = [m.without(of_medium) if of_medium else m for m, of_medium in zip(media, places, strict=True)]
         processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
@@ -171,11 +158,7 @@ class MultimodalLM(CausalLM):
         return replace(appended, inputs={**appended.inputs, **of_tokens})
 
     def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
-        """Return a batch of one text with its pictures and sounds.
-
-        Raises:
-            InputError: If there are several texts, one of them with a picture or a sound.
-        """
+        """Return a batch of one text with its pictures and sounds."""
         encodings = batch.encodings
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
             raise InputError("a prompt with pictures or sounds is read by itself")

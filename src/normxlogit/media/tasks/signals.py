@@ -105,9 +105,6 @@ class SignalTask(Classification):
         The headpiece is called on one token as a sequence of length one. A head that pools the patches without the
         class token would then pool nothing, so the token is repeated until the head returns a finite value. A model
         without a hidden state for each patch has no headpiece: only its patch embedding is returned.
-
-        Raises:
-            HeadMismatchError: If the head gives no number for a single token.
         """
         if self._patches is not None:
             return Parts(head_error=_no_states(model), embedding_output=self._patches, unverified=parts.unverified)
@@ -138,12 +135,8 @@ class SignalTask(Classification):
         """Return the encodings of pictures or sounds, and whether there was a single one.
 
         Args:
-            model: The model.
             inputs: One as its processor takes it, several in any container, or the processor's output.
             long_text: Not for signals, and refused.
-
-        Raises:
-            InputError: If an input cannot be read.
         """
         if long_text is not None:
             raise InputError(TEXTS_ONLY)
@@ -167,9 +160,6 @@ class SignalTask(Classification):
         """Return an input for the processor, the processor's options, the duration in seconds, and notes.
 
         The duration is that of the part that the model reads; None for pictures.
-
-        Raises:
-            InputError: If it is not an input of this kind.
         """
         raise NotImplementedError
 
@@ -228,9 +218,6 @@ class SignalTask(Classification):
 
         Models with convolutions over a waveform have a method for T; any other is run once for each shape. The tokens
         are the hidden states of the trunk, or the patch embeddings if the trunk has no hidden state for each patch.
-
-        Raises:
-            UnsupportedModelError: If the signal does not reach the answer through one patch embedding.
         """
         waveform = inputs.get("input_values")
         count = getattr(model.module, "_get_feat_extract_output_lengths", None)
@@ -283,7 +270,6 @@ def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], 
 
     Args:
         inputs: A processor's output, a data set of such rows or a list of them, or anything else.
-        model: The model.
 
     Returns:
         None for anything else.

@@ -63,7 +63,6 @@ class Spectrum:
         """Return the time of each part of a sound, such as a patch, that the model's first layer makes of it.
 
         Args:
-            sound: The sound.
             entry: The first layer that reads the sound. Parts of one moment, such as the bands of a spectrum, all get
                 the time of that moment.
 
@@ -93,9 +92,6 @@ def spectrum_of(process: Callable[[Any], Mapping[str, Any]], sound: Sound, reade
         sound: The sound, at the rate that the model reads.
         reader: The feature extractor, which says how many samples there are from one frame to the next.
         token: The placeholder token of a sound.
-
-    Raises:
-        UnsupportedModelError: If it says nothing of that, or its frames do not fit the length of the sound.
     """
     hop, bins, length = getattr(reader, "hop_length", None), getattr(reader, "feature_size", None), len(sound.samples)
     processed, of_half = process(sound.samples), process(sound.samples[: -(-length // 2)])

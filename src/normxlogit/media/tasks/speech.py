@@ -151,7 +151,6 @@ class CTC(SpeechTask, AudioClassification):
 
         Args:
             logits: (T, V).
-            model: The model.
         """
         blank_id = self.blank_id(model)
         best = logits.argmax(-1).tolist()  # (T,)
@@ -218,11 +217,7 @@ def _encoder_inputs(model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[Ten
 
 
 def _extract_features(processor: Any, model: TaskModel, sound: Sound) -> dict[str, Tensor]:
-    """Return the features of a sound, without the batch axis, and behind them their mask where some are padding.
-
-    Raises:
-        InputError: If it cannot read it.
-    """
+    """Return the features of a sound, without the batch axis, and behind them their mask where some are padding."""
     name = model.module.main_input_name
     try:
         processed = feature_extractor_of(processor)(sound.samples, sampling_rate=sound.rate, return_tensors="pt")

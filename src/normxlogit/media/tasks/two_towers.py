@@ -29,7 +29,6 @@ class Tower(PreTrainedModel):
 
     Args:
         towers: The model with both; it stays the caller's own.
-        side: Which one.
     """
 
     base_model_prefix = "towers"
@@ -157,12 +156,7 @@ class TwoTowers(Task):
         return (list(items), False) if is_collection else ([items], True)
 
     def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any]:
-        """Return the tower that reads an item, and what reads its inputs.
-
-        Raises:
-            InputError: If the item is neither a text nor a picture, or the processor lacks that side.
-            UnsupportedModelError: If the model has no method for the vector of each side.
-        """
+        """Return the tower that reads an item, and what reads its inputs."""
         for name in ("text", "image"):
             if not hasattr(model, f"get_{name}_features"):
                 raise UnsupportedModelError(f"{type(model).__name__} has no method get_{name}_features")

@@ -194,17 +194,11 @@ def generate_each(
     """Generate completions of prompts, in batches if that gives the same tokens.
 
     Args:
-        model: The model.
-        prompts: The prompts.
         options: Of the model's `generate`.
         reasoning: Where a completion reasons: what stands around it; None to look for it.
 
     Returns:
         Prompts and completions, and how much of them is the prompt; of several sequences for a prompt all in a row.
-
-    Raises:
-        InputError: If a prompt is empty or leaves no room.
-        UnsupportedModelError: If the model is not a causal language model.
     """
     model.refresh()
     generating_task(model)
@@ -245,9 +239,6 @@ def most_new_tokens(options: Mapping[str, Any], before: int) -> int:
         options: Of the model's `generate`: `max_new_tokens` goes before `max_length`, as in transformers, and both
             before those of a `generation_config`.
         before: Tokens that `max_length` counts and that are there before the first is generated.
-
-    Raises:
-        InputError: If the number is none, or `max_length` leaves no room.
     """
     config = options.get("generation_config")
     for settings in (options, vars(config) if isinstance(config, GenerationConfig) else {}):
@@ -288,18 +279,12 @@ def read_completion(
     the completion.
 
     Args:
-        model: The model.
-        prompt: The prompt.
         completion: The completion, or its token ids.
         longer: Whether both may be longer than the model reads.
         reasoning: Where the completion reasons; None to look for it.
 
     Returns:
         Prompt and completion, and how much of it is the prompt.
-
-    Raises:
-        InputError: If one of them is empty or both are longer than the model reads.
-        UnsupportedModelError: If the model is not a causal language model.
     """
     model.refresh()
     task = generating_task(model)

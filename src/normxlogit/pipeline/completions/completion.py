@@ -87,9 +87,6 @@ def explain_completions(
     entry y, which for the paper's methods (NormXLogit, EMNLP 2025, section 3) depends on token i alone, so that one
     product of the T states with the head's rows for the G tokens gives them all. Methods that read the text as a whole
     run once for each token, on the tokens before it.
-
-    Raises:
-        TargetError: If a requested token does not exist.
     """
     model.refresh()
     requests = [
@@ -111,11 +108,7 @@ def explain_completions(
 
 
 def completion_request(model: TaskModel, completed: Completed, options: Options) -> CompletionRequest:
-    """Return a completion with its options and targets.
-
-    Raises:
-        TargetError: If a requested token does not exist.
-    """
+    """Return a completion with its options and targets."""
     options = options.for_media(completed.context.media) if completed.context.media else options
     return CompletionRequest(completed, options, *_requested_ids(model, options, completed.generated_ids))
 
@@ -135,9 +128,6 @@ def pass_over(model: TaskModel, batch: Sequence[CompletionRequest], copies: int 
 
     Returns:
         The pass; None where later tokens change what the model answers at earlier ones.
-
-    Raises:
-        MethodError: If the method does not score pictures and sounds, or goes through one stack of layers of two.
     """
     options, first = batch[0].options, batch[0].context
     method, scores_source = options.method, isinstance(options.method, FrozenGradient)
@@ -290,7 +280,6 @@ def scored_tokens(
     """Return the scores of the tokens of a prompt and its completion as a result.
 
     Args:
-        model: The model.
         completed: The completion; of an encoder-decoder model whose source has scores too, `joined`.
         options: The caller's options for it.
         scores: Scores of all tokens but the last for each target, (K, L, T - 1).
@@ -419,7 +408,6 @@ def predictions_of(
     """Return the top prediction at each generated token, and the token itself as a prediction.
 
     Args:
-        model: The model.
         states: The hidden states that the head reads at the positions of these tokens, (G, H).
         generated_ids: The generated tokens.
     """

@@ -33,7 +33,6 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer.
 
     Args:
-        model: The model.
         prompts: One or several.
         options: The options of the explanation.
         settings: Those of the model's `generate` that the caller gave.
@@ -72,9 +71,6 @@ def explain_given(model: TaskModel, prompts: Any, completions: Any, options: Opt
 
     Returns:
         One result, or a list in the order of the prompts.
-
-    Raises:
-        InputError: If lists differ in length.
     """
     generating_task(model).check_prompts(model)
     prompt_list, single = _prompt_list(model, prompts)

@@ -28,12 +28,8 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Reason
 
     Args:
         model: A language model.
-        completion: The completion.
         prompt: What stands before it.
         spec: Where the caller says that it is; None to look for it.
-
-    Raises:
-        InputError: If a span of the caller is not one of the completion.
     """
     marks = reasoning_marks(model.reader)
     if are_marks(spec):
@@ -63,11 +59,7 @@ def opens_reasoning(prompt: str, opening: str) -> bool:
 
 
 def shifted(spec: ReasoningSpec | None, by: int) -> ReasoningSpec | None:
-    """Return the caller's spans moved by some characters; of marks there are none.
-
-    Raises:
-        InputError: If they are no spans.
-    """
+    """Return the caller's spans moved by some characters; of marks there are none."""
     if spec is None or are_marks(spec):
         return spec
     try:

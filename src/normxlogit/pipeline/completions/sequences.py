@@ -47,9 +47,6 @@ def explain_answer(
         completed: The prompt with its answer, and the other one.
         options: The caller's options, without targets.
         sources: How the prompt is divided; None for tokens.
-
-    Raises:
-        InputError: If the end of the prompt is read as other tokens before the other answer.
     """
     other, start = completed.other, completed.prompt_tokens
     answers = [completed] if other is None else [completed, other]
@@ -130,12 +127,7 @@ def names_sequences(model: TaskModel, options: Options) -> bool:
 
 @torch.inference_mode(False)
 def explain_next_words(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain which next words, each of any number of tokens, a causal language model says after texts.
-
-    Raises:
-        TargetError: If a target or the contrast does not exist.
-        InputError: If `token_predictions` are asked for, or a text leaves no room.
-    """
+    """Explain which next words, each of any number of tokens, a causal language model says after texts."""
     if options.token_predictions:
         raise InputError("token_predictions= goes with targets of one token")
     results = []

@@ -62,11 +62,6 @@ def explain_sources(
         parts: How the answer is divided; None for the whole.
         token_weights: Weights of the answer's tokens, (K, G): the weighted sum of each part is explained as well, as
             K targets behind the parts, by methods that backpropagate from such sums; others leave them out.
-
-    Raises:
-        InputError: If there is no such source or part, or the prompt holds none.
-        MethodError: If a perturbation method is asked for another target, a contrast or layers.
-        UnsupportedModelError: If the model is not one that the method works on.
     """
     options = options.for_media(completed.encoding.media) if completed.encoding.media else options
     method = options.method

@@ -164,11 +164,7 @@ def _cell(value: Any) -> Any:
 
 
 def metadata_of(schema: Any) -> Mapping[str, Any]:
-    """Return the values in a file's metadata that all its rows share; {} if there are none.
-
-    Raises:
-        DataError: If they are of a version that this library does not read.
-    """
+    """Return the values in a file's metadata that all its rows share; {} if there are none."""
     if METADATA not in (schema.metadata or {}):
         return {}
     return checked_version(dict(json.loads(schema.metadata[METADATA])))
@@ -214,11 +210,7 @@ def to_dataset(results: Sequence[Record]) -> Any:
 
 
 def read_parquet(path: str | Path) -> dict[str, Any]:
-    """Return the results in a file, of `write_parquet` or of a corpus, as `Attributions.from_dict` reads them.
-
-    Raises:
-        DataError: If it is not such a file, or pyarrow is missing.
-    """
+    """Return the results in a file, of `write_parquet` or of a corpus, as `Attributions.from_dict` reads them."""
     with open_parquet(lambda: Path(path).open("rb"), path) as file:
         table = file.read()
         table.validate(full=True)

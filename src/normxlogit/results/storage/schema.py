@@ -77,11 +77,7 @@ def freeze(record: Any) -> None:
 
 
 def checked_version(state: Any) -> Mapping[str, Any]:
-    """Return a document after checking that this library reads its version.
-
-    Raises:
-        DataError: If it is something else, or of another version.
-    """
+    """Return a document after checking that this library reads its version."""
     if not isinstance(state, Mapping):
         raise DataError(f"not a result of normxlogit: expected fields with values, got {abbreviated(state)}")
     version = state.get("format_version")

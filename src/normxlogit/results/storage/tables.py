@@ -116,11 +116,7 @@ def to_csv(columns: Columns) -> str:
 
 
 def to_pandas(columns: Columns) -> "DataFrame":
-    """Return a table of pandas.
-
-    Raises:
-        DataError: If pandas is missing.
-    """
+    """Return a table of pandas."""
     pandas = optional_module("pandas", "a table needs pandas: pip install pandas")
     types = {**dict.fromkeys(WHOLE, "Int64"), "score": np.float32}
     return pandas.DataFrame(columns).astype({name: kind for name, kind in types.items() if name in columns})

@@ -213,9 +213,6 @@ def media_places(
 
     Yields:
         The index of the medium, the name and the kind of the source, and its places; none for a whole medium.
-
-    Raises:
-        InputError: If there is no such medium, a region is not inside it, or two overlap.
     """
     items = sources.items() if isinstance(sources, Mapping) else ()
     named = {str(name): item for name, item in items if is_region(item, has_text=has_text)}
@@ -256,11 +253,7 @@ def _outside(places: Sequence[Place], extent: Sequence[float]) -> list[Place]:
 
 
 def medium_class(kind: str) -> type[Medium]:
-    """Return the class of a kind of media.
-
-    Raises:
-        ValueError: If no extension has it.
-    """
+    """Return the class of a kind of media."""
     if kind not in registered("media"):
         raise ValueError(f"kind: {kind!r} is of no extension that is installed")
     return registered("media")[kind]  # type: ignore[no-any-return]

@@ -53,11 +53,9 @@ class NamedSpan(NamedTuple):
     """A source of the prompt, a part of the answer, or another coarser unit.
 
     Attributes:
-        name: Its name.
         start: Its first character in the text.
         end: One past its last.
         tokens: Indices of its tokens in the sequence, or of the finer units that it is made of.
-        kind: What it is as a unit.
         sequence: Which of two texts it is of, None for pictures and sounds.
         weights: How much of each of `tokens` belongs to it, such as the share of a patch that lies in a region; empty
             where all of them do.
@@ -82,8 +80,6 @@ class Sequenced:
         text: Both.
         offsets: Character spans of the T tokens.
         special: True at special tokens and at those of a chat template.
-        prompt_tokens: Tokens of the prompt.
-        prompt_characters: Characters of the prompt.
         messages: Spans of the messages of a chat; None for a prompt that was one text.
         words: The characters of the word of each token, where the caller has split the text into words.
         reasoning: Spans of the completion's reasoning, in its characters, each with its span with the marks around it.
@@ -304,11 +300,7 @@ def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
 
 
 def check_coarser(a: "Attribution", groups: Sequence[NamedSpan]) -> None:
-    """Refuse units that are not tokens, which cannot be divided.
-
-    Raises:
-        InputError: If one reaches beyond its group.
-    """
+    """Refuse units that are not tokens, which cannot be divided."""
     spans = a.units.spans or ()
     of_text = min(a.text_units, len(spans))
     for group in groups:
@@ -337,11 +329,7 @@ def part_targets(groups: Sequence[NamedSpan]) -> tuple[Target, ...]:
 
 
 def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
-    """Return one of the texts of a result as characters and tokens.
-
-    Raises:
-        DataError: If the tokenizer gave no offsets.
-    """
+    """Return one of the texts of a result as characters and tokens."""
     text = (a.text, a.text_pair)[sequence]
     if a.offsets is None or text is None:
         raise DataError("sources need the text and the character offsets of its tokens")

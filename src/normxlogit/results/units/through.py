@@ -24,10 +24,6 @@ def passed_through(
         a: The result.
         spans: As in `Attribution.through`.
         weighted: Other scores of the parts, of which r_j is taken; None for those of the result.
-
-    Raises:
-        DataError: If nothing was generated, or parts of the answer are not known to be units and targets.
-        InputError: If the answer has no reasoning, or no part lies in the spans.
     """
     part_of_unit = _parts_that_are_units(a)  # by unit, of those that are passed on
     if spans is not None:

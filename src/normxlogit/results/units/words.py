@@ -50,7 +50,6 @@ def word_groups(
     of a text is in exactly one word.
 
     Args:
-        text: The text.
         tokens: Each as (index, start, end).
         boundary: The character at which a word ends, and another begins.
         split: The characters of the word of each token; None to find words in the text.
@@ -91,11 +90,7 @@ def word_groups(
 
 
 def merge_scores(scores: Any, merge: str) -> Any:
-    """Reduce the last axis to one score; "max" takes the largest magnitude with its sign.
-
-    Raises:
-        InputError: If there is no such way to merge.
-    """
+    """Reduce the last axis to one score; "max" takes the largest magnitude with its sign."""
     if merge == "sum":
         score = scores.sum(-1)
     elif merge == "mean":

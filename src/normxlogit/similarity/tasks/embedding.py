@@ -58,11 +58,7 @@ class Embedding(Task):
         )
 
     def items_compared(self, items: Any) -> tuple[list[Any], bool]:
-        """Return the texts whose vectors are compared, and whether a single one was given.
-
-        Raises:
-            InputError: If an item is not a text.
-        """
+        """Return the texts whose vectors are compared, and whether a single one was given."""
         texts, single = read_texts(items)
         if not all(isinstance(text, str) for text in texts):
             raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
