@@ -9,7 +9,7 @@ from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
-from normxlogit.grounding.support import Support
+from normxlogit.grounding.verdicts import Support
 from normxlogit.results.verification import LEAST_LOSS
 
 from .pointing_cases import PointingCase

@@ -7,8 +7,7 @@ import torch
 
 from normxlogit import Predictions, attribute, summarize
 from normxlogit.corpora.summaries.page import summary_page
-from normxlogit.corpora.summaries.phrases import Phrase, joined
-from normxlogit.corpora.summaries.reasons import LONGER
+from normxlogit.corpora.summaries.reasons import LONGER, Phrase, joined
 from tests import tiny
 
 from .corpora import explainer, rows_of

@@ -32,22 +32,14 @@ REPAIR = "remove the file and start `normxlogit attribute` again with the same a
 
 @dataclass(frozen=True)
 class Manifest:
-    """The model, input and settings that a folder was made with.
+    """The model, input and settings that a folder was made with."""
 
-    Attributes:
-        input: The names of what is read; that the rows are the same, the digests of the shards say.
-        identity: The identity of the model.
-        settings: The settings, by the names that a user knows.
-        shards: How many shards the input makes; 0 until it is read to its end.
-        complete: Whether it was read to its end.
-    """
-
-    input: tuple[str, ...]
+    input: tuple[str, ...]  # the names of what is read; the shards' digests tell whether the rows are the same
     model: str
-    identity: Identity
-    settings: Mapping[str, Any]
-    shards: Index = 0
-    complete: bool = False
+    identity: Identity  # the identity of the model
+    settings: Mapping[str, Any]  # the settings, by the names that a user knows
+    shards: Index = 0  # how many shards the input makes; 0 until it is read to its end
+    complete: bool = False  # whether it was read to its end
 
     @property
     def digest(self) -> str:
@@ -188,7 +180,6 @@ class Folder:
         """Return the shards that are written, in their order; each says itself what it holds.
 
         Args:
-            manifest: The manifest of the folder; files of another run do not count.
             refuse_broken: Whether a file that cannot be read is an error; otherwise it does not count.
         """
 

@@ -30,9 +30,6 @@ def run_local(
     """Explain shards on this machine.
 
     While the model reads a shard, the next is tokenised, the one after that is read, and the one before written.
-
-    Yields:
-        Each shard that is written, and the share of the input read with it.
     """
     worker.model.refresh()
     first_copy = worker.model.copy

@@ -37,9 +37,6 @@ def run_ray(
 
     This process reads the input and sends each actor shards, which it explains and writes. An actor that dies is
     started again and given its shards again, which it writes under the same names.
-
-    Yields:
-        Each shard that is written, in the order in which they are done, and the share of the input read with it.
     """
     ray = optional_module("ray", "the engine 'ray' needs Ray: pip install 'normxlogit[scale]'")
     started_here = not ray.is_initialized()

@@ -1,24 +1,25 @@
 """`attribute`, which runs or resumes a corpus run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..inputs.texts import positive_integer
-from ..long_runs.columns import CORPUS
 from ..long_runs.model_identity import identity_of
 from ..methods import Method
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.storage.schema import check
+from .columns import CORPUS
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
-from .progress import Progress, Watcher
 from .rows.reading import columns_of_text, open_source
 from .rows.shards import WrittenShard, left_shards
 from .worker import Settings, Worker
@@ -27,7 +28,52 @@ if TYPE_CHECKING:
     from .ray_engine import Cluster
 
 
-Engine = Literal["local", "ray"]
+@dataclass
+class Progress:
+    """How far a run is: counted on as it goes."""
+
+    rows: int = 0  # rows that are written, those of earlier runs included
+    errors: int = 0  # how many of them have no result
+    fresh: int = 0  # rows that this run has done
+    tokens: int = 0  # tokens that this run has explained
+    seconds: float = 0.0  # time that this run took
+    fraction: float = 0.0  # share of the input that is done, 0 if that is not known
+    started: float = 0.0  # share that was done before this run
+    _start: float = field(default_factory=monotonic, repr=False)
+
+    @classmethod
+    def after(cls, earlier: Iterable[WrittenShard]) -> "Progress":
+        """Return the progress of a run that goes on after the shards of earlier runs."""
+        counts = [(shard.rows, shard.errors) for shard in earlier]
+        return cls(sum(rows for rows, _ in counts), sum(errors for _, errors in counts))
+
+    @property
+    def texts_per_second(self) -> float:
+        """Return the rows per second of this run."""
+        return self.fresh / max(self.seconds, 1e-9)
+
+    def skip(self, fraction: float) -> None:
+        """Count the share of the input that earlier runs explained; the time to read it does not count."""
+        if not self.fresh:
+            self.started = self.fraction = fraction
+            self._start = monotonic()
+
+    def add(self, shard: WrittenShard, fraction: float) -> None:
+        """Count a written shard, with the share of the input read so far; shards may finish out of order."""
+        self.rows += shard.rows
+        self.errors += shard.errors
+        self.fresh += shard.rows
+        self.tokens += shard.tokens
+        self.seconds = monotonic() - self._start
+        self.fraction = max(fraction, self.fraction)
+
+    def __str__(self) -> str:
+        share = self.fraction - self.started
+        left = f", {timedelta(seconds=round(self.seconds * (1 - self.fraction) / share))} left" if share > 0 else ""
+        done = f"{self.rows:,} texts" + (f" ({self.fraction:.0%})" if self.fraction else "")
+        errors = f", {self.errors:,} errors" if self.errors else ""
+        tokens = self.tokens / max(self.seconds, 1e-9)
+        return f"{done}, {self.texts_per_second:,.0f} texts/s, {tokens:,.0f} tokens/s{left}{errors}"
 
 
 def _settings_of_jobs() -> dict[str, str]:
@@ -53,9 +99,9 @@ def attribute(
     input_format: str | None = None,
     shard_rows: int | None = None,
     max_errors: int | None = None,
-    engine: Engine = "local",
+    engine: Literal["local", "ray"] = "local",
     cluster: "Cluster | None" = None,
-    watch: Watcher | None = None,
+    watch: Callable[[Progress], None] | None = None,
     progress: bool | None = None,
 ) -> Progress:
     """Explain a corpus: any number of texts, pictures, sounds, answers or conversations in, Parquet shards out.

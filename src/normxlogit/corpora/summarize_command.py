@@ -1,6 +1,5 @@
 """The command that summarises a corpus run."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,7 +33,6 @@ def summarize(
     kind = output_format or format_for(output)
     if kind == "csv":
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
-    _check_output(output, folder)
     from ..render.blocks import Block, Paragraph
     from .folder import Folder
     from .summaries.page import summary_cards, summary_page
@@ -53,12 +51,3 @@ def summarize(
     for card in summary_cards(summary):
         blocks += [*([Paragraph(card.heading)] if card.heading else []), *card.blocks]
     deliver_result(summary, kind, output, [blocks], summary_page(summary) if kind == "html" else None)
-
-
-def _check_output(output: Path | None, folder: str) -> None:
-    """Refuse an output file among the files of a corpus run."""
-    if output is None:
-        return
-    path, run = output.resolve(), Path(folder).resolve()
-    if path == run / "manifest.json" or run in (path.parent.parent, *path.parent.parent.parents):
-        raise InputError(f"--output {output} lies among the files of the run; write beside them")

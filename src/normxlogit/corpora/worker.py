@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .._version import __version__
-from ..long_runs.columns import CORPUS
 from ..long_runs.tables import arrow_module
 from ..methods import Method
 from ..model.task_model import TaskModel
 from ..pipeline.options import Options
 from ..results.storage.columns import METADATA, arrow_types
 from ..results.storage.schema import FORMAT_VERSION
+from .columns import CORPUS
 from .folder import Folder
 from .jobs.base import Job, StepRun
 from .rows.shards import InputColumns, Shard, WrittenShard
@@ -19,19 +19,13 @@ from .rows.shards import InputColumns, Shard, WrittenShard
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run.
+    """The settings of a run."""
 
-    Attributes:
-        job: The job, with all its columns.
-        media_method: The method of prompts with pictures; None for the same.
-        keep_text: Whether the texts are written, too.
-    """
-
-    job: Job
+    job: Job  # the job, with all its columns
     columns: InputColumns
     method: Method
-    media_method: Method | None
-    keep_text: bool
+    media_method: Method | None  # of prompts with pictures; None for the same
+    keep_text: bool  # whether the texts are written, too
     shard_rows: int
 
     def options(self) -> Options:
@@ -56,16 +50,11 @@ class Settings:
 
 @dataclass
 class ShardRows:
-    """The rows of a shard on their way from the input to the output, each by its place in the shard.
-
-    Attributes:
-        values: What the steps so far made of them: in the end a result with the number of its tokens.
-        problems: Why the others have no result.
-    """
+    """The rows of a shard on their way from the input to the output, each by its place in the shard."""
 
     shard: Shard
-    values: dict[int, Any]
-    problems: dict[int, str]
+    values: dict[int, Any]  # what the steps so far made of them: in the end a result with the number of its tokens
+    problems: dict[int, str]  # why the others have no result
 
 
 class Worker:
@@ -89,12 +78,7 @@ class Worker:
             step(rows.values, rows.problems)
 
     def write(self, folder: Folder, run: str, rows: ShardRows) -> WrittenShard:
-        """Write results and errors.
-
-        Args:
-            folder: The folder of the run.
-            run: The digest of the run.
-        """
+        """Write results and errors."""
         shard, tokens = rows.shard, sum(tokens for _, tokens in rows.values.values())
         first, count = shard.rows[0].number, len(shard.rows)
         written = WrittenShard(shard.index, first, count, len(rows.problems), tokens, shard.digest)
@@ -104,15 +88,13 @@ class Worker:
 
     def _result_table(self, rows: ShardRows, metadata: dict[str, Any]) -> Any:
         """Return the results of the rows of a shard, in their order; `metadata` is what all of them share."""
-        arrow, model, job, method = arrow_module(), self.model, self.settings.job, self.settings.method
+        arrow, model, job = arrow_module(), self.model, self.settings.job
         kind = job.kind or model.task.result_kind
         types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=self.settings.keep_text))
         places = sorted(rows.values)
         results = [rows.values[place][0] for place in places]
-        cells = []
-        for place, result in zip(places, results, strict=True):
-            row = rows.shard.rows[place]
-            cells.append({**job.cells(result, method), "row": row.number, "id": row.id})
+        inputs = [rows.shard.rows[place] for place in places]
+        cells = [job.cells(a, kind) | {"row": row.number, "id": row.id} for a, row in zip(results, inputs, strict=True)]
         columns = {name: arrow.array([row.get(name) for row in cells], type_) for name, type_ in types.items()}
         indices = arrow.array(places, arrow.int64())
         columns |= {name: rows.shard.kept[name].take(indices) for name in self.settings.columns.keep}
@@ -120,9 +102,8 @@ class Worker:
             "format_version": FORMAT_VERSION,
             "kind": kind,
             "version": __version__,
-            "signed": method.signed_on(model.task),
-            "quantity": results[0].scored.quantity if results else "logit",
-            **job.shared(model, method, results),
+            "signed": self.settings.method.signed_on(model.task),
+            **job.shared(model, results),
             **metadata,
         }
         schema = arrow.schema(

@@ -24,20 +24,13 @@ FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".csv": "
 
 @dataclass(frozen=True)
 class GlueTask:
-    """A task of GLUE as the experiments use it.
-
-    Attributes:
-        columns: The text column, or the two of a pair.
-        labels: Label names by index; empty for regression.
-        hub: Configuration of the hub's `nyu-mll/glue`.
-        validation: Its validation split on the hub.
-    """
+    """A task of GLUE as the experiments use it."""
 
     name: str
-    columns: tuple[str, ...]
-    labels: tuple[str, ...]
-    hub: str
-    validation: str = "validation"
+    columns: tuple[str, ...]  # the text column, or the two of a pair
+    labels: tuple[str, ...]  # label names by index; empty for regression
+    hub: str  # configuration of the hub's `nyu-mll/glue`
+    validation: str = "validation"  # its validation split on the hub
 
 
 TASKS = {
@@ -128,14 +121,7 @@ def load_examples(
 def _open_source(
     source: Any, name: str, task: GlueTask | None, split: str, data_dir: str | Path | None
 ) -> tuple[RowSource, str]:
-    """Return a source of rows, and its name for errors.
-
-    Args:
-        source: As in `load_examples`.
-        name: The source, if it is a name or a path; empty for rows in memory.
-        split: As in `load_examples`.
-        data_dir: As in `load_examples`.
-    """
+    """Return a source of rows, and its name for errors."""
     if not isinstance(source, str | Path):
         return source_in_memory(source), f"the {type(source).__name__}"
     path = _local_file(name, split, data_dir)
@@ -167,14 +153,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def parsed_rows(
     path: str | Path, parse: Callable[[dict[str, Any]], Parsed], wrong: str = "", limit: int | None = None
 ) -> list[Parsed]:
-    """Read the rows of a file as `read_rows`, and parse each, without its missing values.
-
-    Args:
-        path: The file.
-        parse: Makes something of a row; its errors are reported with the row's number.
-        wrong: What is said of a row that cannot be parsed, before the error.
-        limit: Most rows; None for all.
-    """
+    """Read the rows of a file as `read_rows`, and parse each, without its missing values."""
     parsed = []
     for number, row in enumerate(read_rows(Path(path))[:limit]):
         try:

@@ -34,25 +34,19 @@ class Known:
     """An input whose answer is known to rest on parts of it.
 
     Attributes:
-        text_pair: The second text of a pair.
-        messages: The messages of a chat, instead of a text.
         target: The label or token that is explained; None for the prediction. Inputs that the model answers otherwise
             are left out.
-        contrast: Another label, token or completion, against which the answer is explained.
-        completion: The answer that is explained, where it is not a label or a token.
-        units: What is ranked: each "word", "sentence", "paragraph" or "message".
-        among: Parts whose units alone are ranked; empty for all of the input.
     """
 
     evidence: tuple[Part, ...] = ()
     text: str = ""
-    text_pair: str | None = None
-    messages: Any = None
+    text_pair: str | None = None  # the second text of a pair
+    messages: Any = None  # the messages of a chat, instead of a text
     target: str | int | None = None
-    contrast: str | int | None = None
-    completion: str | None = None
-    units: SourceKind = "word"
-    among: tuple[Part, ...] = ()
+    contrast: str | int | None = None  # another label, token or completion, against which the answer is explained
+    completion: str | None = None  # the answer that is explained, where it is not a label or a token
+    units: SourceKind = "word"  # what is ranked: each "word", "sentence", "paragraph" or "message"
+    among: tuple[Part, ...] = ()  # parts whose units alone are ranked; empty for all of the input
 
     @property
     def inputs(self) -> Any:
@@ -73,36 +67,22 @@ class Place(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """An input as a model reads it.
+    """An input as a model reads it."""
 
-    Attributes:
-        case: The input.
-        tokens: A result with its tokens, whose scores are of no use.
-        units: The U units that are ranked.
-        is_evidence: Which of them are evidence, (U,).
-    """
-
-    case: Known
-    tokens: Attribution
-    units: list[Place]
-    is_evidence: Mask
+    case: Known  # the input
+    tokens: Attribution  # A result with its tokens, whose scores are of no use
+    units: list[Place]  # the U units that are ranked
+    is_evidence: Mask  # which of them are evidence, (U,)
 
 
 @dataclass(frozen=True)
 class EvidenceResult:
-    """How high a method ranks the evidence of N inputs, averaged over all orders of equal scores.
+    """How high a method ranks the evidence of N inputs, averaged over all orders of equal scores."""
 
-    Attributes:
-        method: Its name, with settings that differ from the defaults, or that of a baseline.
-        first: The probability that the first unit is evidence, (N,).
-        first_two: The probability that one of the first two is, (N,).
-        auroc: Area under the ROC curve of the scores, (N,).
-    """
-
-    method: str
-    first: tuple[float, ...]
-    first_two: tuple[float, ...]
-    auroc: tuple[float, ...]
+    method: str  # its name, with settings that differ from the defaults, or that of a baseline
+    first: tuple[float, ...]  # the probability that the first unit is evidence, (N,)
+    first_two: tuple[float, ...]  # the probability that one of the first two is, (N,)
+    auroc: tuple[float, ...]  # area under the ROC curve of the scores, (N,)
 
 
 def load_evidence(path: str | Path, limit: int | None = None) -> list[Known]:
@@ -121,17 +101,7 @@ def load_evidence(path: str | Path, limit: int | None = None) -> list[Known]:
 def evaluate_evidence(
     explainer: Explainer, cases: Sequence[Known], methods: Sequence[Method], on_progress: OnProgress | None = None
 ) -> tuple[list[EvidenceResult | Refused], dict[str, int]]:
-    """Measure how high methods, and rankings that read no model, rank known evidence.
-
-    Args:
-        explainer: The model.
-        cases: Inputs with their evidence.
-        on_progress: Called with the method, the inputs done and all inputs.
-
-    Returns:
-        A result for each method and for each of the `BASELINES` that ranks, and how many inputs were measured and left
-        out, by the reason.
-    """
+    """Measure how high methods, and rankings that read no model, rank known evidence."""
     judged: list[Judged] = []
     left_out: Counter[str] = Counter()
     for number, case in enumerate(cases):
@@ -238,7 +208,6 @@ def found_among(count: int, scores: Array, is_evidence: Mask) -> float:
     """Return the probability that evidence is among the first units, of which equal scores are in a random order.
 
     Args:
-        count: How many are looked at.
         scores: A score for each unit, (U,).
         is_evidence: Which of them are evidence, (U,).
     """

@@ -126,18 +126,7 @@ def run_methods(
     """Yield the result of each method on the same texts; each distinct perturbed text is run through the model once.
 
     Args:
-        explainer: The model.
-        examples: Labelled texts.
-        methods: The methods.
-        folder: Where finished results are kept, so that a stopped run can be resumed; None keeps nothing.
-        protocol: As in `evaluate`.
-        seed: Seed of the bootstrap.
         refusals: Errors which say that a method does not work on the model.
-        on_progress: Called with the method, texts done and texts in all.
-
-    Raises:
-        DataError: If a label is outside the model's.
-        UnsupportedModelError: If the model does not classify.
     """
     labels = checked_labels(explainer.task_model, examples)
     results_depend_on = [[(e.text, e.label) for e in examples], protocol, seed]
@@ -210,15 +199,10 @@ def measure_attributions(
 
 
 class Answers(NamedTuple):
-    """A model's answers to texts without some of their tokens, which all methods share: each distinct text is run once.
+    """A model's answers to texts without some of their tokens, which all methods share: each is asked once."""
 
-    Attributes:
-        masked: Without masked tokens, or deleted ones where masks are not used.
-        deleted: Without deleted ones.
-    """
-
-    masked: TextAnswers
-    deleted: TextAnswers
+    masked: TextAnswers  # without masked tokens, or deleted ones where masks are not used
+    deleted: TextAnswers  # without deleted ones
 
     @classmethod
     def of(cls, explainer: Explainer, encodings: Sequence[Encoding]) -> "Answers":
@@ -243,12 +227,9 @@ def measure(
     the change of the output's size.
 
     Args:
-        method: The name of the result.
         answers: The model's answers to the N texts without some of their tokens.
         attributions: Results with one score for each token of each text, higher for more important.
         labels: Gold labels; of models with several true labels a 1 or a 0 for each.
-        protocol: As in `evaluate`.
-        seed: Seed of the bootstrap.
     """
     task_outputs = answers.masked.model.task.outputs
     regression = task_outputs.kind == "value"
@@ -319,7 +300,6 @@ def quality(outputs: Floats, gold: Floats, *, regression: bool) -> float:
     Args:
         outputs: Predicted classes or values, (N,).
         gold: Gold labels or values, (N,); of models with several true labels a 1 for each, (N, C).
-        regression: Whether they are values.
     """
     if gold.ndim == 2:
         return float(gold[np.arange(len(outputs)), outputs.astype(int)].mean())
@@ -367,11 +347,7 @@ def _classifies_texts(model: TaskModel) -> bool:
 
 
 def check_head(model: TaskModel, task: GlueTask) -> None:
-    """Check that a model can answer a task.
-
-    Raises:
-        UnsupportedModelError: If its head is for something else.
-    """
+    """Check that a model can answer a task."""
     if not _classifies_texts(model):
         raise UnsupportedModelError(
             f"{task.name} needs a model that classifies texts, and {model.name} is for {model.task.name}"
@@ -385,12 +361,7 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
 
 
 def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float] | list[list[float]]:
-    """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label.
-
-    Raises:
-        DataError: If a label is not a class of the model, or there is no example.
-        UnsupportedModelError: If the model does not classify texts.
-    """
+    """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label."""
     if not _classifies_texts(model):
         raise UnsupportedModelError(
             f"faithfulness is measured on classifiers and regression models, not on {model.task.name}"

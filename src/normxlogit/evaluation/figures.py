@@ -33,11 +33,7 @@ def panel_figure(panels: int, across: int) -> Iterator[tuple[PlotFigure, list[An
 
 
 def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
-    """Write a figure as SVG, PDF and PNG, each atomically.
-
-    Returns:
-        The three files.
-    """
+    """Write a figure as SVG, PDF and PNG, each atomically."""
     files = [path.with_name(path.name + ending) for ending in FORMATS]
     for file in files:
         with replacing(file) as temporary:

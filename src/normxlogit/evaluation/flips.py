@@ -23,25 +23,14 @@ MOST = 6
 
 
 class Deletions(NamedTuple):
-    """The model's outputs without the words of the highest scores.
+    """The model's outputs without the words of the highest scores."""
 
-    Attributes:
-        flips: How many words are deleted until the prediction changes, (N,): infinity for more than `MOST`, or where
-            the answer is a value.
-        falls: How much the explained probability or value is lower after each of `COUNTS` deleted words, (N, 4).
-    """
-
-    flips: npt.NDArray[np.float64]
-    falls: npt.NDArray[np.float64]
+    flips: npt.NDArray[np.float64]  # words deleted until the prediction changes, (N,): infinity for over `MOST`
+    falls: npt.NDArray[np.float64]  # fall of the probability, or value, after each of `COUNTS` words, (N, 4)
 
 
 def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> Deletions:
-    """Delete the words of the highest scores from texts, one after the other.
-
-    Args:
-        answers: The answers to the N texts without words, of a model that predicts labels or values.
-        attributions: Explanations of the texts, one score for each token.
-    """
+    """Delete the words of the highest scores from texts, one after the other."""
     model = answers.model
     queries: list[TextRemoval] = []
     for text, attribution in enumerate(attributions):
@@ -67,10 +56,6 @@ def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]
     """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all.
 
     No method's first word can change more of them.
-
-    Args:
-        answers: As for `delete_words`.
-        attributions: Explanations of the texts, whatever their scores.
     """
     texts = range(len(attributions))
     queries = [

@@ -35,39 +35,24 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a method relative to a plain forward pass over the same texts.
+    """The cost of a method relative to a plain forward pass over the same texts."""
 
-    Attributes:
-        passes: Its time in forward passes, the median over rounds.
-        spread: The lowest and the highest round.
-    """
-
-    passes: float
-    spread: tuple[float, float]
+    passes: float  # its time in forward passes, the median over rounds
+    spread: tuple[float, float]  # the lowest and the highest round
     rounds: int
 
 
 @dataclass(frozen=True)
 class Point:
-    """A method at one setting.
+    """A method at one setting."""
 
-    Attributes:
-        method: Its name, with settings that differ from the defaults.
-        result: How faithful it is; or the reason why it does not work on the model.
-        cost: Its cost; None if it does not work on the model.
-    """
-
-    method: str
-    result: Faithfulness | Refused
-    cost: Cost | None = None
+    method: str  # its name, with settings that differ from the defaults
+    result: Faithfulness | Refused  # how faithful it is; or the reason why it does not work on the model
+    cost: Cost | None = None  # its cost; None if it does not work on the model
 
 
 def frontier_methods(explainer: Explainer) -> list[Method]:
-    """Return the methods and settings that are compared by default.
-
-    Args:
-        explainer: The model: whether its tokenizer has a mask decides what is tried.
-    """
+    """Return the methods and settings that are compared by default."""
     filler = "pad" if explainer.task_model.tokenizer.mask_token_id is None else "mask"
     names = [
         "random",
@@ -106,20 +91,7 @@ def run_frontier(
     rounds: int = ROUNDS,
     on_progress: OnProgress | None = None,
 ) -> list[Point]:
-    """Measure faithfulness and cost of each method; finished results are read from the folder.
-
-    Args:
-        explainer: The model.
-        examples: Labelled texts.
-        methods: The methods with their settings; by default those of `frontier_methods`.
-        folder: Where finished results are kept, so that a stopped run can be resumed; None keeps nothing.
-        seed: Seed of the bootstrap.
-        rounds: Counted rounds of the timing; a third of them where a method is slow.
-        on_progress: Called with the method, texts done and texts in all.
-
-    Returns:
-        One point for each method; with a reason where the model lacks what the method needs.
-    """
+    """Measure faithfulness and cost of each method; finished results are read from the folder."""
     method_list = methods or frontier_methods(explainer)
     timed_encodings = _spread_out(encode(explainer, [e.text for e in examples], "default"))
     what_costs_depend_on = [environment(explainer.task_model.device), [e.ids for e in timed_encodings], rounds]
@@ -138,13 +110,7 @@ def run_frontier(
 
 
 def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Method, *, rounds: int) -> Cost:
-    """Time a method in turn with plain forward passes over the same texts, in the same batches.
-
-    Args:
-        explainer: The model.
-        encodings: The texts.
-        rounds: Counted rounds; a third of them where the method takes more than `LONG` forward passes.
-    """
+    """Time a method in turn with plain forward passes over the same texts, in the same batches."""
     model, encodings = explainer.task_model, list(encodings)
     groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
     model_batches = [model.batch([encodings[i] for i in group], group) for group in groups]

@@ -42,11 +42,7 @@ def frontier_table(points: Sequence[Point]) -> str:
 
 
 def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
-    """Draw AOPC with its interval against cost on a logarithmic axis; the line joins what no other setting beats.
-
-    Returns:
-        A matplotlib figure.
-    """
+    """Draw AOPC with its interval against cost on a logarithmic axis; the line joins what no other setting beats."""
     from matplotlib.ticker import LogLocator
 
     from .figures import MARKERS, SERIES, panel_figure

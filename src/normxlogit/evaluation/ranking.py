@@ -15,22 +15,14 @@ FigureColumn = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class RankingResult:
-    """How well a method ranks the players (tokens, words or sources) of N texts.
+    """How well a method ranks the players (tokens, words or sources) of N texts."""
 
-    Attributes:
-        method: The method, with settings that differ from the defaults.
-        means: Mean of each figure over the texts with its 95% interval, by name, such as those of `agreement`.
-        shares: What is lost without the first player as a share of the largest loss, by name ("nats").
-        passes: Its cost in forward passes; None for a ranking that reads nothing.
-        per_text: The drop of each text without the first player.
-    """
-
-    method: str
+    method: str  # the method, with settings that differ from the defaults
     texts: int
-    means: Mapping[str, Interval]
-    shares: Mapping[str, float]
-    passes: float | str | None
-    per_text: tuple[float, ...]
+    means: Mapping[str, Interval]  # mean of each figure over the texts with its 95% interval, by name
+    shares: Mapping[str, float]  # loss without the first player as a share of the largest, by name
+    passes: float | str | None  # its cost in forward passes; None for a ranking that reads nothing
+    per_text: tuple[float, ...]  # the drop of each text without the first player
 
 
 def agreement(
@@ -70,8 +62,6 @@ def summarise_ranking(
 
     Args:
         texts: The figures of each text, see `agreement`; a figure may be missing in some.
-        passes: The cost of the method in forward passes.
-        seed: Seed of the bootstrap.
         weights: How many texts each entry sums over, if entries are groups of texts that the bootstrap draws together.
     """
     means, shares = {}, {}

@@ -26,15 +26,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 def report(
     metadata: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
 ) -> str:
-    """Return a report in Markdown: a line of metadata, and tables.
-
-    Args:
-        metadata: Facts on the measurement; empty if the tables have them.
-        table: The results in Markdown.
-        folder: Where the report is also written, as JSON and Markdown; None writes nothing.
-        name: Name of both files, without suffix.
-        **state: The results, for the JSON file.
-    """
+    """Return a report in Markdown: a line of metadata, and tables."""
     text = ", ".join(f"{key}: {value}" for key, value in metadata.items()) + f"\n\n{table}" if metadata else table
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,9 +59,6 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     Its last row is the most that one word can change: every word of every text was tried.
 
     Where the answer is a value: by how much it is lower then, with the 95% interval.
-
-    Returns:
-        The table, the method that changes most first; empty if this was not measured.
     """
     # How many words are deleted from each text until its prediction changes, by method, (N,).
     measured = [(r.method, np.array(r.flips)) for r in results if r.flips]
@@ -106,11 +95,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     """Draw a curve of each method over the share of perturbed tokens, a panel for each data set.
 
     Args:
-        panels: The methods, by the panel's title.
         curve: "aopc", "sufficiency" or "quality".
-
-    Returns:
-        A matplotlib figure.
     """
     from .figures import LINES, SERIES, panel_figure
 

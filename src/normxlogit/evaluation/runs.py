@@ -24,28 +24,14 @@ OnProgress = Callable[[str, int, int], None]
 
 
 class ResultCache(Generic[Stored]):
-    """Results as JSON files in a folder, each written atomically and named by a digest of all that it depends on.
-
-    Args:
-        folder: The folder; None keeps nothing.
-        model: The model that is measured.
-        shared: Further plain values that all results depend on, beside the model and this package's version.
-        form: The type of a result: a dataclass, or what else `schema.check` knows. A file of another form, as a version
-            with other fields wrote it, counts as none.
-    """
+    """Results as JSON files in a folder, each written atomically and named by a digest of all that it depends on."""
 
     def __init__(self, folder: Path | None, model: TaskModel, shared: Sequence[Any], form: Any) -> None:
         self.folder, self.checked = folder, check(form)
         self.shared = [__version__, *([] if folder is None else [identity_of(model).key]), *shared]
 
     def cached(self, compute: Callable[[], Stored], name: str, *request: Any) -> Stored:
-        """Return a finished result; compute and store it if there is none.
-
-        Args:
-            compute: Returns the result.
-            name: The name of the file, without the digest.
-            *request: Plain values that this result depends on.
-        """
+        """Return a finished result; compute and store it if there is none."""
         if self.folder is None:
             return compute()
         everything = json.dumps([self.shared, name, request], sort_keys=True)
@@ -63,13 +49,9 @@ class ResultCache(Generic[Stored]):
 
 @dataclass(frozen=True)
 class Refused:
-    """A method that does not work on a model (the paper's N/A).
+    """A method that does not work on a model (the paper's N/A)."""
 
-    Attributes:
-        method: Its name, with settings that differ from the defaults.
-    """
-
-    method: str
+    method: str  # its name, with settings that differ from the defaults
     reason: str
 
 

@@ -20,7 +20,6 @@ def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array
 
     Args:
         values: One for each item that is resampled, (N,); with weights, a sum for each item.
-        seed: Seed of the resamples.
         weights: The number of values in each sum, (N,).
     """
     sums = np.asarray(values, np.float64)  # (N,)
@@ -41,8 +40,6 @@ def bootstrap_interval(
     Args:
         measure: Called with the samples, (..., N) each, and the axis that is resampled, the last.
         samples: Resampled each by itself; with `paired=True`, together.
-        seed: Seed of the resamples.
-        **options: Of `scipy.stats.bootstrap`.
     """
     from scipy.stats import bootstrap
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .documents.conversations import read_conversation
     from .documents.documents import READERS, read_documents
     from .result import Citations
-    from .support import AnswerWord, Source, Support
+    from .verdicts import AnswerWord, Source, Support
 
 __all__ = ["READERS", "AnswerWord", "Citations", "Source", "Support", "read_conversation", "read_documents"]
 
@@ -18,6 +18,6 @@ __getattr__ = lazy_names(
         "documents.conversations": ("read_conversation",),
         "documents.documents": ("READERS", "read_documents"),
         "result": ("Citations",),
-        "support": ("AnswerWord", "Source", "Support"),
+        "verdicts": ("AnswerWord", "Source", "Support"),
     },
 )

@@ -1,15 +1,12 @@
 """The columns of citations in Parquet files, data sets and corpora, beside those of their attribution."""
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..results.storage.files import json_text
 from ..results.storage.schema import FloatArray, Index, Number, plain
 from ..results.units.spans import MessageSpan
-from .verdicts import Check, Reading
 
 if TYPE_CHECKING:
     from .result import Citations
@@ -31,12 +28,7 @@ class ContradictionCell(NamedTuple):
 
 COLUMNS: Mapping[str, Any] = {
     "question": str,
-    "weighted_scores": FloatArray,
     "message_spans": tuple[MessageSpan, ...],
-    "verified": str,
-    "readings": tuple[Reading, ...],
-    "checks": tuple[Check, ...],
-    # Those below are computed from these.
     "sentence_shares": FloatArray,
     "sentence_sources": tuple[Strings, ...],
     "sentence_verdicts": Strings,
@@ -53,8 +45,7 @@ COLUMNS: Mapping[str, Any] = {
 CONVERSATION = ("message_spans", "sentence_messages", "message_shares", "message_losses")
 """The columns of conversations alone."""
 
-MEASURED = ("sentence_nats", "sentence_losses", "sentence_contradictions", "source_losses", "message_losses")
-TESTED = ("verified", "readings", "checks", *MEASURED)
+TESTED = ("sentence_nats", "sentence_losses", "sentence_contradictions", "source_losses", "message_losses")
 """The columns of answers that were tested."""
 
 
@@ -64,7 +55,6 @@ def citation_row(result: "Citations") -> dict[str, Any]:
     row: dict[str, Any] = {
         "shares": result.evidence.whole().shares,
         "question": result.question,
-        "weighted_scores": None if result.weighted_scores is None else result.weighted_scores.ravel().tolist(),
         "sentence_shares": [sentence.share for sentence in support],
         "sentence_sources": [[names[source] for source in sentence.sources] for sentence in support],
         "sentence_verdicts": [sentence.judgement for sentence in support],
@@ -74,9 +64,6 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
         row |= {"message_spans": plain(messages), "message_shares": shares}
         row["sentence_messages"] = [list(dict.fromkeys(sentence.messages)) for sentence in support]  # each once
-    if result.verified is not None:
-        row["verified"] = json_text(plain(result.verified))
-        row |= {"readings": plain(result.readings), "checks": plain(result.checks)}
     if tested is not None:
         row |= {
             "sentence_nats": tested.original.values,
@@ -107,18 +94,3 @@ def _contradiction(result: "Citations", k: int) -> dict[str, Any] | None:
 def _null_for_nan(losses: FloatArray) -> list[float | None]:
     """Return losses with null instead of NaN, which queries would take for a large number."""
     return [None if np.isnan(nats) else nats for nats in losses.tolist()]
-
-
-def citation_state(row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of citations from a row of a file and the state of their attribution."""
-    weighted, verified = row.get("weighted_scores"), row.get("verified")
-    return {
-        "kind": "citations",
-        "format_version": attribution["format_version"],
-        "question": row["question"],
-        "attribution": {**attribution, "verified": None if verified is None else json.loads(verified)},
-        "weighted_scores": None if weighted is None else np.reshape(np.array(weighted, np.float32), row["shape"]),
-        "readings": row.get("readings") or (),
-        "checks": row.get("checks") or (),
-        "messages": row.get("message_spans") or (),
-    }

@@ -17,9 +17,8 @@ from ..results.units.spans import MessageSpan, earlier_parts
 from ..results.units.through import overlap, passed_through
 from ..results.units.units import APART, Units
 from ..results.verification import LEAST_LOSS, Verification
-from .columns import COLUMNS, citation_row, citation_state
-from .support import AnswerWord, Origin, Source, Support
-from .verdicts import Check, Judgement, Reading, checked
+from .columns import COLUMNS, citation_row
+from .verdicts import AnswerWord, Judgement, Origin, Reading, Source, Support
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +54,6 @@ class Citations(Record):
         weighted_scores: float32, (K, U): what each unit contributes to the tokens of each sentence, each weighted by
             what its log-probability gains from all sources. None if the method has no such scores.
         readings: What the reader makes of each sentence; empty if that was not measured.
-        checks: What the checker makes of each sentence; empty without one.
     """
 
     kind: ClassVar = "citations"
@@ -67,7 +65,6 @@ class Citations(Record):
     messages: tuple[MessageSpan, ...] = ()
     weighted_scores: FloatArray | None = None
     readings: tuple[Reading, ...] = ()
-    checks: tuple[Check, ...] = ()
 
     @property
     def scored(self) -> Attribution:
@@ -323,7 +320,6 @@ class Citations(Record):
                     messages=tuple(documents_of[i] for i in cited) if self.messages else (),
                     origin=self.origin,
                     sources=cited,
-                    check=self.checks[k] if self.checks else None,
                 )
             )
         return tuple(support)
@@ -333,7 +329,7 @@ class Citations(Record):
         if k in quoted:
             return "rests"
         if self.readings:
-            return checked(self.readings[k].verdict, self.checks[k] if self.checks else None)
+            return self.readings[k].verdict.judgement
         loss = self.sentence_losses[k]
         if np.isnan(loss):
             return "not tested"
@@ -376,8 +372,6 @@ class Citations(Record):
         require(fits, "weighted_scores: not one for each sentence and unit")
         require(sentences > 0, "attribution: an answer that is all reasoning")
         require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
-        require(len(self.checks) in (0, len(self.readings)), "checks: not one for each reading")
-        require(all(check.source < len(sources) for check in self.checks), "checks: a source that is not there")
         for reading in self.readings:
             spans = [(word.start, word.end) for word in reading.words] + [(e.start, e.end) for e in reading.edits]
             inside = all(start <= end <= len(self.text) for start, end in spans)
@@ -431,10 +425,6 @@ class Citations(Record):
     def _row(self) -> dict[str, Any]:
         return citation_row(self)
 
-    @classmethod
-    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
-        return citation_state(row, attribution)
-
     def _blocks(self, *, words: bool | None = None) -> "list[Block]":
         from .drawing import citation_blocks
 
@@ -455,7 +445,6 @@ def _cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) ->
     Args:
         shares: The share of each source, (S,).
         losses: The drop of the sentence's log-probability without each source, in nats, (S,); NaN if not removed.
-        reasoned: Whether the answer reasons.
     """
     measured = [int(i) for i in np.argsort(-losses, kind="stable") if not np.isnan(losses[i])]
     min_loss = max([LEAST_LOSS, *(LEAST * float(losses[i]) for i in measured[:1])])

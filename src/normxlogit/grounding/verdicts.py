@@ -1,4 +1,4 @@
-"""What a reader of documents makes of a sentence, and the verdict that follows.
+"""What a reader of documents makes of a sentence, the verdict that follows, and its support.
 
 D is the log-probability of the sentence's tokens with the documents, N without them. The uncertainty coefficient
 1 - D / N, and how much of it one source has, tell whether the sentence comes from them; the gains of its one-word
@@ -17,9 +17,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..results.storage.schema import Index, Number
+from ..results.verification import likelihood_text
 
 Judgement = Literal["rests", "contradicts", "not in the sources", "cannot tell", "not tested"]
 """How a sentence of an answer relates to its sources."""
+
+Origin = Literal["documents", "conversation"]
+"""Where the sources of an answer come from."""
 
 NO_GAIN = -8.0
 """The gain where there is no edit, in nats."""
@@ -39,23 +43,14 @@ class WordReading(NamedTuple):
 
 
 class WordEdit(NamedTuple):
-    """A sentence with one of its words edited.
+    """A sentence with one of its words edited."""
 
-    Attributes:
-        kind: What was done.
-        start: The first character of the text that the edit replaces.
-        end: One past the last; where words are inserted the same.
-        text: What stands there instead.
-        gain: The log-probability of the edited sentence less that of the sentence, with the sources, in nats.
-        gain_without: The same without the sources; NaN if not measured.
-    """
-
-    kind: Literal["replaced", "inserted", "left out", "exchanged"]
-    start: Index
-    end: Index
-    text: str
-    gain: Number = math.nan
-    gain_without: Number = math.nan
+    kind: Literal["replaced", "inserted", "left out", "exchanged"]  # what was done
+    start: Index  # the first character of the text that the edit replaces
+    end: Index  # one past the last; where words are inserted the same
+    text: str  # what stands there instead
+    gain: Number = math.nan  # log-probability of the edited sentence less the sentence's, with the sources, in nats
+    gain_without: Number = math.nan  # the same without the sources; NaN if not measured
 
     @property
     def due_to_sources(self) -> float:
@@ -86,11 +81,7 @@ class Verdict(NamedTuple):
 
 
 def verdict_of(features: Mapping[str, float], fitted: Mapping[str, Any] | None = None) -> Verdict:
-    """Return the verdict that follows from the features of a sentence.
-
-    Args:
-        fitted: Coefficients and thresholds; None for those of the package.
-    """
+    """Return the verdict that follows from the features of a sentence."""
     fitted = fitted or _fitted()
     covered, agreed = (_probability(fitted[question], features) for question in ("covered", "agreed"))
     thresholds = fitted["thresholds"]
@@ -104,47 +95,6 @@ def verdict_of(features: Mapping[str, float], fitted: Mapping[str, Any] | None =
     return Verdict(covered, agreed, judgement)
 
 
-class Check(NamedTuple):
-    """What a checker, a classifier of pairs of texts, predicts of a source and a sentence.
-
-    Attributes:
-        source: The place of the source among all; -1 if none was compared.
-        label: The predicted label.
-        source_words: The words of the source that speak most for the label, the first one most.
-        words: Those of the sentence.
-    """
-
-    source: Index = -1
-    label: str = ""
-    probability: Number = 0.0
-    source_words: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-
-    @property
-    def judgement(self) -> Judgement:
-        """The checker's own verdict."""
-        label = self.label.casefold()
-        return "rests" if label.startswith("entail") else "contradicts" if label.startswith("contra") else "cannot tell"
-
-    def weight(self) -> tuple[bool, float]:
-        """Return how much it counts among comparisons of a sentence with several sources."""
-        return self.judgement != "cannot tell", self.probability
-
-
-def checked(verdict: Verdict, check: Check | None) -> Judgement:
-    """Return the verdict of the reader and a checker: where one cannot tell the other's, and where they differ none.
-
-    A sentence rests on its sources only if the reader finds that they say it at all: no checker passes an invention.
-    """
-    reader, other = verdict.judgement, "cannot tell" if check is None else check.judgement
-    if reader == "cannot tell" and other == "rests":
-        return "rests" if verdict.covered >= _fitted()["thresholds"]["rests"]["covered"] else reader
-    if "cannot tell" in (reader, other):
-        return other if reader == "cannot tell" else reader
-    agree = reader == other or (reader, other) == ("not in the sources", "contradicts")
-    return reader if agree else "cannot tell"
-
-
 class Clause(NamedTuple):
     """A clause of a sentence, compared with the sources by itself: another clause may be of another source."""
 
@@ -156,14 +106,10 @@ class Clause(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What the reader makes of a sentence.
-
-    Attributes:
-        edits: The edits with the largest gain, the largest first.
-    """
+    """What the reader makes of a sentence."""
 
     words: tuple[WordReading, ...]
-    edits: tuple[WordEdit, ...]
+    edits: tuple[WordEdit, ...]  # the edits with the largest gain, the largest first
     clauses: tuple[Clause, ...] = ()
 
     @property
@@ -221,12 +167,7 @@ class Reading(NamedTuple):
         return max(edits, key=lambda edit: edit.due_to_sources, default=None)
 
     def unsaid(self, word: WordReading, judgement: Judgement) -> bool:
-        """Return whether the sources do not say a word: they lack it, make it no likelier, or rather say another.
-
-        Args:
-            word: A word of the sentence.
-            judgement: The verdict on the sentence.
-        """
+        """Return whether the sources do not say a word: they lack it, make it no likelier, or rather say another."""
         if judgement == "rests":
             return False
         place, rather = self.words.index(word), self.rather
@@ -238,6 +179,120 @@ class Reading(NamedTuple):
         of_least = judgement == "cannot tell" and least is not None and least.start <= place < least.end
         in_doubt = judgement == "not in the sources" or of_least
         return (in_doubt and not word.nats > word.nats_without + CLEAR) or self.edit_of(word) is not None
+
+
+class Source(NamedTuple):
+    """A source of an answer.
+
+    Attributes:
+        number: Its number in the answer, counted from 1; None if the answer does not cite it.
+        source: Its place among the sources.
+        document: The name of the document or message that it is of.
+        name: What it is called: its document and which sentence of it.
+        text: Its text.
+        share: Its share of all that the sources have in favour of the whole answer, or of the sentence asked for.
+        nats: The drop of the answer's log-probability without it; None if not measured.
+    """
+
+    number: int | None
+    source: int
+    document: str
+    name: str
+    text: str
+    share: float
+    nats: float | None
+
+
+class AnswerWord(NamedTuple):
+    """A word of an answer, and what its sources say of it.
+
+    Attributes:
+        sentence: The index of its sentence.
+        text: The word.
+        start: Its first character in the text of prompt and answer.
+        end: One past its last.
+        gain: What its log-probability gains from the sources, in nats; NaN if nothing of the prompt is left without.
+        rather: What the sources rather say there; empty if no edit of the word is clearly likelier.
+        unsaid: Whether it is marked: the sources do not say it, and the sentence does not rest on them.
+    """
+
+    sentence: int
+    text: str
+    start: int
+    end: int
+    gain: float
+    rather: str
+    unsaid: bool
+
+
+class Support(NamedTuple):
+    """The support of a sentence of the answer.
+
+    It says what this model used, not what is true: a sentence can rest on a document that is wrong. Of a conversation
+    the documents are what was said before the answer, without the question.
+
+    Attributes:
+        text: The sentence.
+        judgement: The verdict as one word.
+        share: The share of the sources in its scores, beside the rest of the prompt and the earlier answer; 0 where
+            scores do not add up.
+        citations: Numbers of the cited sources; none if the sentence is not in the sources.
+        loss: The drop of its log-probability without all documents, in nats; None if not measured.
+        covered: The probability that the sources say it, rather than that it is an invention; None if not measured.
+        agreed: The probability that they do not rather say something else; None if not measured.
+        rather: What the sources rather say, such as '"twelve" than "ten"', or 'something else than "ten"' of a number
+            or a name that they lack; empty if neither is found.
+        quoted: Whether it stands in a source word for word.
+        messages: The messages that its citations are of, one for each; empty if they are of documents.
+        origin: "documents" or "conversation", for the verdict.
+        sources: The places of the cited sources among all.
+    """
+
+    text: str
+    judgement: Judgement
+    share: float
+    citations: tuple[int, ...]
+    loss: float | None = None
+    covered: float | None = None
+    agreed: float | None = None
+    rather: str = ""
+    quoted: bool = False
+    messages: tuple[str, ...] = ()
+    origin: Origin = "documents"
+    sources: tuple[int, ...] = ()
+
+    @property
+    def rests(self) -> bool:
+        """Whether the sentence rests on its sources."""
+        return self.judgement == "rests"
+
+    @property
+    def verdict(self) -> str:
+        """The verdict as a text."""
+        numbers_by_message: dict[str, str] = {}  # "user": "[1][3]"
+        for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
+            numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
+        cited = ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())
+        on, says = cited or f"the {self.origin}", "says" if self.origin == "conversation" else "say"
+        if self.judgement == "rests":
+            return f"rests on {on}" + (", word for word" if self.quoted else "")
+        if self.judgement == "contradicts":
+            return f"contradicts {on}" + (f": the {self.origin} rather {says} {self.rather}" if self.rather else "")
+        if self.judgement == "not in the sources":
+            return f"not in the {self.origin}"
+        return self.judgement + (f"; compare {cited}" if cited else "")
+
+    @property
+    def reason(self) -> str:
+        """The figures behind the verdict, as a text."""
+        figures = []
+        if self.covered is not None and self.agreed is not None:
+            figures.append(f"in the {self.origin} {self.covered:.0%}, nothing else said {self.agreed:.0%}")
+        if self.share:
+            figures.append(f"share of the {self.origin} {self.share:.0%}")
+        if self.loss is not None:
+            figures.append(f"{likelihood_text(-self.loss)} without the {self.origin}")
+        return "; ".join(figures)
 
 
 @cache

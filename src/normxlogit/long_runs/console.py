@@ -47,9 +47,6 @@ def check_folder(output: Path | None) -> None:
 def progress(count: int) -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar for several pieces of work on a terminal.
 
-    Args:
-        count: The number of pieces of work.
-
     Yields:
         A function to call with the name of the current piece, its finished items, and all its items.
     """

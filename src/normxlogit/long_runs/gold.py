@@ -68,13 +68,7 @@ def matches_gold(results: Sequence[Record], gold: Sequence[Any]) -> list[bool | 
 
 
 def _label(value: bool | float | str, index_of: Mapping[str, int], tokens: bool) -> Label:
-    """Return one label: by its exact name, by its name in other capitals, or by its index.
-
-    Args:
-        value: The gold label.
-        index_of: The index of each label by its name.
-        tokens: Whether the labels are tokens of a vocabulary.
-    """
+    """Return one label: by its exact name, by its name in other capitals, or by its index."""
     word = str(value).strip()
     if isinstance(value, str) and value in index_of:
         return Label(value)

@@ -10,17 +10,11 @@ PROBED = 64
 
 
 class Identity(NamedTuple):
-    """The identity of a model, by which results are matched to it.
+    """The identity of a model, by which results are matched to it."""
 
-    Attributes:
-        digest: A digest of the weights, the labels, the tokenizer and the settings of inputs.
-        answer: Logits for a fixed input, at most `PROBED`; none of a model that cannot read it.
-        tolerance: Largest difference of these logits that rounding explains.
-    """
-
-    digest: str
-    answer: tuple[Number, ...]
-    tolerance: Number
+    digest: str  # A digest of the weights, the labels, the tokenizer and the settings of inputs
+    answer: tuple[Number, ...]  # logits for a fixed input, at most `PROBED`; none of a model that cannot read it
+    tolerance: Number  # largest difference of these logits that rounding explains
 
     def is_same(self, other: "Identity") -> bool:
         """Return whether both identify the same model, on any device."""

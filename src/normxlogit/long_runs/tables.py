@@ -58,17 +58,11 @@ InputRow = Mapping[str, Any] | str
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Some rows of a source.
+    """Some rows of a source."""
 
-    Attributes:
-        columns: The requested columns: Arrow arrays, or lists of Python values where rows may hold any.
-        problems: Why a row cannot be read, None for each that can.
-        fraction: Share of the source read so far, 0 if that is not known.
-    """
-
-    columns: Mapping[str, Any]
-    problems: Sequence[str | None]
-    fraction: float
+    columns: Mapping[str, Any]  # the requested columns: Arrow arrays, or lists of Python values where rows may hold any
+    problems: Sequence[str | None]  # why a row cannot be read, None for each that can
+    fraction: float  # share of the source read so far, 0 if that is not known
 
     @classmethod
     def of(cls, table: Any, fraction: float) -> "RowBlock":
@@ -84,17 +78,11 @@ class RowBlock:
 
 @dataclass(frozen=True)
 class RowSource:
-    """Where rows come from.
+    """Where rows come from."""
 
-    Attributes:
-        names: Returns the names of the columns; of JSON lines those in the first block.
-        blocks: Reads some columns of all rows, in their order, block by block.
-        parts: The names of what is read, such as files.
-    """
-
-    names: Callable[[], list[str]]
-    blocks: Callable[[Sequence[str]], Iterator[RowBlock]]
-    parts: Sequence[str] = ("rows in memory",)
+    names: Callable[[], list[str]]  # returns the names of the columns; of JSON lines those in the first block
+    blocks: Callable[[Sequence[str]], Iterator[RowBlock]]  # reads some columns of all rows, in their order
+    parts: Sequence[str] = ("rows in memory",)  # the names of what is read, such as files
 
 
 def arrow_module() -> Any:
@@ -113,14 +101,7 @@ def arrow_module() -> Any:
 
 
 def source_of_file(open_file: Callable[[], Any], name: str, kind: str, size: int = 0) -> RowSource:
-    """Return the source of a file of a table or of lines, which raises `DataError` where it cannot be read.
-
-    Args:
-        open_file: Opens it in binary mode.
-        name: What errors call it.
-        kind: Its `Format`.
-        size: Its length in bytes; 0 if that is not known.
-    """
+    """Return the source of a file of a table or of lines, which raises `DataError` where it cannot be read."""
 
     def names() -> list[str]:
         with _opened(open_file, name, kind, size) as table:
@@ -215,7 +196,7 @@ def _sliced(table: Any) -> Iterator[Any]:
 def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
     """Return the source of a CSV or TSV file; `fraction` returns the share of the file that is read."""
     encoding = _encoding_of_file(file)
-    # A cell that is not UTF-8 is a problem of its row, not of the file.
+    # A cell that is not UTF-8 is a problem of its row, not of the file: it holds surrogates.
     lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
     delimiter = "\t"
     if kind == "csv":  # what stands in the line with the names
@@ -246,7 +227,7 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
             ]
             usable = ([None] * len(names) if problem else row for row, problem in zip(rows, problems, strict=True))
             cells = dict(zip(names, zip(*usable, strict=True), strict=False))  # the cells of each column
-            yield RowBlock({name: _decoded(cells.get(name, ())) for name in columns}, problems, fraction())
+            yield RowBlock({name: list(cells.get(name, ())) for name in columns}, problems, fraction())
         if not ended:
             raise DataError(OPEN_QUOTE)
         lines.detach()  # the file is closed by who opened it
@@ -272,24 +253,6 @@ def _next_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
         csv.field_size_limit(limit)
 
 
-def _decoded(cells: Sequence[Any]) -> Any:
-    """Return cells as an Arrow array; if some are not UTF-8, as a list in which those are bytes."""
-    arrow = arrow_module()
-    try:
-        return arrow.array(cells, arrow.string())
-    except UnicodeEncodeError:
-        return [cell and _decoded_cell(cell) for cell in cells]
-
-
-def _decoded_cell(cell: str) -> str | bytes:
-    """Return a text, or its bytes if they are not UTF-8."""
-    content = cell.encode("utf-8", "surrogateescape")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return content
-
-
 def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Refuse a tab-separated table in which a cell holds a tab and a line end.
 
@@ -313,7 +276,7 @@ def rows_of_lines(file: Any, kind: str, encoding: str = "utf-8-sig") -> Iterator
         if not number and kind == "jsonl" and line.lstrip().startswith("["):
             yield from map(_object, _parsed(line + lines.read()))
         elif kind == "text":
-            yield {"text": _decoded_cell(line.rstrip("\r\n"))}
+            yield {"text": line.rstrip("\r\n")}
         elif line.strip():
             try:
                 yield _object(_parsed(line))
@@ -338,11 +301,7 @@ def _object(value: Any) -> InputRow:
 
 
 def source_of_rows(rows: Iterable[InputRow], fraction: Callable[[], float] = lambda: 0.0) -> RowSource:
-    """Return the source of rows that can be read only once, whose columns are those of the first rows.
-
-    Args:
-        fraction: Returns the share of them that is read, 0 if that is not known.
-    """
+    """Return the source of rows that can be read only once, whose columns are those of the first rows."""
     rows = iter(rows)
     first = list(islice(rows, BLOCK))  # which may be read again, to look at them
     names = list(dict.fromkeys(name for row in first if not isinstance(row, str) for name in row))
@@ -367,12 +326,7 @@ def source_of_table(table: Any) -> RowSource:
 
 
 def source_in_memory(inputs: Any) -> RowSource:
-    """Return the source of rows in memory.
-
-    Args:
-        inputs: A table of pandas, Polars, Arrow or DuckDB, or a column of the former two; a mapping of columns; or an
-            iterable of mappings such as {"text": "..."}, which is read once.
-    """
+    """Return the source of rows in memory."""
     arrow, inputs = arrow_module(), collected(inputs)
     if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
         inputs = arrow.table(dict(inputs))

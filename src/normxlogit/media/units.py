@@ -104,11 +104,6 @@ class PictureScores(_Drawn):
         rows, columns = (0, 0) if medium is None else medium.shape
         return {"rows": rows, "columns": columns, "first": 0 if medium is None else medium.first}
 
-    @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Medium | None:
-        """Return the picture of a row."""
-        return grid_medium(row["rows"], row["columns"], row["first"]) if row["rows"] else None
-
     @property
     def extent(self) -> tuple[int, int]:
         """Its width and height."""
@@ -223,11 +218,6 @@ class SoundScores(_Drawn):
             return {"times": []}
         after = units - medium.units.stop
         return {"times": [(0.0, 0.0)] * medium.first + medium.places.tolist() + [(0.0, 0.0)] * after}
-
-    @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Medium | None:
-        """Return the sound of a row."""
-        return sound_of_times(row["times"])
 
     @property
     def extent(self) -> tuple[float]:

@@ -196,11 +196,6 @@ class Record(Exports):
         """Return the values of its `columns`, which go before the attribution's."""
         return {}
 
-    @classmethod
-    def _state_of_row(cls, row: Mapping[str, Any], attribution: dict[str, Any]) -> dict[str, Any]:
-        """Return the state that `from_dict` reads, from a row of a corpus and the state of its attribution."""
-        return attribution
-
     @abstractmethod
     def _validate(self) -> None:
         """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import DataError, HeadMismatchError, InputError, NormXLogitError, UnsupportedModelError
 from ...inputs.chat import ChatTemplateError
-from ...long_runs.columns import corpus_row
 from ...methods import Method
 from ...methods.defaults import completion_methods
 from ...model.task_model import TaskModel
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...tasks.targets import All
+from ..columns import corpus_row
 from ..rows.shards import InputColumns
 
 if TYPE_CHECKING:
@@ -43,18 +43,14 @@ def column(*usual: str, is_media: bool = False) -> Any:
 class Step:
     """A step of a job: what is called with what the step before made of some rows.
 
-    Attributes:
-        call: Returns what it makes of each of some rows. The first step is called with their cells, by roles such as
-            "prompt" of `prompt_column`; the last one returns results, each with the number of its tokens.
-        at_once: How many rows it is called with; 0 for all of a shard.
-        own: Errors that are of a row itself, and do not count as a fault of the model.
-        size: The size of a row: rows of similar sizes are called together.
+    The first step is called with their cells, by roles such as "prompt" of `prompt_column`; the last returns results,
+    each with the number of its tokens.
     """
 
     call: Callable[[list[Any]], Iterable[Any]]
-    at_once: int = 0
-    own: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = ()
-    size: Callable[[Any], int] | None = None
+    at_once: int = 0  # how many rows it is called with; 0 for all of a shard
+    own: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = ()  # errors of a row itself, not of the model
+    size: Callable[[Any], int] | None = None  # the size of a row: rows of similar sizes are called together
 
 
 class StepRun:
@@ -102,22 +98,13 @@ class StepRun:
 
 
 class Job(ABC):
-    """The base of jobs.
+    """The base of jobs."""
 
-    Attributes:
-        shard_rows: Rows of a shard by default: what is written at once, and the most that a kill can cost.
-        kind: The kind of the results, whose columns are `CORPUS[kind]`; empty for that of the model's predictions.
-    """
-
-    shard_rows: ClassVar[int] = 64
-    kind: ClassVar[str] = ""
+    shard_rows: ClassVar[int] = 64  # what is written at once by default, and the most that a kill can cost
+    kind: ClassVar[str] = ""  # of the results, whose columns are `CORPUS[kind]`; empty for the model's predictions
 
     def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
-        """Return the roles of the columns that are read, with the usual names of those that must be there.
-
-        Args:
-            media: Whether the model reads pictures or sounds alone.
-        """
+        """Return the roles of the columns that are read, with the usual names of those that must be there."""
         return {role_of(each.name): each.metadata["usual"] for each in fields(self) if each.metadata}  # type: ignore[arg-type]
 
     @abstractmethod
@@ -126,12 +113,7 @@ class Job(ABC):
 
     @abstractmethod
     def model_of(self, model: TaskModel) -> TaskModel:
-        """Return the model that the job calls.
-
-        Raises:
-            UnsupportedModelError: If it is not one for the job.
-            InputError: If a setting would fail in every row.
-        """
+        """Return the model that the job calls."""
 
     @abstractmethod
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
@@ -142,11 +124,11 @@ class Job(ABC):
         chosen = completion_methods(method)
         return chosen["method"], chosen["media_method"]
 
-    def cells(self, result: Record, method: Method) -> dict[str, Any]:
+    def cells(self, result: Record, kind: str) -> dict[str, Any]:
         """Return the cells of a result by its columns, without `row` and `id`."""
-        return corpus_row(result)
+        return corpus_row(result, kind)
 
-    def shared(self, model: TaskModel, method: Method, results: Sequence[Record]) -> dict[str, Any]:
+    def shared(self, model: TaskModel, results: Sequence[Record]) -> dict[str, Any]:
         """Return the values that all results of a run share, beside those of every job."""
         return {}
 
@@ -154,15 +136,6 @@ class Job(ABC):
         """Return the job with a name for each column that was not given one.
 
         Where one column is needed and has none of the usual names, it is the only one that holds texts.
-
-        Args:
-            names: The columns of the input; none for a stream.
-            columns_of_text: Returns those that hold texts.
-            media: Whether the model reads pictures or sounds alone.
-
-        Raises:
-            DataError: If a column cannot be told.
-            InputError: If the job is not one for such a model.
         """
         found: dict[str, Any] = {}
         required = {role: usual for role, usual in self.roles(media=media).items() if usual}
@@ -203,22 +176,14 @@ def role_of(setting: str) -> str:
 
 
 def text_of(value: Any, column: str | None) -> str:
-    """Return a text, or UTF-8 bytes as text.
-
-    Args:
-        value: The content of the cell.
-        column: The name of the column, for errors.
-    """
-    if value is None:
-        raise InputError(f"no text: column {column!r} is null")
+    """Return a text, or UTF-8 bytes as text."""
     if not isinstance(value, str | bytes):
-        raise InputError(f"not text: column {column!r} holds {str(value)[:80]!r}")
+        found = "is null" if value is None else f"holds {str(value)[:80]!r}"
+        raise InputError(f"no text: column {column!r} {found}")
     try:
         return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"not text: bytes that are not UTF-8, at {error.start}") from None
-    except UnicodeEncodeError:
-        raise InputError("not text: half a character (a lone surrogate)") from None
+    except UnicodeError as error:
+        raise InputError(f"not text: column {column!r} is not UTF-8, at {error.start}") from None  # type: ignore[attr-defined]
 
 
 def fields_of(kind: Any) -> list[str]:

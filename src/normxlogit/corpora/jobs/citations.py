@@ -19,11 +19,7 @@ from .completions import CompletionJob
 
 
 class CitationJob(CompletionJob):
-    """The base of jobs that cite each sentence of an answer.
-
-    Attributes:
-        verify: How citations are tested; None if they are not.
-    """
+    """The base of jobs that cite each sentence of an answer."""
 
     kind: ClassVar[str] = "citations"
     verify: Verify = None

@@ -21,34 +21,22 @@ from .base import Job, Step, check_choice, column, text_of
 GENERATED_AT_ONCE = 8
 """Prompts that are completed in one batch."""
 
-TEXTS_OF_SOURCES = ("text", "units", "target", "question")
+TEXTS_OF_SOURCES = ("text", "units", "target", "question", "state")
 """Columns of results that hold text of the input."""
 
 
 class CompletionJob(Job):
-    """The base of jobs whose rows are prompts with completions.
-
-    Attributes:
-        max_new_tokens: Most tokens that the model generates for each; None if completions are written already.
-    """
+    """The base of jobs whose rows are prompts with completions."""
 
     max_new_tokens: int | None = None
 
     @abstractmethod
     def row(self, model: TaskModel, cells: Mapping[str, Any]) -> Any:
-        """Return a row with its completion, or a prompt for the model to complete.
-
-        Raises:
-            InputError: If it cannot be read.
-        """
+        """Return a row with its completion, or a prompt for the model to complete."""
 
     @abstractmethod
     def result(self, model: TaskModel, row: Any, options: Options) -> tuple[Record, int]:
-        """Return the result of a row with its completion, and how many tokens were explained.
-
-        Raises:
-            InputError: If the row has no sources or no parts.
-        """
+        """Return the result of a row with its completion, and how many tokens were explained."""
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of texts, if they were not asked for."""

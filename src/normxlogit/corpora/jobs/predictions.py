@@ -130,9 +130,9 @@ class Predictions(Job):
                 return method_named(explainer(example, layers=self.layers, progress=False).method), None
         return first, None
 
-    def cells(self, result: Record, method: Method) -> dict[str, Any]:
+    def cells(self, result: Record, kind: str) -> dict[str, Any]:
         """Return the cells of a result, and its words with their scores, merged from token scores."""
-        cells = super().cells(result, method)
+        cells = super().cells(result, kind)
         if not self.words:
             return cells
         a = result.scored
@@ -142,22 +142,10 @@ class Predictions(Job):
         )  # (K L words,)
         return cells | {"words": [word.text for word in words], "word_scores": flat}
 
-    def shared(self, model: TaskModel, method: Method, results: Sequence[Record]) -> dict[str, Any]:
-        """Return the labels, the contrast, the layers and the method's settings."""
-        outputs = model.task.outputs
-        contrast = None if self.contrast is None else index_of(model.task, self.contrast, model.output_count)
-        return {
-            "labels": list(outputs.labels),
-            "target": {
-                "kind": outputs.kind,
-                "contrast": None if contrast is None else outputs.name_of(contrast),
-                "contrast_id": contrast,
-            },
-            "quantity": method.quantity_on(model.task, contrasted=contrast is not None),
-            "layers": list(results[0].scored.layers) if results and results[0].scored.layers else None,
-            "settings": method.settings,
-            "merge": method.word_merge,
-        }
+    def shared(self, model: TaskModel, results: Sequence[Record]) -> dict[str, Any]:
+        """Return the labels, what they are, and the layers."""
+        outputs, layers = model.task.outputs, results[0].scored.layers if results else None
+        return {"labels": list(outputs.labels), "outputs": outputs.kind, "layers": list(layers) if layers else None}
 
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
         """Return how texts, pictures or sounds are encoded with their targets, and how they are explained."""

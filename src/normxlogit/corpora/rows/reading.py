@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from glob import iglob
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from ...errors import DataError, reason_of
+from ...inputs.text_files import visible_files
 from ...inputs.texts import collected
 from ...long_runs.tables import (
     BLOCK,
@@ -35,15 +37,7 @@ _SEVERAL_WORDS = re.compile(
 
 
 def open_source(inputs: Any, kind: str | None = None, *, files: bool = False) -> RowSource:
-    """Return the source that a corpus is read from.
-
-    Args:
-        inputs: A path, URL or pattern of files, a folder of them (also as `save_to_disk` writes it), or a list of
-            these; "-" for standard input; a `datasets.Dataset`; a table of pandas, Polars or Arrow, or a column of the
-            former two; or an iterable of mappings such as {"text": "..."}, which is read once.
-        kind: The format, where a name does not tell it.
-        files: Whether pictures and sounds, and folders of them, are rows: each is its path.
-    """
+    """Return the source that a corpus is read from."""
     arrow_module()  # raises DataError if it is missing
     if kind is not None and kind not in get_args(Format):
         raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
@@ -71,16 +65,13 @@ def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | No
 
 
 def _named(names: Sequence[str], kind: str | None, files: bool) -> RowSource:
-    """Return the source of files or standard input; the arguments are as for `open_source`."""
+    """Return the source of files or standard input; with `files` pictures and sounds, and folders of them, are rows."""
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
     if list(names) == ["-"]:
         return _standard_input(kind or "text")
-    if files and kind is None:
-        from .media import media_files  # needs the wing `media`
-
-        if paths := media_files(names):
-            return replace(source_of_table(arrow_module().table({"path": paths})), parts=names)
+    if files and kind is None and (paths := _media_files(names)):
+        return replace(source_of_table(arrow_module().table({"path": paths})), parts=names)
     return _of_files([file for name in names for file in _files(name, kind)])
 
 
@@ -175,3 +166,27 @@ def _file_blocks(files: Sequence[tuple[RowSource, int]], columns: Sequence[str])
         for block in source.blocks(columns):
             yield replace(block, fraction=(bytes_read + block.fraction * size) / total)
         bytes_read += size
+
+
+def _media_files(names: Sequence[str]) -> list[str]:
+    """Return the paths of pictures and sounds for files, folders and patterns, in their order; none for tables."""
+    files_by_name = [_media_in(name) for name in names]
+    if any(files_by_name) and not all(files_by_name):
+        missing_name = names[files_by_name.index([])]
+        raise DataError(f"{missing_name} is neither a picture or sound nor a folder of them, as the other inputs are")
+    return [path.encode("utf-8", "replace").decode() for paths in files_by_name for path in paths]
+
+
+def _media_in(name: str) -> list[str]:
+    """Return the paths of the pictures and sounds that a path, a folder or a pattern names; none for other files."""
+    from ...media.inputs.items import SUFFIXES as MEDIA_SUFFIXES  # needs the wing `media`
+
+    place = Path(name)
+    try:
+        if place.is_dir():
+            paths = visible_files(place, MEDIA_SUFFIXES)
+        else:
+            paths = [place] if place.exists() else [p for p in map(Path, iglob(name, recursive=True)) if not p.is_dir()]
+        return sorted(str(path) for path in paths if path.suffix.lower() in MEDIA_SUFFIXES)
+    except (OSError, ValueError):  # not a path: the reader of tables raises the error
+        return []

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,19 +18,12 @@ from ...results.storage.schema import Index
 
 @dataclass(frozen=True)
 class InputColumns:
-    """The columns of the input by their roles.
+    """The columns of the input by their roles."""
 
-    Attributes:
-        cells: The columns that a job reads, by the role that they have for it.
-        media: The roles of those that hold pictures or sounds.
-        id: Names of the rows; None for their numbers, and for the paths of pictures and sounds that are explained.
-        keep: Columns that are copied to the results.
-    """
-
-    cells: Mapping[str, str]
-    media: Sequence[str] = ()
-    id: str | None = None
-    keep: tuple[str, ...] = ()
+    cells: Mapping[str, str]  # the columns that a job reads, by the role that they have for it
+    media: Sequence[str] = ()  # the roles of those that hold pictures or sounds
+    id: str | None = None  # names of the rows; None for their numbers, or the paths of pictures and sounds
+    keep: tuple[str, ...] = ()  # columns that are copied to the results
 
     @property
     def names(self) -> list[str]:
@@ -37,12 +32,7 @@ class InputColumns:
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def check(self, names: Sequence[str], result_columns: Collection[str]) -> None:
-        """Check the columns against those of the input and of the results.
-
-        Args:
-            names: The columns of the input; none for a stream, whose blocks are checked one by one.
-            result_columns: The columns of the results beside the kept ones.
-        """
+        """Check the columns against those of the input and of the results."""
         if names:
             check_columns(names, self.names)
         for name in self.keep:
@@ -52,57 +42,35 @@ class InputColumns:
 
 @dataclass(frozen=True)
 class WrittenShard:
-    """A written shard.
+    """A written shard."""
 
-    Attributes:
-        shard: Its number.
-        first: The number of its first row.
-        rows: How many input rows it has.
-        errors: How many of them have no result.
-        tokens: Tokens explained.
-        digest: The digest of its input rows.
-    """
-
-    shard: Index
-    first: Index
-    rows: Index
-    errors: Index
-    tokens: Index
-    digest: str
+    shard: Index  # its number
+    first: Index  # the number of its first row
+    rows: Index  # how many input rows it has
+    errors: Index  # how many of them have no result
+    tokens: Index  # tokens explained
+    digest: str  # the digest of its input rows
 
 
 class Row(NamedTuple):
-    """A row of the input.
-
-    Attributes:
-        cells: What a job reads of it, by the roles of the columns.
-        stamps: Size and time of the files that it names, by which a run that goes on sees that one was replaced.
-        problem: Why it cannot be read; None if it can.
-    """
+    """A row of the input."""
 
     number: int
     id: str
-    cells: Mapping[str, Any]
-    stamps: Sequence[str]
-    problem: str | None
+    cells: Mapping[str, Any]  # what a job reads of it, by the roles of the columns
+    stamps: Sequence[str]  # size and time of the files that it names, by which a resumed run sees a replaced one
+    problem: str | None  # why it cannot be read; None if it can
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive rows of the input.
+    """Consecutive rows of the input."""
 
-    Attributes:
-        index: Its number.
-        kept: The columns that are copied to the results, as an Arrow table.
-        digest: The digest of everything that results depend on.
-        fraction: Share of the input read with it.
-    """
-
-    index: int
+    index: int  # its number
     rows: Sequence[Row]
-    kept: Any
-    digest: str
-    fraction: float
+    kept: Any  # the columns that are copied to the results, as an Arrow table
+    digest: str  # the digest of everything that results depend on
+    fraction: float  # share of the input read with it
 
 
 def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator[Shard]:
@@ -137,13 +105,7 @@ def left_shards(
     written: Mapping[int, WrittenShard],
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
-    """Read the shards that are not written yet; check that the written ones have the same rows.
-
-    Args:
-        source: Where to read.
-        size: Rows of a shard.
-        skipped: Called with the share of the input that is done.
-    """
+    """Read the shards that are not written yet; check that the written ones have the same rows."""
     expected_indices, rows = set(written), 0
     for shard in read_shards(source, columns, size):
         written_shard, rows = written.get(shard.index), rows + len(shard.rows)
@@ -189,14 +151,29 @@ def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[
         name = None if columns.id is None else cell_text(ids[place], columns.id)
         stamps = []
         for role in columns.media:
-            from .media import path_of, stamp_of  # needs the wing `media`
-
-            stamps.append(stamp_of(row[role]))
+            stamps.append(_stamp_of(row[role]))
             if columns.id is None and role == "text":
-                name = path_of(row[role])
+                name = _path_of(row[role])
         # Not its number alone where there are ids: another row may have the id "7".
         number = str(first + place) if columns.id is None else f"row {first + place}"
         yield Row(first + place, number if name is None else name, row, stamps, problem)
+
+
+def _path_of(cell: Any) -> str | None:
+    """Return the path that a cell names, also as the file of a data set; None if it holds the file itself."""
+    if isinstance(cell, Mapping):
+        return None if cell.get("bytes") is not None or "array" in cell else _path_of(cell.get("path"))
+    return str(cell) if isinstance(cell, str | Path) and str(cell).isprintable() else None
+
+
+def _stamp_of(cell: Any) -> str:
+    """Return the size and the modification time of the file that a cell names; "" if there is none."""
+    path = _path_of(cell)
+    try:
+        state = None if path is None else os.stat(path)
+    except (OSError, ValueError):  # whoever reads the row says so
+        state = None
+    return "" if state is None else f"{state.st_size} {state.st_mtime_ns}"
 
 
 def cell_text(value: Any, column: str) -> str | None:

@@ -7,37 +7,22 @@ from .run_tables import RunSummary, RunTables
 
 
 class UnsupportedAnswer(NamedTuple):
-    """An answer with sentences that do not rest on its sources.
+    """An answer with sentences that do not rest on its sources."""
 
-    Attributes:
-        id: The id of its row.
-        sentences: How many sentences it has.
-        unsupported: How many of them do not rest on the sources.
-        completion: The text of the answer.
-    """
-
-    id: str
-    sentences: int
-    unsupported: int
-    completion: str
+    id: str  # the id of its row
+    sentences: int  # how many sentences it has
+    unsupported: int  # how many of them do not rest on the sources
+    completion: str  # the text of the answer
 
 
 class Contradiction(NamedTuple):
-    """A sentence that contradicts its sources.
+    """A sentence that contradicts its sources."""
 
-    Attributes:
-        id: The id of its row.
-        rather: What the sources rather say.
-        source: The name of the source that it contradicts; empty if it cites none.
-        gain: What the sentence's log-probability gains from saying that, in nats.
-        text: The sentence; the whole answer where texts were not kept.
-    """
-
-    id: str
-    rather: str
-    source: str
-    gain: float
-    text: str
+    id: str  # the id of its row
+    rather: str  # what the sources rather say
+    source: str  # the name of the source that it contradicts; empty if it cites none
+    gain: float  # what the sentence's log-probability gains from saying that, in nats
+    text: str  # the sentence; the whole answer where texts were not kept
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import DataError, InputError
-from ...long_runs.columns import CORPUS
 from ...long_runs.gold import Gold, read_gold
 from ...long_runs.tables import arrow_module
 from ...results.attribution import Attribution
 from ...results.storage.columns import result_states
+from ..columns import CORPUS
 from .run_tables import RunTables
 from .units import SIGNALS, WrongAnswer
 
@@ -18,13 +18,7 @@ LISTED = 5
 
 
 def compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
-    """Return the fields of `Summary` on right and wrong answers.
-
-    Args:
-        gold: The kept column of the right labels.
-        layer: The index of the layer whose scores are shown.
-        top: Most answers in the list of wrong ones.
-    """
+    """Return the fields of `Summary` on right and wrong answers."""
     _check_column(run, gold)
     run.register_kept(gold)
     run.ask(
@@ -66,7 +60,7 @@ def _gold_labels(
 ) -> dict[str | None, Gold]:
     """Return the gold labels of each kept value, by its text; `labels` are all, `known` those that the model names."""
     try:
-        read = read_gold([*values.values()], set(labels), tokens=run.common["target"]["kind"] == "token")
+        read = read_gold([*values.values()], set(labels), tokens=run.common["outputs"] == "token")
     except InputError as error:
         raise DataError(f"column {gold!r}: {error}") from None
     outside = [i for labels_of in read for _, i in labels_of if i is not None and i >= len(known or ())]
@@ -87,18 +81,12 @@ def _check_column(run: RunTables, gold: str) -> None:
     kind = run.kinds[gold]
     if arrow_module().types.is_nested(getattr(kind, "value_type", kind)):
         raise DataError(f"column {gold!r} holds {kind}; right labels are names or numbers, or lists of them")
-    if run.common["target"]["kind"] == "value":
+    if run.common["outputs"] == "value":
         raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
 
 def _wrong(run: RunTables, gold_of: dict[str, str], layer: int, top: int) -> list[WrongAnswer]:
-    """Return the wrong answers with the highest probabilities.
-
-    Args:
-        gold_of: The gold labels of each wrong pair of a value and an answer.
-        layer: The index of the layer whose scores are shown.
-        top: Most answers.
-    """
+    """Return the wrong answers with the highest probabilities."""
     answers = run.ask(
         """
         SELECT row, prediction, probability, pair FROM compared WHERE pair IN (SELECT unnest(?::VARCHAR[]))

@@ -1,16 +1,18 @@
 """Wrong reasons: what turns answers by itself, whatever else the texts say, measured with the model."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import NamedTuple
 
 from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...inputs.encoding import Encoding
+from ...inputs.texts import SplitText, Text
 from ...leave_out.outcomes import Outcomes, in_batches
 from ...long_runs.model_identity import identity_of
 from ...model.task_model import TaskModel
-from .phrases import Parts, Phrase, joined, parts_of_rows, text_of
+from ...results.units.words import word_groups
 from .run_tables import RunTables
 from .units import Reason, Z, share_of
 
@@ -32,6 +34,12 @@ More of what is surely said would outweigh the length.
 LONGER = "(more words than most)"
 """The name of a length as a reason; with two labels the other one is for short texts."""
 
+Words = tuple[str, ...]
+"""The words of a text, each with the white space before it; of the last one also with what follows."""
+
+Parts = tuple[Words, ...]
+"""A text, or a pair of them."""
+
 Answered = tuple[int, str, float]
 """A row, its prediction and the probability of this."""
 
@@ -39,23 +47,53 @@ Changes = list[tuple[Parts, Parts]]
 """Texts before and after a change."""
 
 
-class Candidate(NamedTuple):
-    """Words, or a length, that may decide for a label.
+@dataclass(frozen=True)
+class Phrase:
+    """One word, or words that follow each other."""
 
-    Attributes:
-        phrase: The words; none of a length.
-        texts: How many texts have it.
-        answered: The share of them that are predicted to have the label.
-        score_share: Their mean share of the scores of these; None of a length.
-        rows: Some of these, drawn at random; none of a length.
-    """
+    name: str  # how tables call it: in lower case
+    words: int = 1  # how many words
+
+    def holds(self, parts: Parts) -> bool:
+        """Return whether a text has it."""
+        return any(map(self._places, parts))
+
+    def put(self, parts: Parts, example: Parts) -> Parts | None:
+        """Return a text with it, about where another text has it; None if that has not."""
+        places = [(sequence, place) for sequence, words in enumerate(example) for place in self._places(words)]
+        if not places:
+            return None
+        sequence, index = places[0]
+        written, words = example[sequence], parts[sequence]
+        at = round(index / max(len(written) - self.words, 1) * len(words))
+        gap = _gap([written])
+        added = [word.strip() for word in written[index : index + self.words]]
+        inserted = tuple(word + gap if at == 0 else gap + word for word in added)
+        return (*parts[:sequence], (*words[:at], *inserted, *words[at:]), *parts[sequence + 1 :])
+
+    def without(self, parts: Parts) -> Parts | None:
+        """Return a text without it, wherever it stands; None if nothing is left."""
+        remaining: list[Words] = []
+        for words in parts:
+            taken = {place + offset for place in self._places(words) for offset in range(self.words)}
+            remaining.append(tuple(word for place, word in enumerate(words) if place not in taken))
+        return tuple(remaining) if all(remaining) else None
+
+    def _places(self, words: Words) -> list[int]:
+        """Return the words of a text at which it begins."""
+        names, count = [word.strip().lower() for word in words], self.words
+        return [i for i in range(len(names) - count + 1) if " ".join(names[i : i + count]) == self.name]
+
+
+class Candidate(NamedTuple):
+    """Words, or a length, that may decide for a label."""
 
     label: str
-    phrase: Phrase
-    texts: int
-    answered: float
-    score_share: float | None
-    rows: Sequence[int]
+    phrase: Phrase  # the words; none of a length
+    texts: int  # how many texts have it
+    answered: float  # the share of them that are predicted to have the label
+    score_share: float | None  # their mean share of the scores of these; None of a length
+    rows: Sequence[int]  # some of these, drawn at random; none of a length
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
@@ -81,9 +119,6 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, least: 
     prediction, and the lengths of texts.
 
     Args:
-        layer: The index of the layer whose scores count.
-        top: Most reasons, and most candidates for each label by scores, and by counts.
-        least: Least texts of a candidate.
         count: Most texts that each is taken out of; it is put into `PUT_INTO`, whatever the count.
     """
     limit = model.encoder.limit
@@ -229,3 +264,49 @@ def _distinct(reasons: Sequence[Reason]) -> list[Reason]:
         if reason.words < 2
         or reason.turned.low > max(alone.get((reason.label, word), 0.0) for word in reason.name.split(" "))
     ]
+
+
+def parts_of_rows(run: RunTables, rows: Iterable[int]) -> dict[int, Parts]:
+    """Return the words of the texts, or pairs, of some rows as the model has read them."""
+    pair, split = (name if name in run.kinds else "NULL" for name in ("text_pair", "word_spans"))
+    texts = run.ask(
+        f"""
+        SELECT row, sequence_ids, spans, {split}, list_filter([text, {pair}], lambda part: part IS NOT NULL)
+        FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row
+        """,  # noqa: S608  # columns' names
+        sorted(rows),
+    )
+    parts: dict[int, Parts] = {}
+    for row, sequences, spans, word_spans, pair_or_text in texts:
+        parts[row] = ()
+        for sequence, text in enumerate(pair_or_text):
+            tokens = [i for i, of in enumerate(sequences) if of == sequence]
+            if word_spans is not None:
+                words = tuple(text[start:end] for start, end in sorted({tuple(word_spans[i]) for i in tokens}))
+            else:
+                ends = [end for _, end, _ in word_groups(text, [(i, *spans[i]) for i in tokens])]
+                ends[-1:] = [len(text)] if ends else []
+                words = tuple(text[start:end] for start, end in zip([0, *ends], ends, strict=False))
+            parts[row] = (*parts[row], words)
+    return parts
+
+
+def text_of(parts: Parts, *, split: bool) -> Text:
+    """Return the text or the pair of some words; `split` says that the caller has split the words."""
+    texts = [SplitText(part) if split else "".join(part) for part in parts]
+    return (texts[0], texts[1]) if len(texts) == 2 else texts[0]
+
+
+def joined(texts: Sequence[Parts]) -> Parts:
+    """Return texts, or pairs of them, as one: the first texts of pairs behind each other, and so the second ones."""
+    together: list[Words] = []
+    for written in zip(*texts, strict=True):
+        gap = _gap(written)
+        later = [word for words in written[1:] for word in (gap + words[0].lstrip(), *words[1:])]
+        together.append((*written[0], *later))
+    return tuple(together)
+
+
+def _gap(texts: Sequence[Words]) -> str:
+    """Return what stands between the words of texts: a space, or nothing."""
+    return " " if any(word[:1].isspace() for words in texts for word in words[1:]) else ""

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError, reason_of
-from ...long_runs.columns import CORPUS
 from ...long_runs.tables import arrow_module
 from ...results.storage.schema import plain
 from ...results.storage.tables import optional_module
+from ..columns import CORPUS
 from ..folder import MANIFEST, REPAIR, Folder
 from .units import SIGNALS
 
@@ -43,10 +43,6 @@ class RunTables:
     """The shards of a run, read by pyarrow with checksums verified, and queried by DuckDB.
 
     Attributes:
-        folder: The folder of the shards.
-        written: The shards that are written.
-        common: The values that all rows share.
-        kind: The kind of the results.
         kinds: The Arrow types of the columns, by their names in the files.
         unit: "words", "tokens", "patches" or "frames".
         of_answers: Whether the rows are answers with citations, and not texts.
@@ -140,11 +136,7 @@ class RunTables:
         self._connection.close()
 
     def _dataset(self, schema: Any = None) -> Any:
-        """Return the shards as a data set with the columns of the files, none from their paths.
-
-        Args:
-            schema: The columns to read and their types; by default all.
-        """
+        """Return the shards as a data set with the columns of the files, none from their paths."""
         dataset = optional_module("pyarrow.dataset", "")
         options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
         form = dataset.ParquetFileFormat(default_fragment_scan_options=options)

@@ -120,15 +120,7 @@ def summarize(
 def _summarize_predictions(
     run: RunTables, layer: int, special: float, gold: str | None, top: int, least: int
 ) -> Summary:
-    """Return the summary of a run of predictions.
-
-    Args:
-        layer: The index of the layer whose scores count.
-        special: The share of its scores that is on special tokens.
-        gold: The column of the right labels, None without one.
-        top: Units in each list.
-        least: Least places of a unit in the lists.
-    """
+    """Return the summary of a run of predictions."""
     of_gold = {} if gold is None else compared_with_gold(run, gold, layer, top)
     _sum_up_units(run, layer)
     highest = _units(run, top, least)

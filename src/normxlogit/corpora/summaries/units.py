@@ -27,57 +27,33 @@ SIGNALS = {"picture": "patches", "sound": "frames"}
 
 
 class RowNote(NamedTuple):
-    """A note on results, or the reason why rows have none.
+    """A note on results, or the reason why rows have none."""
 
-    Attributes:
-        text: The reason or the note; of notes that differ in their numbers alone the first.
-        rows: How many rows have it.
-        examples: Ids of some of them.
-    """
-
-    text: str
-    rows: int
-    examples: list[str]
+    text: str  # of notes that differ in their numbers alone the first
+    rows: int  # how many rows have it
+    examples: list[str]  # ids of some of them
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A word or token, or the patch or frame at one place, over all inputs of a label.
+    """A word or token, or the patch or frame at one place, over all inputs of a label."""
 
-    Attributes:
-        label: The label explained.
-        text: The word in lower case; row and column of a patch, number of a frame.
-        count: Its occurrences.
-        mean: Its mean score.
-        low: Lower end of the 95% interval of the mean; of one occurrence the mean, as there is none.
-        high: Upper end.
-        examples: Ids of inputs where it scores highest, or lowest where it speaks against the label; with the number of
-            the row where several share an id.
-    """
-
-    label: str
-    text: str
-    count: int
-    mean: float
-    low: float
-    high: float
-    examples: list[str]
+    label: str  # the label explained
+    text: str  # the word in lower case; row and column of a patch, number of a frame
+    count: int  # its occurrences
+    mean: float  # its mean score
+    low: float  # lower end of the mean's 95% interval
+    high: float  # upper end
+    examples: list[str]  # ids of inputs where it scores highest (lowest if against the label)
 
 
 class Share(NamedTuple):
-    """A share of texts.
+    """A share of texts."""
 
-    Attributes:
-        part: How many.
-        texts: Of how many.
-        low: Lower end of the 95% interval of the share, as of Wilson (1927).
-        high: Upper end.
-    """
-
-    part: int
-    texts: int
-    low: float
-    high: float
+    part: int  # how many
+    texts: int  # of how many
+    low: float  # lower end of the 95% interval, as of Wilson (1927)
+    high: float  # upper end
 
     @property
     def value(self) -> float:
@@ -96,31 +72,17 @@ def share_of(outcomes: Sequence[bool]) -> Share | None:
 
 @dataclass(frozen=True)
 class Reason:
-    """What may decide answers by itself.
+    """What may decide answers by itself."""
 
-    Attributes:
-        label: The label that it decides for.
-        name: The word or words, in lower case; of lengths what they are, in brackets.
-        texts: How many texts have it; of lengths those that are longer than the median.
-        answered: The share of them that are predicted to have the label.
-        usual: That share of all texts.
-        score_share: Its mean share of the scores of the texts with this prediction; None of lengths.
-        turned: Of texts with another prediction, the share that get this one when it is put in, or when texts of one
-            prediction are joined.
-        changed: Of texts with this prediction, the share that get another one when it is taken out; None where it was
-            not.
-        words: How many words it is; 0 of lengths.
-    """
-
-    label: str
-    name: str
-    texts: int
-    answered: float
-    usual: float
-    score_share: float | None
-    turned: Share
-    changed: Share | None
-    words: int = 1
+    label: str  # the label that it decides for
+    name: str  # the word or words, in lower case; of lengths what they are, in brackets
+    texts: int  # how many texts have it; of lengths those longer than the median
+    answered: float  # the share of them that are predicted to have the label
+    usual: float  # that share of all texts
+    score_share: float | None  # mean share of the scores of the texts so predicted; None of lengths
+    turned: Share  # of texts with another prediction, those that get this one with it (of lengths: joined)
+    changed: Share | None  # of texts with this prediction, those that lose it without it; None where not tried
+    words: int = 1  # how many words it is; 0 of lengths
 
     @property
     def is_wrong(self) -> bool:
@@ -129,18 +91,10 @@ class Reason:
 
 
 class WrongAnswer(NamedTuple):
-    """A row that the model got wrong.
+    """A row that the model got wrong."""
 
-    Attributes:
-        id: Its id; with the number of the row where several share it.
-        prediction: The label that was predicted.
-        probability: Its probability, None if there is none.
-        gold: The right labels.
-        result: Its attribution; None of a picture or a sound.
-    """
-
-    id: str
-    prediction: str
-    probability: float | None
-    gold: str
-    result: "Attribution | None"
+    id: str  # its id; with the number of the row where several share it
+    prediction: str  # the label that was predicted
+    probability: float | None  # its probability, None if there is none
+    gold: str  # the right labels
+    result: "Attribution | None"  # its attribution; None of a picture or a sound

@@ -48,7 +48,6 @@ class ContinuedText:
     """A text, and what a language model makes of its continuations.
 
     Args:
-        model: A language model.
         text: The text; for an encoder-decoder model the tokens that the decoder reads, with the source.
     """
 

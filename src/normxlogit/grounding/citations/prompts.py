@@ -90,11 +90,6 @@ def conversation_prompt(
     """Write the messages before an answer as a prompt whose sources are all their sentences but the question.
 
     What the assistant thought right before the answer is the answer's reasoning, which no prompt holds.
-
-    Args:
-        model: A language model, which reads the prompt.
-        turn: Which of the assistant's texts is the answer, counted from 0; None for the last.
-        answer: The answer to all of the conversation, instead of one in it.
     """
     thoughts, task = list[str](), generating_task(model)
     if answer is None:

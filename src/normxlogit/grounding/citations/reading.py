@@ -86,8 +86,6 @@ class SentencesAfterPrompt:
     """The sentences of an answer, or of several answers, read after one prompt with its documents and without them.
 
     Args:
-        model: A language model.
-        answers: The prompt with each answer.
         parts: "sentence", or None for whole answers.
 
     Attributes:
@@ -243,10 +241,8 @@ def proposed_edits(
     """Return one-word edits of a sentence: leaving out each word, then what the reader would rather have read.
 
     Args:
-        tokenizer: The model's tokenizer, a private one.
         prompt_text: The prompt, whose words complete proposed tokens that are the beginning of a word.
         predictions: What the reader predicts at the places of its n tokens.
-        most: Most edits.
     """
     text, ids = sentence.text, sentence.answer[sentence.tokens]
     words = [(start, end, tokens) for start, end, tokens in sentence.words() if _is_spoken(text[start:end])]

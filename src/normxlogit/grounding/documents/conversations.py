@@ -55,11 +55,7 @@ class Conversation:
     notes: tuple[str, ...] = ()  # what of the conversation is not read
 
     def until(self, turn: int | None = None) -> "tuple[Conversation, Message | None]":
-        """Return the conversation before an answer, and the answer; None if the assistant has not said anything.
-
-        Args:
-            turn: Which of its texts is the answer, counted from 0, negative from the end; None for the last.
-        """
+        """Return the conversation before an answer, and the answer; None if the assistant has not said anything."""
         answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
         if turn is None and not answers:
             return self, None

@@ -93,14 +93,7 @@ def measure_statements(
     folder: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[MeasuredSentence]:
-    """Measure what the reader makes of each sentence.
-
-    Args:
-        explainer: The explainer of a causal language model.
-        prompted: The sentences.
-        folder: Keeps what was measured, so that a stopped run continues.
-        on_progress: Called with the name of the work, the finished prompts and all prompts.
-    """
+    """Measure what the reader makes of each sentence."""
     cache = ResultCache[tuple[Reading, ...]](folder, explainer.language_model, [], tuple[Reading, ...])
     measured: list[MeasuredSentence] = []
     for _, prompt in with_progress("prompts", prompted, on_progress):
@@ -126,9 +119,6 @@ def verdict_table(measured: Sequence[MeasuredSentence]) -> str:
 
     The threshold of "pass" keeps nine in ten true sentences: of the training sentences, or, where there are none, of
     those that are judged.
-
-    Args:
-        measured: The sentences; those of the split "train" are not judged.
     """
     judged = [m for m in measured if m.statement.split != "train"]
     true = [m for m in judged if m.statement.true]

@@ -25,7 +25,7 @@ from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts
 from ...pipeline.options import Options
 from ..citations.answers import read_answered
-from ..citations.losses import leave_one_out, verified
+from ..citations.cite import leave_one_out, verified
 from ..documents.documents import read_documents
 
 TOP = (1, 3, 5)
@@ -45,12 +45,7 @@ class Asked(NamedTuple):
 
 
 def load_questions(path: str | Path, limit: int | None = None) -> list[Asked]:
-    """Read a file of questions, each row with "question" and "documents", texts or a mapping of them by name.
-
-    Args:
-        path: The file.
-        limit: Most questions.
-    """
+    """Read a file of questions, each row with "question" and "documents", texts or a mapping of them by name."""
 
     def asked(row: Mapping[str, Any]) -> Asked:
         if not isinstance(row["question"], str):
@@ -91,15 +86,7 @@ def evaluate_sources(
     """Measure how well methods find the sources that answers rest on.
 
     Args:
-        explainer: A language model.
-        questions: Questions with documents, whose sentences are the sources.
-        methods: The methods; a random order and the sources' lengths are added.
-        max_new_tokens: Most tokens of an answer.
-        ablations: Random ablations of the linear datamodelling score.
         rankings: Further rankings by name: functions that score the sources of a prompt.
-        seed: Seed of the ablations, the random order and the bootstrap.
-        folder: Where finished prompts are kept, so that a stopped run can be resumed; None keeps nothing.
-        on_progress: Called with the name of the work, the finished prompts and all prompts.
 
     Returns:
         A result for each method, and on how many prompts some source matters, the only ones that count.
@@ -134,15 +121,7 @@ def evaluate_sources(
 
 
 class AnsweredPrompt:
-    """A question with the model's answer, for measurements without some sources.
-
-    Args:
-        model: A language model.
-        question: The question with its documents.
-        max_new_tokens: Most tokens of the answer.
-        ablations: Random ablations of the linear datamodelling score.
-        seed: Seed of the ablations and the random order.
-    """
+    """A question with the model's answer, for measurements without some sources."""
 
     def __init__(self, model: TaskModel, question: Asked, max_new_tokens: int, ablations: int, seed: int) -> None:
         self.model, self.question, self.ablations, self.seed = model, question, ablations, seed

@@ -1,12 +1,13 @@
 """Results as Parquet files, data sets and rows of corpora.
 
-A row has a result in columns, which queries and other libraries read. A file that `save` writes has it also as JSON, of
-which `load` makes it again; a shard of a corpus has the columns alone.
+A row has a result in columns, which queries and other libraries read, and in the column "state", as JSON, what of it
+is in no column; `load` puts both together.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -14,11 +15,11 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 import numpy as np
 
 from ...errors import DataError, reason_of
-from ...extending import named, registered
+from ...extending import registered
 from ..attribution import Attribution
 from ..base import Record
 from ..targets import prediction_of
-from .files import json_text, replacing
+from .files import replacing
 from .schema import FORMAT_VERSION, FloatArray, Index, Number, checked_version, plain
 from .tables import optional_module
 
@@ -38,11 +39,11 @@ class Column(NamedTuple):
     """A column of results.
 
     Attributes:
-        type: The type of its values, as in the schema of results.
-        value: The field of an attribution that it holds, such as "units.text"; or a function that computes it.
+        value: The field of an attribution that it holds, such as "units.text", and is read back to; or a function that
+            computes it.
     """
 
-    type: Any
+    type: Any  # as in the schema of results
     value: str | Callable[[Attribution], Any]
 
 
@@ -69,20 +70,22 @@ def _position(a: Attribution) -> int | None:
 COMMON = {
     "text": Column(str, "text"),
     "units": Column(Strings, "units.text"),
+    "unit_kinds": Column(Strings, "units.kind"),
+    "special": Column(tuple[bool, ...], "units.special"),
     "spans": Column(Spans, "units.spans"),
     "sequence_ids": Column(tuple[np.int8, ...], "units.sequence"),
     "scores": Column(FloatArray, "scores"),
     "shape": Column(tuple[Index, ...], lambda a: a.scores.shape),
     "target": Column(Strings, _of_targets("name")),
-    "bias": Column(FloatArray, "bias"),
-    "sink": Column(FloatArray, "sink"),
+    "bias": Column(FloatArray, lambda a: a.bias),
+    "sink": Column(FloatArray, lambda a: a.sink),
     "sinks": Column(tuple[Index, ...], "sinks"),
-    "diagnostics": Column(str, "diagnostics"),
+    "diagnostics": Column(str, lambda a: _json(a.diagnostics)),
     "notes": Column(Strings, "notes"),
     "method": Column(str, "method"),
     "model": Column(str, "model"),
 }
-"""The columns of every result; arrays are flat, and mappings are JSON."""
+"""The columns of every result; arrays are flat."""
 
 TEXT = {
     "text_pair": Column(str, "text_pair"),
@@ -100,31 +103,29 @@ ANSWER = {
     "completion": Column(str, "completion"),
     "reasoning": Column(Spans, "reasoning"),
     "marked_reasoning": Column(Spans, "marked_reasoning"),
-    "unit_kinds": Column(Strings, "units.kind"),
     "unit_names": Column(Strings, "units.name"),
     "shares": Column(FloatArray, lambda a: a.whole().shares if a.targets[0].kind == "part" else None),
     "target_spans": Column(Spans, _of_targets("span")),
-    "settings": Column(str, "settings"),
+    "settings": Column(str, lambda a: _json(a.settings)),
 }
 """Further columns of texts, and of answers."""
 
 COLUMNS: Mapping[str, Column] = {**COMMON, **TEXT, **ANSWER}
 
-ROW = {"row": int, "id": str}
-"""The number and the name of a row."""
+FIELDS = {name: column.value for name, column in COLUMNS.items() if isinstance(column.value, str)}
+"""The field of an attribution in each column from which it is read back."""
 
 
 def column_types(*groups: Mapping[str, Column]) -> dict[str, Any]:
-    """Return the types of some columns, with those of `ROW`."""
-    return ROW | {name: column.type for group in groups for name, column in group.items()}
+    """Return the types of some columns, with the number and the name of a row first and its state last."""
+    types = {name: column.type for group in groups for name, column in group.items()}
+    return {"row": int, "id": str, **types, "state": str}
 
 
-SAVED = {
-    **column_types(COLUMNS),
-    **{name: type_ for record in registered("results").values() for name, type_ in record.columns.items()},
-    "state": str,
+SAVED = column_types(COLUMNS) | {
+    name: type_ for record in registered("results").values() for name, type_ in record.columns.items()
 }
-"""The types of the columns of a file that `save` writes; the state is the result as JSON."""
+"""The types of the columns of a file that `save` writes."""
 
 
 def arrow_types(columns: Mapping[str, Any], absent: Iterable[str] = ()) -> dict[str, Any]:
@@ -149,18 +150,31 @@ def _arrow_type(type_: Any) -> Any:
     return pyarrow.list_(_arrow_type(first), -1 if further == [...] else 1 + len(further))
 
 
-def result_row(result: Record) -> dict[str, Any]:
-    """Return a result as a row of a corpus, without `row` and `id`."""
+def result_row(result: Record, columns: Collection[str]) -> dict[str, Any]:
+    """Return a result as a row with some columns, without `row` and `id`; its state has what is in none of them."""
     a = result.scored
-    values = {name: attrgetter(of)(a) if isinstance(of, str) else of(a) for name, (_, of) in COLUMNS.items()}
-    return {name: _cell(value) for name, value in values.items()} | result._row()
+    values = {
+        name: attrgetter(of)(a) if isinstance(of, str) else of(a)
+        for name, (_, of) in COLUMNS.items()
+        if name in columns
+    }
+    held = {FIELDS[name] for name in values if name in FIELDS}
+    rest = {"kind": a.kind, **_unheld(a, "", held), "units": _unheld(a.units, "units.", held)}
+    state: dict[str, Any] = rest
+    if result is not a:  # which holds the attribution
+        of_result = {field.name: getattr(result, field.name) for field in fields(result)}
+        state = {"kind": result.kind, **{name: rest if value is a else value for name, value in of_result.items()}}
+    cells = {name: value.ravel() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+    return cells | {**result._row(), "state": _json(state)}
 
 
-def _cell(value: Any) -> Any:
-    """Return a value for Arrow: arrays flat, and mappings as JSON."""
-    if isinstance(value, Mapping):
-        return json_text(plain(value))
-    return value.ravel() if isinstance(value, np.ndarray) else value
+def _unheld(record: Any, prefix: str, held: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a record that no column holds."""
+    return {field.name: getattr(record, field.name) for field in fields(record) if prefix + field.name not in held}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value), allow_nan=False)
 
 
 def metadata_of(schema: Any) -> Mapping[str, Any]:
@@ -175,10 +189,7 @@ def result_table(results: Sequence[Record], *, single: bool = False) -> Any:
     import pyarrow
 
     common = {"format_version": FORMAT_VERSION, "single": single}
-    rows = [
-        {"row": index, "id": str(index), **result_row(result), "state": json_text(result.to_dict())}
-        for index, result in enumerate(results)
-    ]
+    rows = [{"row": index, "id": str(index), **result_row(result, SAVED)} for index, result in enumerate(results)]
     schema = pyarrow.schema(arrow_types(SAVED).items(), metadata={METADATA: json.dumps(common)})
     try:
         return pyarrow.Table.from_pylist(rows, schema)
@@ -188,10 +199,27 @@ def result_table(results: Sequence[Record], *, single: bool = False) -> Any:
 
 def result_states(table: Any) -> list[dict[str, Any]]:
     """Return the states of the results in a table, as `from_dict` reads them."""
-    if "shard" in metadata_of(table.schema):
-        states: list[dict[str, Any]] = named("normxlogit.long_runs.columns:states_of_shard")(table)
-        return states
-    return [json.loads(state) for state in table["state"].to_pylist()]
+    if "state" not in table.column_names:
+        raise DataError("these results were written without their texts (attribute --keep-text keeps them), or changed")
+    names = [name for name in FIELDS if name in table.column_names]
+    columns = [_as_written(table[name], _arrow_type(COLUMNS[name].type)).to_pylist() for name in names]
+    states: list[dict[str, Any]] = []
+    for *values, shape, state in zip(*columns, table["shape"].to_pylist(), table["state"].to_pylist(), strict=True):
+        states.append(json.loads(state))
+        a = states[-1].get("attribution", states[-1])
+        for field, value in zip(map(FIELDS.__getitem__, names), values, strict=True):
+            holder, name = (a["units"], field[6:]) if field.startswith("units.") else (a, field)
+            holder[name] = np.reshape(np.array(value, np.float32), shape) if name == "scores" else value
+        a.setdefault("text", None)  # not kept
+        a.setdefault("text_pair", None)
+    return states
+
+
+def _as_written(column: Any, type_: Any) -> Any:
+    """Return a column with its type; pandas has NaN for null, and then floats for whole numbers."""
+    import pyarrow
+
+    return column if column.type == type_ else pyarrow.array(column.to_pylist(), type_, from_pandas=True)
 
 
 def write_parquet(results: Sequence[Record], path: str | Path, *, single: bool = False) -> None:
@@ -222,16 +250,7 @@ def read_parquet(path: str | Path) -> dict[str, Any]:
 
 @contextmanager
 def open_parquet(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
-    """Open a Parquet file for reading, with checksums verified and errors as `DataError`.
-
-    Args:
-        open_file: Opens the file in binary mode.
-        name: The name of the file in errors.
-        advice: Advice for a damaged file.
-
-    Yields:
-        A `pyarrow.parquet.ParquetFile`.
-    """
+    """Open a Parquet file for reading, with checksums verified and errors as `DataError`."""
     parquet = optional_module("pyarrow.parquet", NO_ARROW)
     arrow_errors = optional_module("pyarrow", NO_ARROW).ArrowException
     try:

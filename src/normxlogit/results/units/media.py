@@ -99,11 +99,6 @@ class Medium:
         """Return the cells of `row_columns` of a result with a number of units; its medium is None if it has none."""
         return {}
 
-    @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> "Medium | None":
-        """Return the medium of the cells of `row_columns`; None if they hold none."""
-        return None
-
     @property
     def extent(self) -> tuple[float, ...]:
         """Its size along each axis of its places."""
