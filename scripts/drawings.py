@@ -32,8 +32,7 @@ from normxlogit.app.models import LoadedModels
 from normxlogit.app.page import EXAMPLES, blocks
 from normxlogit.app.server import address_of, listen, make, serve
 from normxlogit.evaluation.faithfulness import Faithfulness
-from normxlogit.evaluation.frontier import Cost, Point
-from normxlogit.evaluation.frontier_report import frontier_figure
+from normxlogit.evaluation.frontier import Cost, Point, frontier_figure
 from normxlogit.media.drawing.figures import draw_picture
 from normxlogit.methods.defaults import default_methods
 from normxlogit.render.figure import PAGE, PlotFigure, plain_text, plot_style

@@ -3,9 +3,9 @@
 import pytest
 
 from normxlogit.decompositions import Lime
-from normxlogit.evaluation import faithfulness, frontier_report
+from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation import timing as clock
-from normxlogit.evaluation.frontier import Cost, Point, frontier, measure_cost
+from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_figure, measure_cost
 from normxlogit.evaluation.runs import Refused
 from normxlogit.methods import NormXLogit
 from tests import tiny
@@ -80,7 +80,7 @@ def test_the_frontier_is_what_no_cheaper_setting_reaches():
 
 
 def test_a_line_joins_what_no_other_setting_beats():
-    axes, without = frontier_report.frontier_figure({"one": POINTS, "none": POINTS[-1:]}).axes
+    axes, without = frontier_figure({"one": POINTS, "none": POINTS[-1:]}).axes
     line = axes.lines[0]
     assert line.get_xydata().tolist() == [[1.0, 0.25], [1.02, 0.3], [2.2, 0.5], [25.0, 0.6]]
     assert line.get_drawstyle() == "steps-post"

@@ -1,4 +1,4 @@
-"""The commands that measure methods on a model: evaluate faithfulness, frontier, evidence and simulation."""
+"""The commands that measure methods on a model: evaluate faithfulness, frontier and evidence."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -93,8 +93,7 @@ def frontier(
         from ..loading.load import device_named
         from .datasets import TASKS, load_examples
         from .faithfulness import check_head, count_texts
-        from .frontier import frontier_methods, run_frontier
-        from .frontier_report import write_frontier
+        from .frontier import frontier_methods, run_frontier, write_frontier
         from .runs import under
 
         chosen_methods = [] if methods is None else measures.methods_of(methods)

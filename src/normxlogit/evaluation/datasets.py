@@ -28,27 +28,18 @@ class GlueTask:
 
     name: str
     columns: tuple[str, ...]  # the text column, or the two of a pair
-    labels: tuple[str, ...]  # label names by index; empty for regression
-    hub: str  # configuration of the hub's `nyu-mll/glue`
+    labels: tuple[str, ...] = ()  # label names by index; empty for regression
     validation: str = "validation"  # its validation split on the hub
 
 
 TASKS = {
-    task.name: task
-    for task in (
-        GlueTask("sst2", ("sentence",), ("negative", "positive"), "sst2"),
-        GlueTask(
-            "mnli",
-            ("premise", "hypothesis"),
-            ("entailment", "neutral", "contradiction"),
-            "mnli",
-            "validation_mismatched",
-        ),
-        GlueTask("qnli", ("question", "sentence"), ("entailment", "not_entailment"), "qnli"),
-        GlueTask("stsb", ("sentence1", "sentence2"), (), "stsb"),
-    )
+    "sst2": GlueTask("sst2", ("sentence",), ("negative", "positive")),
+    "mnli": GlueTask(
+        "mnli", ("premise", "hypothesis"), ("entailment", "neutral", "contradiction"), "validation_mismatched"
+    ),
+    "qnli": GlueTask("qnli", ("question", "sentence"), ("entailment", "not_entailment")),
+    "stsb": GlueTask("stsb", ("sentence1", "sentence2")),
 }
-
 
 GoldLabel = int | float | str | Sequence[int | float | str]
 
@@ -102,8 +93,6 @@ def load_examples(
     columns = ((columns,) if isinstance(columns, str) else tuple(columns)) or (task.columns if task else ())
     table, source_name = _open_source(source, name, task, split, data_dir)
     existing = table.names()
-    if not existing:
-        raise DataError(f"{source_name}: empty")
     columns = columns or _guessed(existing, source_name)
     missing = [column for column in (*columns, label_column) if column not in existing]
     if missing:
@@ -128,20 +117,17 @@ def _open_source(
     if path is not None:
         return _source_of_file(path), str(path)
     if data_dir is not None:
-        raise DataError(
-            f"{data_dir}: no {split}.jsonl, .parquet, .csv or .tsv there, and none in {Path(data_dir) / name}"
-        )
+        raise DataError(f"{data_dir}: no {split}{' or '.join(FORMATS)} there, and none in {Path(data_dir) / name}")
     source_name = f"{name} ({split})"
     datasets = optional_module("datasets", "data sets of the hub need datasets: pip install 'normxlogit[eval]'")
     if task is not None and split == "validation":
         split = task.validation
-    hub_name = ("nyu-mll/glue", task.hub) if task is not None else (name,)
+    hub_name = ("nyu-mll/glue", task.name) if task is not None else (name,)
     try:
-        dataset = datasets.load_dataset(*hub_name, split=split)
+        return source_in_memory(datasets.load_dataset(*hub_name, split=split)), source_name
     except Exception as error:
         reason = reason_of(error)
         raise DataError(f"{source_name}: could not be downloaded from the hub ({reason}); pass data_dir") from None
-    return source_in_memory(dataset), source_name
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -183,13 +169,8 @@ def _rows(source: RowSource, columns: Sequence[str], where: str) -> Iterator[dic
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:
     """Return the file of a data set: `name` itself, or that of the split in `data_dir`; None if there is none."""
     if Path(name).suffix in FORMATS:
-        path = Path(name)
-        if not path.is_file():
-            raise DataError(f"{path}: no such file")
-        return path
-    if data_dir is None:
-        return None
-    folders = [Path(data_dir) / name, Path(data_dir)]
+        return Path(name)
+    folders = [] if data_dir is None else [Path(data_dir) / name, Path(data_dir)]
     candidates = (folder / f"{split}{suffix}" for folder in folders for suffix in FORMATS)
     return next((path for path in candidates if path.is_file()), None)
 

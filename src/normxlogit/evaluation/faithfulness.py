@@ -1,6 +1,7 @@
 """Faithfulness: the change of the output when the tokens with the highest scores are masked.
 
-See NormXLogit, EMNLP 2025, section 4.
+See NormXLogit, EMNLP 2025, section 4. Deletion of the words of the highest scores needs no share and no level: in which
+of the texts the prediction is another after one, two, three or six words, or by how much a value is lower then.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,15 +17,15 @@ import torch
 from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..leave_out.answers import TextAnswers
+from ..leave_out.answers import Answer, TextAnswers
 from ..leave_out.removal import TextRemoval, masks
+from ..leave_out.units import removable_for_task
 from ..long_runs.gold import read_gold
 from ..methods import Method, method_named
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.schema import Number
 from .datasets import Example, GlueTask, GoldLabel
-from .flips import delete_words, flips_by_some_word
 from .options import Protocol
 from .runs import OnProgress, Refused, ResultCache
 from .statistics import mean_interval
@@ -35,7 +36,12 @@ LEVELS = tuple(k / 10 for k in range(1, 10))
 PUBLISHED_LENGTH = 90
 """Texts are cut to this many tokens under the published protocol."""
 
-ANSWERS = ": `normxlogit evaluate generation` measures the sources of what it generates"
+COUNTS = (1, 2, 3, 6)
+"""Numbers of deleted words that tables show."""
+
+MOST = 6
+"""Most words that are deleted."""
+
 CHUNK = 64
 """Texts that are explained between two steps of the progress bar."""
 
@@ -294,6 +300,52 @@ def measure(
     )
 
 
+class Deletions(NamedTuple):
+    """The model's outputs without the words of the highest scores."""
+
+    flips: npt.NDArray[np.float64]  # words deleted until the prediction changes, (N,): infinity for over `MOST`
+    falls: npt.NDArray[np.float64]  # fall of the probability, or value, after each of `COUNTS` words, (N, 4)
+
+
+def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> Deletions:
+    """Delete the words of the highest scores from texts, one after the other."""
+    model = answers.model
+    queries: list[TextRemoval] = []
+    for text, attribution in enumerate(attributions):
+        order = removable_for_task(model, attribution).parts  # the highest scored first
+        queries += [
+            (text, tuple(sorted(token for part in order[:count] for token in part.tokens)))
+            for count in range(min(MOST, len(order)) + 1)
+        ]
+    by_text: dict[int, list[Answer]] = {}
+    for (text, _), answer in zip(queries, answers(queries), strict=True):
+        by_text.setdefault(text, []).append(answer)
+    flips = np.full(len(attributions), np.inf)  # (N,)
+    falls = np.zeros((len(attributions), len(COUNTS)))  # (N, 4)
+    for text, answers_of_text in by_text.items():  # without 0, 1, 2... words
+        original, most_deleted = answers_of_text[0], len(answers_of_text) - 1
+        flipping = [count for count, answer in enumerate(answers_of_text) if answer.outcome != original.outcome]
+        flips[text] = min(flipping, default=np.inf)
+        falls[text] = [original.value - answers_of_text[min(count, most_deleted)].value for count in COUNTS]
+    return Deletions(flips, falls)
+
+
+def flips_by_some_word(answers: TextAnswers, attributions: Sequence[Attribution]) -> npt.NDArray[np.bool_]:
+    """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all.
+
+    No method's first word can change more of them.
+    """
+    texts = range(len(attributions))
+    queries = [
+        (text, part.tokens) for text in texts for part in removable_for_task(answers.model, attributions[text]).parts
+    ]
+    originals = answers([(text, ()) for text in texts])
+    changed = np.zeros(len(attributions), bool)  # (N,)
+    for (text, _), answer in zip(queries, answers(queries), strict=True):
+        changed[text] |= answer.outcome != originals[text].outcome
+    return changed
+
+
 def quality(outputs: Floats, gold: Floats, *, regression: bool) -> float:
     """Return the accuracy of outputs, or Pearson's correlation with gold values; lower is better on perturbed texts.
 
@@ -352,49 +404,43 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
         raise UnsupportedModelError(
             f"{task.name} needs a model that classifies texts, and {model.name} is for {model.task.name}"
         )
-    regression = model.task.outputs.kind == "value"
-    if regression != (not task.labels) or (len(task.labels) or 1) != len(model.task.outputs.labels):
-        wants = f"{len(task.labels)} labels" if task.labels else "one value"
-        count = len(model.task.outputs.labels)
-        has = f"{count} labels" if not regression else "one value" if count == 1 else f"{count} values"
-        raise UnsupportedModelError(f"{model.name} answers with {has}, and {task.name} needs {wants}")
+    has = len(model.task.outputs.labels), "value" if model.task.outputs.kind == "value" else "label"
+    wants = len(task.labels) or 1, "label" if task.labels else "value"
+    if has != wants:
+        answers, needs = ("one value" if each == (1, "value") else f"{each[0]} {each[1]}s" for each in (has, wants))
+        raise UnsupportedModelError(f"{model.name} answers with {answers}, and {task.name} needs {needs}")
 
 
 def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float] | list[list[float]]:
     """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label."""
+    outputs = model.task.outputs
     if not _classifies_texts(model):
-        raise UnsupportedModelError(
-            f"faithfulness is measured on classifiers and regression models, not on {model.task.name}"
-            f"{ANSWERS if model.task.outputs.vocabulary else ''}"
+        advice = (
+            ": `normxlogit evaluate generation` measures the sources of what it generates" if outputs.vocabulary else ""
         )
-    if model.task.outputs.kind == "value" and len(model.task.outputs.labels) != 1:
         raise UnsupportedModelError(
-            f"faithfulness is measured on one value, and {model.name} answers with {len(model.task.outputs.labels)}"
+            f"faithfulness is measured on classifiers and regression models, not on {model.task.name}{advice}"
+        )
+    if outputs.kind == "value" and len(outputs.labels) != 1:
+        raise UnsupportedModelError(
+            f"faithfulness is measured on one value, and {model.name} answers with {len(outputs.labels)}"
         )
     if not examples:
         raise DataError("no examples to measure on")
-    for index, example in enumerate(examples):
-        if not isinstance(example, Example):
-            wrapped = "Example(text, label), or load_examples(table) of rows with both"
-            raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
+    if wrong := [index for index, example in enumerate(examples) if not isinstance(example, Example)]:
+        wrapped = "Example(text, label), or load_examples(table) of rows with both"
+        raise InputError(f"example {wrong[0]} is a {type(examples[wrong[0]]).__name__}: pass {wrapped}")
     labels = [example.label for example in examples]
-    if model.task.outputs.kind == "value":
-        return _values(labels)
-    marks = _class_marks(labels, list(model.task.outputs.labels))
-    if model.task.outputs.outcomes == "independent":
+    if outputs.kind == "value":
+        if others := [index for index, label in enumerate(labels) if not isinstance(label, int | float)]:
+            raise DataError(f"example {others[0]} has label {labels[others[0]]}; the model answers with a value")
+        return [float(label) for label in labels if isinstance(label, int | float)]
+    marks = _class_marks(labels, list(outputs.labels))
+    if outputs.outcomes == "independent":
         return marks
     if several := [index for index, row in enumerate(marks) if sum(row) != 1]:
         raise DataError(f"example {several[0]} has labels {labels[several[0]]}; the model answers with one label")
     return [float(row.index(1)) for row in marks]
-
-
-def _values(labels: Sequence[GoldLabel]) -> list[float]:
-    values = []
-    for index, label in enumerate(labels):
-        if not isinstance(label, int | float):
-            raise DataError(f"example {index} has label {label}; the model answers with a value")
-        values.append(float(label))
-    return values
 
 
 def _class_marks(labels: Sequence[GoldLabel], class_names: list[str]) -> list[list[float]]:
@@ -407,8 +453,8 @@ def _class_marks(labels: Sequence[GoldLabel], class_names: list[str]) -> list[li
         raise DataError(str(error)) from None
     rows = []
     for index, gold in enumerate(gold_labels):
-        indices = [class_names.index(of.name) if of.name in class_names else of.id for of in gold]
-        known = [i for i in indices if i is not None and i < len(class_names)]
+        indices = [class_names.index(of) if of in class_names else of for of in gold]
+        known = [i for i in indices if isinstance(i, int) and i < len(class_names)]
         may_be_empty = isinstance(labels[index], Sequence) and not isinstance(labels[index], str)
         if len(known) < len(gold) or not (gold or may_be_empty):
             label_names = ", ".join(f"{i} {name}" for i, name in enumerate(class_names))

@@ -8,8 +8,7 @@ import numpy as np
 
 from ..results.storage.files import write_json, write_text
 from ..results.storage.schema import plain
-from .faithfulness import Faithfulness, paired_p_value
-from .flips import COUNTS, MOST
+from .faithfulness import COUNTS, MOST, Faithfulness, paired_p_value
 from .runs import Refused
 from .statistics import mean_interval
 

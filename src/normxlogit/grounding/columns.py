@@ -51,12 +51,12 @@ TESTED = ("sentence_nats", "sentence_losses", "sentence_contradictions", "source
 
 def citation_row(result: "Citations") -> dict[str, Any]:
     """Return the columns of citations: each sentence's scores and shares of the sources, and measured losses."""
-    names, messages, tested, support = result.names, result.messages, result.tested, result.support
+    messages, tested, support = result.messages, result.tested, result.support
     row: dict[str, Any] = {
         "shares": result.evidence.whole().shares,
         "question": result.question,
         "sentence_shares": [sentence.share for sentence in support],
-        "sentence_sources": [[names[source] for source in sentence.sources] for sentence in support],
+        "sentence_sources": [[result.names[source] for source in sentence.sources] for sentence in support],
         "sentence_verdicts": [sentence.judgement for sentence in support],
     }
     if messages:
@@ -64,14 +64,15 @@ def citation_row(result: "Citations") -> dict[str, Any]:
         np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
         row |= {"message_spans": plain(messages), "message_shares": shares}
         row["sentence_messages"] = [list(dict.fromkeys(sentence.messages)) for sentence in support]  # each once
-    if tested is not None:
-        row |= {
-            "sentence_nats": tested.original.values,
-            "sentence_losses": _null_for_nan(result.sentence_losses),
-            "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
-            "source_losses": _null_for_nan(result.source_losses.ravel()),
-        }
-    if tested is not None and messages:
+    if tested is None:
+        return row
+    row |= {
+        "sentence_nats": tested.original.values,
+        "sentence_losses": _null_for_nan(result.sentence_losses),
+        "sentence_contradictions": [_contradiction(result, k) for k in range(len(support))],
+        "source_losses": _null_for_nan(result.source_losses.ravel()),
+    }
+    if messages:
         of_messages = np.full(len(messages), np.nan, np.float32)
         message_of = dict(zip(result.sources, result.message_indices, strict=True))
         for removal in tested.single:

@@ -2,9 +2,8 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -122,26 +121,25 @@ class Citations(Record):
         return self.attribution.units.sources
 
     @property
-    def source_units(self) -> Units:
-        """The units that are sources."""
+    def _source_units(self) -> Units:
         return self.attribution.units.take(self.sources)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the sources."""
-        return self.source_units.name
+        return self._source_units.name
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
         """The character spans of the sources in `text`."""
-        return self.source_units.spans or ()
+        return self._source_units.spans or ()
 
     @property
     def documents(self) -> tuple[str, ...]:
         """The name of each source's document or message."""
         if self.messages:
             return tuple(self.messages[i].name for i in self.message_indices)
-        pairs = zip(self.names, self.source_units.kind, strict=True)
+        pairs = zip(self.names, self._source_units.kind, strict=True)
         return tuple(name if kind == "medium" else name.rpartition(":")[0] or name for name, kind in pairs)
 
     @property
@@ -269,15 +267,13 @@ class Citations(Record):
 
     def citations(self) -> list[Source]:
         """Return the cited sources, in the order of their numbers in the answer."""
-        cited = [source for source in self._sources(self.shares) if source.number is not None]
-        return sorted(cited, key=lambda source: source.number or 0)
+        return sorted(source for source in self._sources(self.shares) if source.number is not None)
 
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
-        pairs = (zip(sentence.sources, sentence.citations, strict=True) for sentence in self.support)
-        numbers = dict(chain.from_iterable(pairs))
+        numbers = dict(pair for s in self.support for pair in zip(s.sources, s.citations, strict=True))
         losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
-        columns = zip(self.documents, self.names, self.source_units.text, shares.tolist(), losses, strict=True)
+        columns = zip(self.documents, self.names, self._source_units.text, shares.tolist(), losses, strict=True)
         return [Source(numbers.get(i), i, *described) for i, described in enumerate(columns)]
 
     @property
@@ -300,12 +296,10 @@ class Citations(Record):
             scores = a.scores[k].astype(np.float64) * (a.bias is not None)  # (U,)
             parts = [float(scores[kinds == kind].sum()) for kind in ("source", *APART)]
             reading = self.readings[k] if self.readings and k not in quoted else None
-            covered, agreed, _ = (None, None, None) if reading is None else reading.verdict
-            judgement, cited = self._judgement(k, quoted), tuple[int, ...]()
-            if k in quoted:
-                cited = (quoted[k],)
-            elif judgement != "not in the sources":
-                cited = _cited_sources(shares, losses, reasoned=bool(a.reasoning))
+            covered, agreed, judgement = (None, None, None) if reading is None else reading.verdict
+            judgement = "rests" if k in quoted else judgement or _judgement_by_loss(without_all[k])
+            cited = (quoted[k],) if k in quoted else _cited_sources(shares, losses, reasoned=bool(a.reasoning))
+            cited = () if judgement == "not in the sources" else cited
             support.append(
                 Support(
                     text=a.targets[k].name,
@@ -323,17 +317,6 @@ class Citations(Record):
                 )
             )
         return tuple(support)
-
-    def _judgement(self, k: int, quoted: Collection[int]) -> Judgement:
-        """Return the verdict on a sentence: of pictures and sounds, which have no reading, by its loss without them."""
-        if k in quoted:
-            return "rests"
-        if self.readings:
-            return self.readings[k].verdict.judgement
-        loss = self.sentence_losses[k]
-        if np.isnan(loss):
-            return "not tested"
-        return "rests" if loss > LEAST_LOSS else "not in the sources"
 
     def marked(self) -> str:
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
@@ -372,10 +355,10 @@ class Citations(Record):
         require(fits, "weighted_scores: not one for each sentence and unit")
         require(sentences > 0, "attribution: an answer that is all reasoning")
         require(len(self.readings) in (0, sentences), "readings: not one for each sentence")
-        for reading in self.readings:
-            spans = [(word.start, word.end) for word in reading.words] + [(e.start, e.end) for e in reading.edits]
+        for words, edits, _ in self.readings:
+            spans = [(word.start, word.end) for word in words] + [(edit.start, edit.end) for edit in edits]
             inside = all(start <= end <= len(self.text) for start, end in spans)
-            require(inside and bool(reading.words), "readings: a word outside the text, or a sentence without words")
+            require(inside and bool(words), "readings: a word outside the text, or a sentence without words")
         if (tested := self.tested) is not None:
             for removal in (tested.original, *tested.single, tested.together):
                 require(len(removal.values) == sentences, "verified: not one value for each sentence")
@@ -435,6 +418,13 @@ class Citations(Record):
 
     def _shown(self) -> str:
         return f"{self.question!r}, {self.answer!r}, {len(self.sources)} sources"
+
+
+def _judgement_by_loss(nats: float) -> Judgement:
+    """Return the verdict on a sentence from what it loses without pictures and sounds, which have no reading."""
+    if math.isnan(nats):
+        return "not tested"
+    return "rests" if nats > LEAST_LOSS else "not in the sources"
 
 
 def _cited_sources(shares: FloatArray, losses: FloatArray, *, reasoned: bool) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Gold labels, read from names, indices, digits, booleans or missing values."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import InputError
 from ..results.base import Record
@@ -10,22 +10,13 @@ from ..results.targets import prediction_of
 BOOLEANS = {"true": 1, "false": 0}
 
 
-class Label(NamedTuple):
-    """A label, by its name or by its index."""
-
-    name: str | None = None
-    id: int | None = None
+Gold = tuple[int | str, ...]
+"""The gold labels of a text, by index or name: none if they are missing, several where several are true."""
 
 
-class Gold(tuple[Label, ...]):
-    """The gold labels of a text: none if they are missing, several where several are true."""
-
-    __slots__ = ()
-
-    def agrees(self, name: str, id_: int) -> bool | None:
-        """Return whether a predicted label is among the gold labels, None if they are missing."""
-        matches = [id_ == label.id if label.name is None else name == label.name for label in self]
-        return any(matches) if matches else None
+def agrees(gold: Gold, name: str, id_: int) -> bool | None:
+    """Return whether a predicted label is among the gold labels, None if they are missing."""
+    return any(label == (name if isinstance(label, str) else id_) for label in gold) if gold else None
 
 
 def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, tokens: bool = False) -> list[Gold]:
@@ -47,9 +38,9 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
         width = max(map(len, rows))
         if any(index >= width for index, _ in labels):
             raise InputError(f"gold labels are {width} zeros and ones for each text, and the model has more labels")
-        return [Gold(Label(id=i) for i, mark in enumerate(row) if mark) for row in rows]
+        return [tuple(i for i, mark in enumerate(row) if mark) for row in rows]
     index_of = {name: index for index, name in labels}
-    return [Gold(_label(entry, index_of, tokens) for entry in row) for row in rows]
+    return [tuple(_label(entry, index_of, tokens) for entry in row) for row in rows]
 
 
 def matches_gold(results: Sequence[Record], gold: Sequence[Any]) -> list[bool | None]:
@@ -62,19 +53,17 @@ def matches_gold(results: Sequence[Record], gold: Sequence[Any]) -> list[bool | 
     labels |= {(target.id, target.name) for target in targets if target.id is not None}
     right = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
     pairs = zip(predictions, right, strict=True)
-    return [
-        None if prediction is None else label.agrees(prediction.label, prediction.id) for prediction, label in pairs
-    ]
+    return [None if p is None else agrees(labels_of, p.label, p.id) for p, labels_of in pairs]
 
 
-def _label(value: bool | float | str, index_of: Mapping[str, int], tokens: bool) -> Label:
+def _label(value: bool | float | str, index_of: Mapping[str, int], tokens: bool) -> int | str:
     """Return one label: by its exact name, by its name in other capitals, or by its index."""
     word = str(value).strip()
     if isinstance(value, str) and value in index_of:
-        return Label(value)
+        return value
     matches = [name for name in index_of if name.strip().casefold() == word.casefold()] if not tokens else []
     if len(matches) == 1:
-        return Label(matches[0])
+        return matches[0]
     number = BOOLEANS.get(word.casefold(), word)
     try:
         index = int(float(number))
@@ -83,13 +72,13 @@ def _label(value: bool | float | str, index_of: Mapping[str, int], tokens: bool)
             raise InputError(
                 f"gold label {word} is a list as text: pass lists, as in map(json.loads, labels)"
             ) from None
-        return Label(word)
+        return word
     if str(index) in index_of and not tokens:
-        return Label(str(index))
+        return str(index)
     called_by_number = not tokens and any(name.isdecimal() and int(name) != i for name, i in index_of.items())
     if index < 0 or index != float(number) or called_by_number:
         raise InputError(f"gold label {value} is neither a label nor the index of one; None marks a missing label")
-    return Label(id=index)
+    return index
 
 
 def _are_marks(rows: Sequence[Sequence[Any]], count: int) -> bool:

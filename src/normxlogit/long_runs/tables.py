@@ -38,6 +38,8 @@ DELIMITERS = (",", ";", "\t", "|")
 SAMPLE = 1 << 16
 """Most characters of the line with the names by which the delimiter of a table is told."""
 
+MAPPINGS = 'its rows as mappings such as {"text": "..."}'
+
 NO_TEXT = "UTF-16, or no text at all; save it as UTF-8"
 
 Format = Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"]
@@ -145,15 +147,14 @@ def _source_in_file(file: Any, kind: str, size: int) -> RowSource:
 
 def _parquet(file: Any) -> RowSource:
     reader = arrow_module().parquet.ParquetFile(file, page_checksum_verification=True)
-    total = max(reader.metadata.num_rows, 1)
 
-    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        rows_read = 0
-        for batch in reader.iter_batches(batch_size=BLOCK, columns=list(columns)):
+    def batches(columns: list[str]) -> Iterator[tuple[Any, float]]:
+        total, rows_read = max(reader.metadata.num_rows, 1), 0
+        for batch in reader.iter_batches(batch_size=BLOCK, columns=columns):
             rows_read += batch.num_rows
-            yield RowBlock.of(_checked(batch, columns), rows_read / total)
+            yield batch, rows_read / total
 
-    return RowSource(lambda: list(reader.schema_arrow.names), blocks)
+    return _source_of_batches(reader.schema_arrow, batches)
 
 
 def _arrow(file: Any, size: int) -> RowSource:
@@ -163,22 +164,25 @@ def _arrow(file: Any, size: int) -> RowSource:
     file.seek(0)
     reader = arrow.ipc.open_file(file) if is_file else arrow.ipc.open_stream(file)
 
-    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+    def batches(_: list[str]) -> Iterator[tuple[Any, float]]:
         count = reader.num_record_batches if is_file else 0
-        batches = map(reader.get_batch, range(count)) if is_file else reader
-        for number, batch in enumerate(batches, 1):
-            fraction = number / count if is_file else file.tell() / max(size, 1)
-            for table in _sliced(_checked(batch, columns)):
-                yield RowBlock.of(table, min(fraction, 1.0))
+        for number, batch in enumerate(map(reader.get_batch, range(count)) if is_file else reader, 1):
+            yield batch, number / count if is_file else file.tell() / max(size, 1)
 
-    return RowSource(lambda: list(reader.schema.names), blocks)
+    return _source_of_batches(reader.schema, batches)
 
 
-def _checked(batch: Any, columns: Sequence[str]) -> Any:
-    """Return some columns of a batch as a table."""
-    table = arrow_module().Table.from_batches([batch]).select(list(columns))
-    table.validate(full=True)
-    return table
+def _source_of_batches(schema: Any, batches: Callable[[list[str]], Iterator[tuple[Any, float]]]) -> RowSource:
+    """Return the source of Arrow's batches, each with the share of the source that is read with it."""
+
+    def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        for batch, fraction in batches(list(columns)):
+            table = arrow_module().Table.from_batches([batch]).select(list(columns))
+            table.validate(full=True)
+            for block in _sliced(table):
+                yield RowBlock.of(block, min(fraction, 1.0))
+
+    return RowSource(lambda: list(schema.names), blocks)
 
 
 def _sliced(table: Any) -> Iterator[Any]:
@@ -200,10 +204,8 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
     lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="")
     delimiter = "\t"
     if kind == "csv":  # what stands in the line with the names
-        names_line = lines.readline(SAMPLE)
-        delimiter = max(
-            DELIMITERS, key=lambda mark: sum(map(len, _next_rows(csv.reader([names_line], delimiter=mark), 1)))
-        )
+        line = lines.readline(SAMPLE)
+        delimiter = max(DELIMITERS, key=lambda mark: sum(map(len, _next_rows(csv.reader([line], delimiter=mark), 1))))
         lines.seek(0)
     reader = csv.reader(chain(lines, [END_MARK]), delimiter=delimiter)
     names = next(iter(_next_rows(reader, 1))) or [""]
@@ -221,13 +223,12 @@ def _csv(file: Any, kind: str, fraction: Callable[[], float]) -> RowSource:
                 _check_cells(names, rows)
             ended = rows[-1] == [END_MARK]
             rows = [row or [""] * len(names) for row in (rows[:-1] if ended else rows)]  # an empty line
-            problems = [
-                None if len(row) == len(names) else f"the row has {len(row)} columns instead of {len(names)}"
-                for row in rows
-            ]
-            usable = ([None] * len(names) if problem else row for row, problem in zip(rows, problems, strict=True))
-            cells = dict(zip(names, zip(*usable, strict=True), strict=False))  # the cells of each column
-            yield RowBlock({name: list(cells.get(name, ())) for name in columns}, problems, fraction())
+            problem_of = {
+                n: f"the row has {n} columns instead of {len(names)}" for n in map(len, rows) if n != len(names)
+            }
+            problems = [problem_of.get(len(row)) for row in rows]
+            usable = [[None] * len(names) if problem else row for row, problem in zip(rows, problems, strict=True)]
+            yield RowBlock({name: [row[names.index(name)] for row in usable] for name in columns}, problems, fraction())
         if not ended:
             raise DataError(OPEN_QUOTE)
         lines.detach()  # the file is closed by who opened it
@@ -260,11 +261,9 @@ def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """
     for name, cell in (pair for row in rows for pair in zip(names, row, strict=False)):
         if "\t" in cell and "\n" in cell:
-            raise DataError(
-                f"a cell of the column {name!r} reaches over several rows, from {cell.splitlines()[0][:40]!r} on, as "
-                "quotes in texts do where a file is written without quoting; write it as JSONL, or with the quotes "
-                "doubled"
-            )
+            begin = f"a cell of the column {name!r} reaches over several rows, from {cell.splitlines()[0][:40]!r} on"
+            advice = "write it as JSONL, or with the quotes doubled"
+            raise DataError(f"{begin}, as quotes in texts do where a file is written without quoting; {advice}")
 
 
 def rows_of_lines(file: Any, kind: str, encoding: str = "utf-8-sig") -> Iterator[InputRow]:
@@ -335,10 +334,7 @@ def source_in_memory(inputs: Any) -> RowSource:
     if hasattr(inputs, "__arrow_c_stream__"):
         return _of_frame(inputs)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
-        raise DataError(
-            f"cannot read rows from a {type(inputs).__name__}; give a table, or its rows as mappings such as "
-            '{"text": "..."}'
-        )
+        raise DataError(f"cannot read rows from a {type(inputs).__name__}; give a table, or {MAPPINGS}")
     return source_of_rows(map(_mapping, inputs))
 
 
@@ -349,17 +345,14 @@ def _of_frame(table: Any) -> RowSource:
         return source_of_table(arrow.table(table))
     except (arrow.ArrowException, TypeError, ValueError) as error:
         if hasattr(table, "notna") and table.columns.is_unique:
-            records = table.astype(object).where(table.notna(), None).to_dict("records")
-            return source_of_rows(records)
-        raise DataError(
-            f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}; give its rows as "
-            'mappings such as {"text": "..."}'
-        ) from None
+            return source_of_rows(table.astype(object).where(table.notna(), None).to_dict("records"))
+        problem = f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}"
+        raise DataError(f"{problem}; give {MAPPINGS}") from None
 
 
 def _mapping(row: Any) -> Mapping[str, Any]:
     if not isinstance(row, Mapping):
-        raise DataError(f'a row in memory is a mapping such as {{"text": "..."}}, not {type(row).__name__}')
+        raise DataError(f"cannot read a row of type {type(row).__name__}; give {MAPPINGS}")
     return row
 
 

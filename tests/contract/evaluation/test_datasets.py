@@ -160,7 +160,7 @@ def test_what_is_wrong_is_said(tmp_path):
     for read in (load_examples, read_rows):
         with pytest.raises(DataError, match=r"broken.jsonl, row 1: not JSON: \S"):
             read(tmp_path / "broken.jsonl")
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="No such file"):
         load_examples(tmp_path / "missing.jsonl")
     with pytest.raises(DataError, match=r"no test.jsonl"):
         load_examples("sst2", split="test", data_dir=tmp_path)

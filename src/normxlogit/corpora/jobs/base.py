@@ -178,8 +178,9 @@ def role_of(setting: str) -> str:
 def text_of(value: Any, column: str | None) -> str:
     """Return a text, or UTF-8 bytes as text."""
     if not isinstance(value, str | bytes):
-        found = "is null" if value is None else f"holds {str(value)[:80]!r}"
-        raise InputError(f"no text: column {column!r} {found}")
+        if value is None:
+            raise InputError(f"no text: column {column!r} is null")
+        raise InputError(f"not text: column {column!r} holds {str(value)[:80]!r}")
     try:
         return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
     except UnicodeError as error:

@@ -1,26 +1,34 @@
 """The summary of a corpus, computed in one streaming pass over its shards."""
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import InputError
+from ...errors import DataError, InputError
 from ...inputs.texts import positive_integer
+from ...long_runs.gold import Gold, agrees, read_gold
+from ...long_runs.tables import arrow_module
 from ...pipeline.arguments import checked_arguments
+from ...results.attribution import Attribution
 from ...results.layers import last_visible
+from ...results.storage.columns import result_states
+from ..columns import CORPUS
 from .citations import CitationSummary, summarize_citations
-from .gold import compared_with_gold
 from .run_tables import RunSummary, RunTables
-from .units import Reason, RowNote, Unit, WrongAnswer, Z
+from .units import SIGNALS, Reason, RowNote, Unit, WrongAnswer, Z
 
 if TYPE_CHECKING:
     from ...explainer import Explainer
 
 EXAMPLES = 3
+
+LISTED = 5
+"""Most labels that an error lists."""
 
 NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 """Letters and digits of any script, emoji and the like, for DuckDB, whose \\w knows English letters only."""
@@ -121,7 +129,7 @@ def _summarize_predictions(
     run: RunTables, layer: int, special: float, gold: str | None, top: int, least: int
 ) -> Summary:
     """Return the summary of a run of predictions."""
-    of_gold = {} if gold is None else compared_with_gold(run, gold, layer, top)
+    of_gold = {} if gold is None else _compared_with_gold(run, gold, layer, top)
     _sum_up_units(run, layer)
     highest = _units(run, top, least)
     against = _units(run, top, least, against=True) if run.common.get("signed") else []
@@ -146,6 +154,97 @@ def _summarize_predictions(
         **of_gold,
         texts={name: text for name, text in texts.values() if text is not None},
     )
+
+
+def _compared_with_gold(run: RunTables, gold: str, layer: int, top: int) -> dict[str, Any]:
+    """Return the fields of `Summary` on right and wrong answers."""
+    _check_column(run, gold)
+    run.register_kept(gold)
+    run.ask(
+        """
+        CREATE TEMP VIEW compared AS
+        SELECT row, prediction, prediction_id, probability, kept_value, CAST(kept_value AS VARCHAR) AS key,
+               concat(key, chr(31), prediction, chr(31), prediction_id) AS pair
+        FROM shards JOIN kept USING (row)
+        """
+    )
+    columns = "any_value(key), any_value(kept_value), any_value(prediction), any_value(prediction_id)"
+    pairs = run.ask(f"SELECT pair, count(*), {columns} FROM compared GROUP BY pair")  # noqa: S608  # constant
+    known = run.common.get("labels")  # not a list of a vocabulary
+    known = list(map(str, known)) if isinstance(known, list) else None
+    labels = [*enumerate(known or ()), *((i, name) for *_, name, i in pairs if name is not None and i is not None)]
+    gold_of = _gold_labels(run, gold, {key: value for _, _, key, value, *_ in pairs}, labels, known)
+    names: dict[int | None, str] = {**dict(labels)}
+    right, judged, labelled, wrong = Counter[str](), Counter[str](), Counter[str](), {}
+    for pair, count, key, _, prediction, index in pairs:
+        of_pair = [of if isinstance(of, str) else names.get(of, str(of)) for of in gold_of[key]]
+        labelled.update(dict.fromkeys(of_pair, count))
+        is_right = agrees(gold_of[key], prediction, index)
+        if is_right is not None:
+            judged[prediction] += count
+            right[prediction] += count * is_right
+        if is_right is False:
+            wrong[pair] = ", ".join(of_pair)
+    unknown = [(label, count) for label, count in labelled.items() if known is not None and label not in known]
+    return {
+        "accuracy": right.total() / judged.total() if judged else None,
+        "right": {label: right[label] / judged[label] for label in sorted(judged, key=str)},
+        "unknown": dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0]))),
+        "wrong": _wrong(run, wrong, layer, top),
+    }
+
+
+def _gold_labels(
+    run: RunTables, gold: str, values: dict[str | None, Any], labels: list[tuple[int, str]], known: list[str] | None
+) -> dict[str | None, Gold]:
+    """Return the gold labels of each kept value, by its text; `labels` are all, `known` those that the model names."""
+    try:
+        read = read_gold([*values.values()], set(labels), tokens=run.common["outputs"] == "token")
+    except InputError as error:
+        raise DataError(f"column {gold!r}: {error}") from None
+    outside = [i for labels_of in read for i in labels_of if isinstance(i, int) and i >= len(known or ())]
+    if known is not None and outside:
+        raise DataError(
+            f"column {gold!r} holds {min(outside)}, and the model has {len(known)} labels, counted from 0: "
+            f"{', '.join(known[:LISTED])}{', ...' if len(known) > LISTED else ''}"
+        )
+    return dict(zip(values, read, strict=True))
+
+
+def _check_column(run: RunTables, gold: str) -> None:
+    """Refuse a column that cannot hold gold labels."""
+    if gold not in run.kinds:
+        raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
+    if gold in CORPUS["text"]:
+        raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
+    kind = run.kinds[gold]
+    if arrow_module().types.is_nested(getattr(kind, "value_type", kind)):
+        raise DataError(f"column {gold!r} holds {kind}; right labels are names or numbers, or lists of them")
+    if run.common["outputs"] == "value":
+        raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
+
+
+def _wrong(run: RunTables, gold_of: dict[str, str], layer: int, top: int) -> list[WrongAnswer]:
+    """Return the wrong answers with the highest probabilities."""
+    answers = run.ask(
+        """
+        SELECT row, prediction, probability, pair FROM compared WHERE pair IN (SELECT unnest(?::VARCHAR[]))
+        ORDER BY probability DESC NULLS LAST, row LIMIT ?
+        """,
+        list(gold_of),
+        top,
+    )
+    rows, results = [row for row, *_ in answers], dict[int, Attribution]()
+    if rows and run.unit not in SIGNALS.values():
+        table = run.read_rows(rows)
+        all_layers = map(Attribution.from_dict, result_states(table))
+        at_layer = (a if a.layers is None else a.layer(a.layers[layer]) for a in all_layers)
+        results = dict(zip(table["row"].to_pylist(), at_layer, strict=True))
+    ids = run.ids_and_texts(rows)
+    return [
+        WrongAnswer(ids[row][0], label, probability, gold_of[pair], results.get(row))
+        for row, label, probability, pair in answers
+    ]
 
 
 def _layer_and_special(run: RunTables) -> tuple[int, float]:

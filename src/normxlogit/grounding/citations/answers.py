@@ -12,7 +12,7 @@ from ...pipeline.completions.completed_prompts import Completed, generate_each, 
 from ...pipeline.completions.reasoning import ReasoningSpec, Spans, are_marks, opens_reasoning, reasoning_marks, shifted
 from ...results.units.spans import MessageSpan
 from ..documents.conversations import Conversation, read_conversation
-from .prompts import SourcedPrompt, conversation_prompt, question_prompt
+from .prompts import conversation_prompt, question_prompt
 
 CITATION_MARK = re.compile(
     r"[^\S\n]*(?:\[\^?(?:(?:doc|document|source) ?)?[1-9]\d{0,2}(?:[,;–-] ?\d+)*\](?:\(\S*?\))?|【[^】]*】)"
@@ -45,34 +45,24 @@ def read_answered(
     The arguments are those of `Explainer.cite`. The sources are the sentences of the documents, or what was said before
     the answer; an answer that is not given, and that a conversation does not have, is generated.
     """
-    if messages is None and turn is not None:
-        raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
     if messages is None:
-        return _answered(model, question_prompt(model, question, documents, system), answer, max_new_tokens, reasoning)
-    if any(given is not None for given in (question, documents, system)):
+        if turn is not None:
+            raise InputError("turn= picks an answer of a conversation: pass messages= with it, and no documents")
+        asked = question_prompt(model, question, documents, system)
+    elif any(given is not None for given in (question, documents, system)):
         raise InputError("messages hold the question, the documents and the system message; pass one or the other")
-    conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
-    asked = conversation_prompt(model, conversation, turn, answer)
-    return _answered(model, asked, asked.answer, max_new_tokens, asked.reasoning or reasoning)
-
-
-def _answered(
-    model: TaskModel,
-    asked: SourcedPrompt,
-    answer: str | None,
-    max_new_tokens: int,
-    reasoning: ReasoningSpec | None,
-) -> Answered:
-    """Complete a prompt by an answer, or by the model's own."""
+    else:
+        conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
+        asked = conversation_prompt(model, conversation, turn, answer)
+        answer, reasoning = asked.answer, asked.reasoning or reasoning
     if answer is None:
         (completed,) = generate_each(model, [asked.prompt], {"max_new_tokens": max_new_tokens}, reasoning)
         generated = completed.sequenced()
         if CITATION_MARK.search(own := generated.text[generated.prompt_characters :]):
             completed = _read_answer(model, asked.prompt, own, reasoning)
     elif not isinstance(answer, str) or not answer.strip():
-        raise InputError(
-            "the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {type(answer).__name__}"
-        )
+        problem = "empty" if isinstance(answer, str) else f"a {type(answer).__name__}, not a text"
+        raise InputError(f"the answer is {problem}")
     else:
         completed = _read_answer(model, asked.prompt, answer, reasoning)
     completed = _without_ending(completed)
@@ -83,11 +73,9 @@ def _answered(
     sources = {name: span for name, span in asked.spans.items() if sequence.tokens_in(*span, of_answer=False)}
     if not sources and not encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
-    messages = asked.messages
-    if messages:
-        media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]
-        messages = tuple(sorted([*media, *messages], key=lambda message: message.start))
-    return Answered(replace(completed, named_sources=sources), asked.question, messages)
+    media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]
+    spans = sorted([*media, *asked.messages], key=lambda message: message.start) if asked.messages else ()
+    return Answered(replace(completed, named_sources=sources), asked.question, tuple(spans))
 
 
 def _read_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoning: ReasoningSpec | None) -> Completed:

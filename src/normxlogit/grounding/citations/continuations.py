@@ -3,6 +3,7 @@
 import copy
 import inspect
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,22 +70,21 @@ class ContinuedText:
         def continued(ids: Ids) -> Encoding:
             return append_tokens(self.model.tokenizer, self.text, list(ids))
 
-        def read(encodings: list[Encoding], ids: list[Ids]) -> Iterator[Predictions]:
-            return self._predictions(encodings, [*map(len, ids)], likeliest)
-
+        read = partial(self._predictions, likeliest=likeliest)
         return Outcomes(in_batches(self.model, continued, read))(continuations)
 
     @torch.inference_mode()
-    def _predictions(self, encodings: list[Encoding], counts: Sequence[int], likeliest: int) -> Iterator[Predictions]:
+    def _predictions(self, encodings: list[Encoding], ids: list[Ids], likeliest: int) -> Iterator[Predictions]:
+        counts = [*map(len, ids)]
         batch = self.model.batch(encodings, list(range(len(encodings))))
         self.model.prepare(batch)
         hidden = self._states_and_cache(batch.inputs, counts[0]) if len(encodings) == 1 and self._caches else None
         hidden = self.model.states(batch) if hidden is None else hidden  # (B, T, H)
         for row, (mask, count) in enumerate(zip(batch.mask, counts, strict=True)):
             states = hidden[row][mask][-count - 1 : -1]  # (G, H)
-            ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
+            own_ids = batch.inputs["input_ids"][row][mask][-count:]  # (G,)
             parts = []
-            for some, tokens in zip(states.split(TOKENS_AT_ONCE), ids.split(TOKENS_AT_ONCE), strict=True):
+            for some, tokens in zip(states.split(TOKENS_AT_ONCE), own_ids.split(TOKENS_AT_ONCE), strict=True):
                 nats = self.model.head.tokens(some).float().log_softmax(-1)  # (G', V)
                 top = nats.topk(min(likeliest, nats.shape[-1]))
                 own = nats.gather(1, tokens[:, None].to(nats.device))[:, 0]  # (G',)

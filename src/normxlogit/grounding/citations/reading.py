@@ -14,7 +14,6 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
 from ...copies.memory import enough_memory
@@ -23,14 +22,12 @@ from ...inputs.encoder import private_tokenizer
 from ...inputs.encoding import Encoding
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed_prompts import Completed
-from ...pipeline.completions.leave_out import Ablations
+from ...pipeline.completions.leave_out import Ablations, Array
 from ...pipeline.completions.sources import sources_and_parts
 from ...results.units.spans import PartSpec, answer_parts
 from ...results.units.words import word_groups
 from ..verdicts import Clause, Reading, WordEdit, WordReading
 from .continuations import Continuation, ContinuedText, Ids, Predictions
-
-Array = npt.NDArray[np.float64]
 
 LIKELIEST = 4
 """How many of the likeliest next tokens at each place are proposed."""
@@ -184,15 +181,13 @@ def _clause(words: Sequence[WordReading], span: tuple[int, int], source_words: S
     it, log((1 + n) / how many), and is the same as another if both begin alike. A value is a word with digits, or with
     a capital inside the sentence.
     """
-    spoken = [place for place in range(*span) if _is_spoken(words[place].text)]
-    folded = [words[place].text.casefold() for place in spoken]
+    spoken = [(place, words[place].text) for place in range(*span) if _is_spoken(words[place].text)]
+    folded = [text.casefold() for _, text in spoken]
     all_words = [word for of_source in source_words for word in of_source]
     own = len(folded) - SequenceMatcher(None, folded, all_words, autojunk=False).find_longest_match().size
     first = next((place for place, word in enumerate(words) if _is_spoken(word.text)), 0)  # of the sentence
     values = [
-        place
-        for place in spoken
-        if any(map(str.isdecimal, words[place].text)) or (place > first and words[place].text[:1].isupper())
+        place for place, text in spoken if any(map(str.isdecimal, text)) or (place > first and text[:1].isupper())
     ]
     stems = [{word[:STEM] for word in of_source} for of_source in source_words]
     counts = Counter(stem for of_source in stems for stem in of_source)
@@ -210,8 +205,8 @@ def _clause(words: Sequence[WordReading], span: tuple[int, int], source_words: S
 
 def split_words(text: str) -> list[str]:
     """Return the words of a text, folded to one case."""
-    groups = word_groups(text, [(i, i, i + 1) for i in range(len(text))])
-    return [text[start:end].casefold() for start, end, _ in groups if any(map(str.isalnum, text[start:end]))]
+    words = (text[start:end] for start, end, _ in word_groups(text, [(i, i, i + 1) for i in range(len(text))]))
+    return [word.casefold() for word in words if _is_spoken(word)]
 
 
 def source_words(completed: Completed) -> list[list[str]]:
